@@ -1,0 +1,1 @@
+"""Recurrent ladder networks from a table of layers."""

@@ -1,0 +1,380 @@
+"""What a cell promises, without a tensor: its fields, the arrows it takes, shapes and parameters.
+
+A built-in cell is two things: `project`, one per incoming arrow and owned by that arrow, and `join`,
+owned by the node. Parameters of a network = sum over its arrows + sum over its nodes.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from types import NoneType
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    WithJsonSchema,
+)
+from pydantic_core import PydanticCustomError
+
+from ladderspec.names import Role, Shape, Side, show_shape, size_of
+
+Pair = tuple[int, int]
+
+
+class Words(BaseModel):
+    """Everything a spec may say is a frozen table of known words."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, defer_build=True, allow_inf_nan=False
+    )
+
+
+class ShapeProblem(Exception):
+    """A cell that cannot stand where it stands."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message, self.hint = message, hint
+
+
+# --- field types ---------------------------------------------------------------------------------
+
+
+def pair(value: Any) -> Any:
+    """One number stands for two alike."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return (value, value)
+    if isinstance(value, list) and len(value) == 2:
+        return tuple(value)
+    if isinstance(value, tuple | NoneType) or value == "global":
+        return value
+    raise PydanticCustomError("pair", "one number or two are needed", {"hint": "like 3 or [3, 5]"})
+
+
+_COUNT = {"type": "integer", "minimum": 1, "maximum": 4096}
+PAIR_SCHEMA: dict[str, Any] = {
+    "anyOf": [_COUNT, {"type": "array", "items": _COUNT, "minItems": 2, "maxItems": 2}]
+}
+
+Count = Annotated[int, Field(ge=1, le=65536)]
+_Size = Annotated[int, Field(ge=1, le=4096)]
+PairField = Annotated[tuple[_Size, _Size], BeforeValidator(pair), WithJsonSchema(PAIR_SCHEMA)]
+
+
+def by_form(**forms: Any) -> Any:
+    """A union told apart by its form (`mapping`, `list` or `word`), so that one mistake is said once."""
+
+    def form(value: Any) -> str:
+        if isinstance(value, dict | BaseModel):
+            return "mapping"
+        return "list" if isinstance(value, list | tuple) else "word"
+
+    tagged = [Annotated[kind, Tag(tag)] for tag, kind in forms.items()]
+    known = list(forms)
+    return Annotated[
+        Union[tuple(tagged)],  # noqa: UP007 (built from a list)
+        Discriminator(lambda value: form(value) if form(value) in known else known[0]),
+    ]
+
+
+Activation = Literal[
+    "none", "relu", "leaky_relu", "elu", "gelu", "silu", "softplus", "tanh", "sigmoid"
+]
+Initial = Literal["zeros", "learned"]
+Statistics = Literal["per_iteration", "shared"]
+NormKind = Literal["batch", "layer", "none"]
+
+
+class Norm(Words):
+    """How the drives of a cell are normalised."""
+
+    kind: NormKind | None = Field(None, description="None: the cell's own kind.")
+    terms: Literal["separate", "joint"] = Field(
+        "separate",
+        description="Each arrow's drive by itself, its gain on the arrow; or their sum, the gain on the node.",
+    )
+
+
+def _norm(value: Any) -> Any:
+    if value in ("joint", "separate"):
+        return {"terms": value}
+    return {"kind": value} if isinstance(value, str) else value
+
+
+_NORM_WORDS = ["batch", "layer", "none", "joint", "separate"]
+_NORM_SCHEMA = {
+    "anyOf": [
+        {"type": "string", "enum": _NORM_WORDS},
+        {
+            "type": "object",
+            "properties": {"kind": {"enum": _NORM_WORDS[:3]}, "terms": {"enum": _NORM_WORDS[3:]}},
+            "additionalProperties": False,
+        },
+    ]
+}
+NormField = Annotated[Norm, BeforeValidator(_norm), WithJsonSchema(_NORM_SCHEMA)]
+
+Five = tuple[float, float, float, float, float]
+_STARTS: dict[str, Five] = {"even": (1, 1, 0, 0, 0), "ladder": (0, 1, 0, 0, 0)}
+
+
+def _five(value: Any) -> Any:
+    if isinstance(value, str):
+        return _STARTS.get(value, value)
+    return tuple(value) if isinstance(value, list) else value
+
+
+# Start of w in f(u, w) [eq:fdec]. CHOICE: `even` has gradients everywhere from the first update;
+# `ladder` is that of the original Ladder code, whose cells wake up one after another.
+FunctionStart = Annotated[
+    Five,
+    BeforeValidator(_five),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "enum": list(_STARTS)},
+                {"type": "array", "items": {"type": "number"}, "minItems": 5, "maxItems": 5},
+            ]
+        }
+    ),
+]
+
+
+# --- what a cell sees and says ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Inlet:
+    """One incoming arrow, as the cell at its head sees it."""
+
+    key: str  # its name among the arrows of this cell: the role, or skip_<source>_<delay>
+    role: Role
+    delay: int
+    shape: Shape
+    filter: Pair | None = None  # what the arrow itself says
+    norm: NormKind | None = None
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a cell stands: what arrives, the shape its level has, the width of the row it inverts."""
+
+    side: Side
+    inlets: tuple[Inlet, ...]
+    level: Shape | None = None  # decoders: shape of the encoder of their own level
+    row: Shape | None = None  # decoders: shape of the encoder of the row that they invert
+
+    def main(self) -> Inlet:
+        """The arrow from below (encoders) or from the encoder (lateral cells)."""
+        role = Role.LATERAL if self.side is Side.LATERAL else Role.ENCODER
+        return next(inlet for inlet in self.inlets if inlet.role is role)
+
+
+@dataclass(frozen=True)
+class Projection:
+    """What one arrow does to what it carries: a linear map, then perhaps a norm with a gain."""
+
+    kind: Literal["none", "dense", "conv", "transposed"]
+    source: Shape
+    target: Shape
+    filter: Pair = (1, 1)
+    stride: Pair = (1, 1)
+    norm: NormKind = "none"
+    groups: int = 1  # channels normalised apart from each other (layer norm)
+    own: tuple[tuple[str, Shape], ...] = ()  # further parameters of this arrow
+
+    @property
+    def parameters(self) -> dict[str, Shape]:
+        found = dict(self.own)
+        rows, columns = size_of(self.target), size_of(self.source)
+        if self.kind == "dense":
+            found["weight"] = (rows, columns)
+        elif self.kind == "conv":
+            found["weight"] = (self.target[0], self.source[0], *self.filter)
+        elif self.kind == "transposed":
+            found["weight"] = (self.source[0], self.target[0], *self.filter)
+        if self.norm != "none":
+            found["gain"] = (self.target[0],)
+        return found
+
+    @property
+    def multiplications(self) -> int:
+        """Multiply-adds of the linear map for one value."""
+        if self.kind == "none":
+            return 0
+        if self.kind == "dense":
+            return size_of(self.source) * size_of(self.target)
+        field = self.filter[0] * self.filter[1] * self.source[0] * self.target[0]
+        positions = self.target if self.kind == "conv" else self.source
+        return field * positions[1] * positions[2]
+
+
+class Cell(Words):
+    """One cell: `fields`, `needs` and `takes`, `out_shape`, `project`, `join`."""
+
+    cell: str
+    label: str | None = Field(None, description="Drawn instead of the cell's name.")
+    initial: Initial = Field(
+        "zeros", description="What delayed arrows carry before the first iteration."
+    )
+
+    sides: ClassVar[frozenset[Side]]
+    takes: ClassVar[frozenset[Role]]
+    stateful: ClassVar[bool] = False
+    single: ClassVar[bool] = False  # reads exactly one arrow
+
+    def needs(self, side: Side) -> frozenset[Role]:
+        """The arrows without which the cell cannot work."""
+        return frozenset()
+
+    @abstractmethod
+    def out_shape(self, site: Site) -> Shape:
+        """The shape of the cell's output."""
+
+    @abstractmethod
+    def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
+        """What this arrow owns."""
+
+    def join(self, site: Site, out: Shape) -> dict[str, Shape]:
+        """What the node owns, whatever its arrows."""
+        return {}
+
+    def state_shapes(self, out: Shape) -> dict[str, Shape]:
+        """What the cell remembers besides its output."""
+        return {}
+
+
+class EncoderCell(Cell):
+    sides: ClassVar = frozenset({Side.ENCODER, Side.LATERAL})
+    takes: ClassVar = frozenset(
+        {Role.ENCODER, Role.LATERAL, Role.DECODER_TO_ENCODER, Role.UPWARD_DIAGONAL, Role.SKIP}
+    )
+
+    def needs(self, side: Side) -> frozenset[Role]:
+        main = Role.LATERAL if side is Side.LATERAL else Role.ENCODER
+        return frozenset({main, Role.STATE}) if self.stateful else frozenset({main})
+
+
+class DecoderCell(Cell):
+    sides: ClassVar = frozenset({Side.DECODER})
+    takes: ClassVar = frozenset(
+        {Role.DECODER, Role.LATERAL, Role.DOWNWARD_DIAGONAL, Role.RECURRENT_DECODER, Role.SKIP}
+    )
+
+
+STATEFUL_TAKES = EncoderCell.takes | {Role.STATE}
+
+
+# --- registry --------------------------------------------------------------------------------------
+
+_CELLS: dict[Side, dict[str, type[Cell]]] = {side: {} for side in Side}
+C = TypeVar("C", bound=type[Cell])
+
+
+def register(cell: C) -> C:
+    """Make a cell known under the word of its `cell` field."""
+    for side in cell.sides:
+        _CELLS[side][cell_word(cell)] = cell
+    return cell
+
+
+def cell_word(cell: type[Cell]) -> str:
+    """The word by which a spec asks for the cell: its `cell: Literal[...]`."""
+    annotation = cell.model_fields["cell"].annotation
+    return str(getattr(annotation, "__args__")[0])  # noqa: B009 (mypy: Literal has no attributes)
+
+
+def registered(side: Side) -> dict[str, type[Cell]]:
+    return dict(_CELLS[side])
+
+
+# --- shapes ------------------------------------------------------------------------------------------
+
+
+def need_map(shape: Shape, who: str, instead: str) -> None:
+    if len(shape) != 3:
+        raise ShapeProblem(
+            f"{who} works on maps, but a vector of {show_shape(shape)} arrives", f"use {instead}"
+        )
+
+
+def strided(shape: Shape, stride: Pair) -> Pair:
+    """Height and width after a stride: ceil(n / s), so that nothing is lost at the border."""
+    return (-(-shape[1] // stride[0]), -(-shape[2] // stride[1]))
+
+
+def odd(filter: Pair) -> Pair:
+    """The filter of arrows that do not resample: even table filters lose one [PAPER: F]."""
+    return (filter[0] - 1 + filter[0] % 2, filter[1] - 1 + filter[1] % 2)
+
+
+def between(
+    source: Shape, target: Shape, filter: Pair, same_filter: Pair | None = None
+) -> Projection:
+    """The linear map from one shape to another: dense, convolution, or transposed convolution.
+
+    `same_filter` replaces `filter` where the two have the same size.
+    """
+    if len(source) != 3 or len(target) != 3:
+        return Projection("dense", source, target)
+    height, width = (_stride(a, b) for a, b in zip(source[1:], target[1:], strict=True))
+    if height is None or width is None or (height < 0 < width - 1) or (width < 0 < height - 1):
+        raise ShapeProblem(
+            f"no stride leads from {show_shape(source)} to {show_shape(target)}",
+            "sizes must be equal, or one the other divided by a whole number (rounded up)",
+        )
+    if height == width == 1:
+        return Projection("conv", source, target, same_filter or filter)
+    if height < 0 or width < 0:
+        return Projection("transposed", source, target, filter, (abs(height), abs(width)))
+    return Projection("conv", source, target, filter, (height, width))
+
+
+def _stride(n: int, m: int) -> int | None:
+    """s > 0 with m = ceil(n / s), or s < 0 with n = ceil(m / -s); None where there is none.
+
+    >>> _stride(11, 6), _stride(6, 11), _stride(8, 8), _stride(7, 5)
+    (2, -2, 1, None)
+    """
+    big, small = max(n, m), min(n, m)
+    step = -(-big // small)
+    if -(-big // step) != small:
+        return None
+    return step if n >= m else -step
+
+
+def drive(
+    inlet: Inlet,
+    target: Shape,
+    filter: Pair,
+    norm: Norm,
+    default: NormKind,
+    *,
+    stride: Pair | None = None,
+    groups: int = 1,
+) -> Projection:
+    """The usual projection: a linear map to `target`, normalised by itself unless `norm` is joint.
+
+    `stride` is the row's own, for the arrow from below; other arrows resample as the sizes ask.
+    """
+    main = inlet.role in (Role.ENCODER, Role.LATERAL, Role.DECODER)
+    own = inlet.filter or filter
+    if stride and main and len(inlet.shape) == 3:
+        projection = Projection("conv", inlet.shape, target, own, stride)
+    else:
+        same = own if main or inlet.filter else odd(filter)
+        projection = between(inlet.shape, target, own, same)
+    kind = "none" if norm.terms == "joint" else norm.kind or default
+    return replace(projection, norm=inlet.norm or kind, groups=groups)
+
+
+def joint_gain(norm: Norm, default: NormKind, channels: int) -> dict[str, Shape]:
+    """The gain that `norm: joint` moves to the node."""
+    joint = norm.terms == "joint" and (norm.kind or default) != "none"
+    return {"gain": (channels,)} if joint else {}

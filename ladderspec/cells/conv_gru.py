@@ -1,0 +1,58 @@
+"""ConvGRU: a GRU whose maps are convolutions."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from ladderspec.cells._contract import (
+    STATEFUL_TAKES,
+    Count,
+    EncoderCell,
+    Inlet,
+    Norm,
+    NormField,
+    NormKind,
+    PairField,
+    Projection,
+    Shape,
+    Site,
+    Statistics,
+    drive,
+    joint_gain,
+    need_map,
+    register,
+    strided,
+)
+
+DEFAULT_NORM: NormKind = "layer"
+
+
+@register
+class ConvGRU(EncoderCell):
+    """Convolutional GRU; every arrow's drive of the three gates is layer-normalised."""
+
+    cell: Literal["ConvGRU"] = "ConvGRU"
+    channels: Count = Field(description="Width of the output, which is also the state.")
+    filter: PairField = Field((3, 3), description="Filter size, one number or [height, width].")
+    stride: PairField = Field((1, 1), description="Output size is input size / stride, rounded up.")
+    norm: NormField = Field(
+        Norm(), description="layer (default), batch or none; joint or separate."
+    )
+    statistics: Statistics | None = Field(None, description="What batch norm keeps for evaluation.")
+
+    takes: ClassVar = STATEFUL_TAKES
+    stateful: ClassVar = True
+
+    def out_shape(self, site: Site) -> Shape:
+        below = site.main().shape
+        need_map(below, "ConvGRU", "GRU")
+        return (self.channels, *strided(below, self.stride))
+
+    def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
+        gates = (3 * out[0], *out[1:])
+        return drive(inlet, gates, self.filter, self.norm, DEFAULT_NORM, stride=self.stride)
+
+    def join(self, site: Site, out: Shape) -> dict[str, Shape]:
+        # Two sums: what the inputs drive, and the state's part of n, which the reset gate scales.
+        gain = joint_gain(self.norm, DEFAULT_NORM, 3 * out[0])
+        return {"bias": (3 * out[0],), "state_bias": (out[0],), **gain}

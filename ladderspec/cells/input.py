@@ -1,0 +1,49 @@
+"""Input: the bottom of the ladder, which emits the data."""
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from ladderspec.cells._contract import (
+    PAIR_SCHEMA,
+    Cell,
+    Count,
+    Inlet,
+    Pair,
+    Projection,
+    Shape,
+    Side,
+    Site,
+    Words,
+    pair,
+)
+
+
+class Noise(Words):
+    """Corruption of the input, drawn anew for every pass."""
+
+    gaussian: Annotated[float, Field(ge=0)] | None = Field(None, description="Standard deviation.")
+    flip: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        None, description="Probability with which a bit is turned."
+    )
+
+
+Size = Annotated[Pair, BeforeValidator(pair), WithJsonSchema(PAIR_SCHEMA)]
+
+
+class Input(Cell):
+    """What a frame is: its channels and size; without a size, a vector."""
+
+    cell: Literal["Input"] = Field("Input", exclude=True)
+    channels: Count = Field(1, description="Maps of a frame, or numbers of a vector.")
+    size: Size | None = Field(None, description="[height, width], or one number for a square.")
+    noise: Noise | None = Field(None, description="{gaussian: 0.15} or {flip: 0.2}.")
+
+    sides: ClassVar = frozenset({Side.ENCODER})
+    takes: ClassVar = frozenset[Any]()
+
+    def out_shape(self, site: Site) -> Shape:
+        return (self.channels, *(self.size or ()))
+
+    def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
+        raise AssertionError("nothing arrives at the input")

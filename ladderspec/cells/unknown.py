@@ -1,0 +1,24 @@
+"""Unknown: stands in for a cell that a spec got wrong, so that the rest can still be checked."""
+
+from typing import ClassVar, Literal
+
+from ladderspec.cells._contract import Cell, Inlet, Projection, Role, Shape, Side, Site
+
+
+class Unknown(Cell):
+    """Takes every arrow, needs none, has no shape; what depends on it is left unsaid."""
+
+    cell: Literal["Unknown"] = "Unknown"
+
+    sides: ClassVar = frozenset(Side)
+    takes: ClassVar = frozenset(Role)
+
+    def out_shape(self, site: Site) -> Shape:
+        raise UnknownShape
+
+    def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
+        raise UnknownShape
+
+
+class UnknownShape(Exception):
+    """The shape follows from something that is wrong elsewhere."""
