@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ladderspec import shapes, variant
-from ladderspec.errors import Findings, Source
+from ladderspec.errors import Finding, Findings, Source, SpecError
 from ladderspec.graph import Graph, check, place_nodes, wire
-from ladderspec.read import Request, Spec, open_source, read
+from ladderspec.read import Document, Request, Spec, document, open_document, read
 
 
 def load(
@@ -26,21 +27,23 @@ def load(
     `variant`, `without`, `add` and `set` speak as the language does. `extends` stays inside the
     folder of `path`, or inside `root`.
     """
-    request = Request.of(variant, without, add, set)
-    source, file = open_source(path)
-    findings = Findings()
-    spec = read(source, file, request, findings, Path(root) if root else None)
-    if spec is not None:
-        compile_graph(spec, findings)
-    findings.raise_if_any()
-    assert spec is not None
-    return spec
+    return open_spec(path, Request.of(variant, without, add, set), root)
 
 
 def loads(text: str, variant: str | Sequence[str] | None = None, **changes: Any) -> Spec:
-    """Read a spec from a text."""
+    """Read a spec from a text; `changes` as in `load`."""
+    return spec_of(document(Source("<text>", text)), Request.of(variant, **changes))
+
+
+def open_spec(path: str | Path, request: Request, root: str | Path | None = None) -> Spec:
+    """`load` with the changes as one value."""
+    return spec_of(open_document(path, Path(root) if root else None), request)
+
+
+def spec_of(document: Document, request: Request) -> Spec:
+    """A spec of a file that was read before."""
     findings = Findings()
-    spec = read(Source("<text>", text), None, Request.of(variant, **changes), findings)
+    spec = read(document, request, findings)
     if spec is not None:
         compile_graph(spec, findings)
     findings.raise_if_any()
@@ -68,3 +71,44 @@ def compile_graph(spec: Spec, findings: Findings) -> Graph:
     shapes.infer(result, findings)  # shapes and parameters
     shapes.check_expect(result, spec, findings)
     return result
+
+
+# --- validation of a whole file -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What `validate` found out about a file."""
+
+    findings: tuple[Finding, ...]
+    levels: int = 0
+    parameters: int = 0
+    variants: int = 0
+
+
+def validate(path: str | Path, request: Request, root: str | Path | None = None) -> Checked:
+    """Check a file with all its variants, or as changed by `request`."""
+    findings = Findings()
+    try:
+        document = open_document(path, Path(root) if root else None)
+        spec = read(document, request, findings)
+        if spec is None:
+            return Checked(tuple(findings.sorted()))
+        built = compile_graph(spec, findings)
+        names = list(spec.words.variants) if request == Request() and not spec.broken else []
+        for name in names:
+            _check_variant(document, name, findings)
+    except SpecError as error:
+        return Checked(error.findings)
+    if findings:
+        return Checked(tuple(findings.sorted()))
+    return Checked((), len(built.graph["levels"]), shapes.parameters(built), len(names))
+
+
+def _check_variant(document: Document, name: str, findings: Findings) -> None:
+    own = Findings()
+    spec = read(document, Request(variant=(name,)), own)
+    if spec is not None:
+        compile_graph(spec, own)
+    for finding in own.sorted():
+        findings.add(replace(finding, notes=(*finding.notes, f"in variant `{name}`")))

@@ -174,7 +174,7 @@ def _unknown_word(item: Any, node: Node) -> Finding:
     return Finding("S103", f"unknown cell {_show(word)}", word.place, word.path, hint)
 
 
-# --- which fields there are at a place -----------------------------------------------------------------
+# --- which fields there are at a place ------------------------------------------------------------
 
 
 def _fields(model: type[BaseModel], loc: Loc) -> list[str]:

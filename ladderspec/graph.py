@@ -7,6 +7,7 @@ there because a task reads it, now or at a later t.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import networkx as nx
@@ -86,7 +87,7 @@ def _add_node(graph: Graph, side: Side, level: str, cell: Cell, node: Node) -> N
     )
 
 
-# --- arrows ------------------------------------------------------------------------------------------
+# --- arrows ---------------------------------------------------------------------------------------
 
 
 def ends(graph: Graph, role: Role, level: str) -> Iterator[tuple[str, str]]:
@@ -149,18 +150,19 @@ def cell_of(graph: Graph, node: str) -> Cell:
     return cell
 
 
-# --- views -------------------------------------------------------------------------------------------
+# --- views ----------------------------------------------------------------------------------------
 
 
 def now(graph: Graph) -> Graph:
     """The arrows within one iteration."""
-    return nx.edge_subgraph(
-        graph, [(a, b, k) for a, b, k, d in graph.edges(keys=True, data="delay") if d == 0]
-    )
+    today = nx.MultiDiGraph()
+    today.add_nodes_from(graph)
+    today.add_edges_from((a, b, k) for a, b, k, d in graph.edges(keys=True, data="delay") if d == 0)
+    return today
 
 
 def in_order(graph: Graph) -> list[str]:
-    """Nodes as an iteration visits them: encoders upward, each with its lateral cell, decoders downward."""
+    """Nodes as an iteration visits them: encoders and lateral cells upward, decoders down."""
     levels = graph.graph["levels"]
     up = [node_name(s, level) for level in levels for s in (Side.ENCODER, Side.LATERAL)]
     down = [node_name(Side.DECODER, level) for level in reversed(levels)]
@@ -196,7 +198,7 @@ def _arrow_order(edge: tuple[str, str, dict[str, Any]]) -> tuple[int, int, str]:
     return (list(Role).index(facts["role"]), facts["delay"], source)
 
 
-# --- check -------------------------------------------------------------------------------------------
+# --- check ----------------------------------------------------------------------------------------
 
 
 def check(graph: Graph, findings: Findings) -> None:
@@ -243,9 +245,15 @@ def _instead(node: str, role: Role) -> str:
 
 
 def _check_cycles(graph: Graph, findings: Findings) -> None:
-    today = now(graph)
-    if nx.is_directed_acyclic_graph(today):
+    before: dict[str, set[str]] = {node: set() for node in graph}
+    for source, target, delay in graph.edges(data="delay"):
+        if delay == 0:
+            before[target].add(source)
+    try:
+        TopologicalSorter(before).prepare()
         return
+    except CycleError:
+        today = now(graph)
     for component in nx.strongly_connected_components(today):
         part = today.subgraph(component)
         if part.number_of_edges() == 0:
@@ -259,5 +267,5 @@ def _check_cycles(graph: Graph, findings: Findings) -> None:
 
 
 def _could_wait(edge: tuple[str, str, dict[str, Any]]) -> tuple[bool, int]:
-    """The arrow of a cycle that should take the delay: a declared one, else one against the flow."""
+    """The arrow of a cycle that should wait: a declared one, else one against the flow."""
     return (edge[2]["declared"], list(Role).index(edge[2]["role"]))

@@ -36,7 +36,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Wiring:
-    """One row of the table of roles: an arrow of level l runs `source` (at l + `offset`) -> `target`."""
+    """One row of the table of roles: `source` at level l + `offset` -> `target` at level l."""
 
     source: Side
     target: Side

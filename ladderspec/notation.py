@@ -1,10 +1,11 @@
-"""How arrows and selectors are written: `decoder.conv_2(t-1) -> encoder.conv_2`, `lateral@conv_*`."""
+"""How arrows and selectors are written: `decoder.a(t-1) -> encoder.a`, `lateral@conv_*`."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import pairwise
 from typing import Literal
 
 from ladderspec.names import Role, Side
@@ -33,7 +34,7 @@ class Arrow:
 
 @dataclass(frozen=True)
 class Selector:
-    """What `without` names: nodes, arrows (by role and level, or by their ends), a level or a task."""
+    """What `without` names: nodes, arrows by role and level or by their ends, a level or a task."""
 
     kind: Literal["role", "arrow", "node", "level", "task"]
     pattern: str = "*"  # of node names, level names or task names
@@ -58,10 +59,7 @@ def parse_arrows(text: str) -> tuple[Arrow, ...]:
     found = [(end[1], int(end[2] or 0)) for end in ends if end]
     if found[-1][1]:
         raise NotationProblem("the delay stands on the source of an arrow", _ARROW_HINT)
-    return tuple(
-        Arrow(source, target, delay)
-        for (source, delay), (target, _) in zip(found[:-1], found[1:], strict=True)
-    )
+    return tuple(Arrow(source, target, delay) for (source, delay), (target, _) in pairwise(found))
 
 
 _ARROW_HINT = "write it like `decoder.conv_2(t-1) -> encoder.conv_2`"

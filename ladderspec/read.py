@@ -10,10 +10,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ladderspec.cells import registered
 from ladderspec.errors import Finding, Findings, Source
 from ladderspec.explain import findings_of
-from ladderspec.resolve import Choice, choose, decode, extend, read_source, resolve
-from ladderspec.spec import Edges, Expect, SpecWords, Variant
+from ladderspec.extends import decode, extend, read_source
+from ladderspec.names import Side
+from ladderspec.resolve import Choice, choose, resolve
+from ladderspec.rows import cell_words
+from ladderspec.spec import Edges, Expect, SpecWords, Variant, fresh
 from ladderspec.tree import Node, parse
 
 
@@ -80,26 +84,35 @@ class Request:
         return not (self.without or self.add or self.set)
 
 
-def open_source(path: str | Path) -> tuple[Source, Path | None]:
-    """A file's text; `-` is standard input."""
+@dataclass(frozen=True)
+class Document:
+    """A file after parsing and `extends`: what all its variants share."""
+
+    tree: Node
+    findings: tuple[Finding, ...] = ()  # what could be read past
+
+
+def open_document(path: str | Path, root: Path | None = None) -> Document:
+    """Read a file; `-` is standard input. `extends` stays inside `root`, or the file's folder."""
     if str(path) == "-":
-        return decode("<stdin>", sys.stdin.buffer.read()), None
-    return read_source(Path(path)), Path(path)
+        return document(decode("<stdin>", sys.stdin.buffer.read()))
+    return document(read_source(Path(path)), Path(path), root)
 
 
-def read(
-    source: Source,
-    path: Path | None,
-    request: Request,
-    findings: Findings,
-    root: Path | None = None,
-) -> Spec | None:
-    """Resolve and validate; None where what is wrong leaves nothing to go on with."""
+def document(source: Source, path: Path | None = None, root: Path | None = None) -> Document:
+    findings = Findings()
     tree = extend(parse(source, findings), path, root, findings)
-    choices = choose(tree, request.variant, findings)
+    return Document(tree, tuple(findings.sorted()))
+
+
+def read(document: Document, request: Request, findings: Findings) -> Spec | None:
+    """Resolve and validate; None where what is wrong leaves nothing to go on with."""
+    for finding in document.findings:
+        findings.add(finding)
+    choices = choose(document.tree, request.variant, findings)
     if not request.bare:
         choices.append(Choice("command line", _command_line(request, findings)))
-    return _spec(resolve(tree, choices, findings), choices, request, findings)
+    return _spec(resolve(document.tree, choices, findings), choices, request, findings)
 
 
 def _spec(
@@ -170,7 +183,7 @@ def _command_line(request: Request, findings: Findings) -> Node:
     return Node(fields, source, 0, 0)
 
 
-# --- words -------------------------------------------------------------------------------------------
+# --- words ----------------------------------------------------------------------------------------
 
 
 def _validate(tree: Node, findings: Findings) -> tuple[SpecWords | None, Node]:
@@ -179,6 +192,12 @@ def _validate(tree: Node, findings: Findings) -> tuple[SpecWords | None, Node]:
         message = "a spec is a mapping: `input:`, `levels:`, ..."
         findings.add(Finding("S104", message, tree.place))
         return None, tree
+    known = {word for side in Side for word in registered(side)}
+    if cell_words(tree) - known:
+        from ladderspec.plugins import load_installed
+
+        load_installed()
+    fresh()
     try:
         return SpecWords.model_validate(tree.plain()), tree
     except ValidationError as error:

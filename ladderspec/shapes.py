@@ -1,4 +1,4 @@
-"""Graph -> graph with shapes and parameter counts on every node and arrow; numbers alone, no torch."""
+"""Graph -> graph with shapes and parameter counts on every node and arrow. Numbers alone."""
 
 from __future__ import annotations
 
@@ -147,7 +147,8 @@ def _report(
 
 def _check_task(graph: Graph, name: str, entry: dict[str, object], findings: Findings) -> None:
     task = entry["task"]
-    assert isinstance(task, Task) and isinstance(entry["at"], list)
+    assert isinstance(task, Task)
+    assert isinstance(entry["at"], list)
     own: dict[str, Shape] = {}
     for node in entry["at"]:
         shape = graph.nodes[node].get("shape")

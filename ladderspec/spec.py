@@ -16,7 +16,7 @@ from ladderspec.names import LEVEL_NAME, Side
 from ladderspec.notation import NotationProblem, parse_arrows, parse_selector
 from ladderspec.tasks import AnyTask
 
-# --- cells by their word ----------------------------------------------------------------------------
+# --- cells by their word --------------------------------------------------------------------------
 
 
 class CellOf:
@@ -46,7 +46,7 @@ DecoderField = Annotated[Cell | None, CellOf(Side.DECODER)]
 LateralField = Annotated[Cell | None, CellOf(Side.LATERAL)]
 
 
-# --- names, selectors, arrows -------------------------------------------------------------------------
+# --- names, selectors, arrows ---------------------------------------------------------------------
 
 
 def _level_name(value: str) -> str:
@@ -199,11 +199,11 @@ class Edges(Words):
     )
 
 
-# --- the tables of a spec -----------------------------------------------------------------------------
+# --- the tables of a spec -------------------------------------------------------------------------
 
 
 class Row(Words):
-    """One row of the table: the level it makes from the one below, and the decoder that inverts it."""
+    """One row of the table: the cell that makes a level, and the decoder that inverts it."""
 
     name: LevelName | None = Field(None, description="Default: cell and position, like `pool5`.")
     label: str | None = Field(None, description="Drawn beside the level.")
@@ -224,10 +224,10 @@ class Time(Words):
 
 
 def _time(value: Any) -> Any:
-    if isinstance(value, dict) and ("frames" in value) == ("iterations" in value):
-        if set(value) <= {"frames", "iterations"}:
-            hint = "{frames: 5}, {frames: any} or {iterations: 3}"
-            raise PydanticCustomError("time", "time is frames or iterations", {"hint": hint})
+    known = isinstance(value, dict) and set(value) <= {"frames", "iterations"}
+    if known and len(value) != 1:
+        hint = "{frames: 5}, {frames: any} or {iterations: 3}"
+        raise PydanticCustomError("time", "time is frames or iterations", {"hint": hint})
     return value
 
 
@@ -300,3 +300,15 @@ class SpecWords(Words):
     )
     variants: dict[str, Variant] = Field(default_factory=dict, description="Named patches.")
     expect: Expect | None = None
+
+
+_built_for: set[type[Cell]] = set()
+
+
+def fresh() -> None:
+    """Make the words know every cell that is registered by now."""
+    cells = {cell for side in Side for cell in registered(side).values()}
+    if _built_for and cells != _built_for:
+        for model in (Row, SpecWords):
+            model.model_rebuild(force=True)
+    _built_for.update(cells)

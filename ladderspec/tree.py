@@ -201,7 +201,7 @@ class _Reader:
             self._place(node, size, str(node.value))
 
     def _place(self, node: Node, size: int, text: str | None) -> None:
-        """Put a finished node into whatever is open; `text` is its spelling where it may be a key."""
+        """Put a finished node into what is open; `text` is its spelling where it may be a key."""
         if not self.stack:
             self.root = node
             return
@@ -286,7 +286,7 @@ def _syntax(error: yaml.MarkedYAMLError, text: str, at: int) -> tuple[str, str]:
         return "a tab: YAML is indented with spaces", "replace the tab by spaces"
     problem = str(error.problem or "this is not YAML")
     hints = {
-        "mapping values are not allowed": "a `:` too many on this line, or an indentation that is off?",
+        "mapping values are not allowed": "a `:` too many here, or an indentation that is off?",
         "did not find expected key": "is this line indented like its neighbours?",
         "could not find expected ':'": "a `:` is missing, or the line above is not closed",
         "did not find expected ',' or": "a `,`, `}` or `]` is missing",

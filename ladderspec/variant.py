@@ -47,7 +47,7 @@ def _word(node: Node, *path: str | int) -> Node:
     return node.find(path)[0]
 
 
-# --- selectors -----------------------------------------------------------------------------------------
+# --- selectors ------------------------------------------------------------------------------------
 
 
 def select(graph: Graph, selector: Selector) -> tuple[set[str], set[Edge]]:
@@ -95,7 +95,7 @@ def _few(names: list[str]) -> str:
     return ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
 
 
-# --- roles and single arrows -----------------------------------------------------------------------------
+# --- roles and single arrows ----------------------------------------------------------------------
 
 
 def _move(graph: Graph, role: Role, words: RoleWords, node: Node, findings: Findings) -> None:
@@ -193,7 +193,7 @@ def _role(graph: Graph, arrow: Arrow) -> Role:
     return Role.SKIP
 
 
-# --- tasks and pruning -------------------------------------------------------------------------------------
+# --- tasks and pruning ----------------------------------------------------------------------------
 
 
 def read_tasks(graph: Graph, spec: Spec, findings: Findings) -> None:

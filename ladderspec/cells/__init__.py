@@ -1,7 +1,7 @@
 """The cells a spec can name: their words, shapes and parameters. Never imports torch.
 
-Adding a cell is adding a file here and one of the same name in `ladderspec.nn`; a user's cell is one
-file of its own (see docs/own_cells.md).
+Adding a cell is adding a file here and one of the same name in `ladderspec.nn`; a user's cell is
+one file of its own (see docs/own_cells.md).
 """
 
 from ladderspec.cells import (

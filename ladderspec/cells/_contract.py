@@ -1,7 +1,7 @@
 """What a cell promises, without a tensor: its fields, the arrows it takes, shapes and parameters.
 
-A built-in cell is two things: `project`, one per incoming arrow and owned by that arrow, and `join`,
-owned by the node. Parameters of a network = sum over its arrows + sum over its nodes.
+A built-in cell is two things: `project`, one per incoming arrow and owned by that arrow, and
+`join`, owned by the node. Parameters of a network = sum over its arrows + sum over its nodes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ShapeProblem(Exception):
         self.message, self.hint = message, hint
 
 
-# --- field types ---------------------------------------------------------------------------------
+# --- field types ----------------------------------------------------------------------------------
 
 
 def pair(value: Any) -> Any:
@@ -68,7 +68,7 @@ PairField = Annotated[tuple[_Size, _Size], BeforeValidator(pair), WithJsonSchema
 
 
 def by_form(**forms: Any) -> Any:
-    """A union told apart by its form (`mapping`, `list` or `word`), so that one mistake is said once."""
+    """A union told apart by its form (mapping, list or word), so that a mistake is said once."""
 
     def form(value: Any) -> str:
         if isinstance(value, dict | BaseModel):
@@ -97,7 +97,7 @@ class Norm(Words):
     kind: NormKind | None = Field(None, description="None: the cell's own kind.")
     terms: Literal["separate", "joint"] = Field(
         "separate",
-        description="Each arrow's drive by itself, its gain on the arrow; or their sum, the gain on the node.",
+        description="Each arrow's drive by itself, or their sum with the gain on the node.",
     )
 
 
@@ -146,7 +146,7 @@ FunctionStart = Annotated[
 ]
 
 
-# --- what a cell sees and says ---------------------------------------------------------------------
+# --- what a cell sees and says --------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class Inlet:
 
 @dataclass(frozen=True)
 class Site:
-    """Where a cell stands: what arrives, the shape its level has, the width of the row it inverts."""
+    """Where a cell stands: what arrives, the shape of its level, and of the row it inverts."""
 
     side: Side
     inlets: tuple[Inlet, ...]
@@ -271,7 +271,7 @@ class DecoderCell(Cell):
 STATEFUL_TAKES = EncoderCell.takes | {Role.STATE}
 
 
-# --- registry --------------------------------------------------------------------------------------
+# --- registry -------------------------------------------------------------------------------------
 
 _CELLS: dict[Side, dict[str, type[Cell]]] = {side: {} for side in Side}
 C = TypeVar("C", bound=type[Cell])
@@ -291,10 +291,11 @@ def cell_word(cell: type[Cell]) -> str:
 
 
 def registered(side: Side) -> dict[str, type[Cell]]:
+    """The cells of a side by their words."""
     return dict(_CELLS[side])
 
 
-# --- shapes ------------------------------------------------------------------------------------------
+# --- shapes ---------------------------------------------------------------------------------------
 
 
 def need_map(shape: Shape, who: str, instead: str) -> None:

@@ -11,6 +11,7 @@ from ladderspec.cells._contract import (
     ShapeProblem,
     Side,
     Site,
+    between,
     register,
     show_shape,
 )

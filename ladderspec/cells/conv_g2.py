@@ -28,7 +28,7 @@ DEFAULT_NORM: NormKind = "layer"
 
 @register
 class ConvG2(DecoderCell):
-    """Gate of three branches: y = s . mu_1 + (1 - s) . mu_2, each f(LN(A * v_top) + LN(B * h) + c, w)."""
+    """Gate of three branches f(LN(A * v_top) + LN(B * h) + c, w): y = s . mu_1 + (1 - s) . mu_2."""
 
     cell: Literal["convG2"] = "convG2"
     channels: Count | None = Field(

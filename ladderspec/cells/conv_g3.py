@@ -27,7 +27,10 @@ DEFAULT_NORM: NormKind = "layer"
 
 @register
 class ConvG3(DecoderCell):
-    """Gate over a hidden layer: u = relu(LN(A * v_top) + LN(B * h) + c), y = s . D * u + (1 - s) . E * u."""
+    """Gate over a hidden layer u: y = s . D * u + (1 - s) . E * u, s = sigmoid(W_s * u).
+
+    u = relu(LN(A * v_top) + LN(B * h) + c)
+    """
 
     cell: Literal["convG3"] = "convG3"
     channels: Count | None = Field(

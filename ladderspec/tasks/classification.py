@@ -9,7 +9,7 @@ from ladderspec.tasks._contract import Reading, Task, When
 
 
 class Classification(Task):
-    """Cross-entropy of the label under the logits of a SoftMax, by default after the last iteration."""
+    """Cross-entropy of the label under the logits of a SoftMax, by default at the last t."""
 
     kind: Literal["classification"]
     when: When = Field("last", description="`last`, `all`, or a weight for each iteration.")

@@ -10,7 +10,7 @@ Decay = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Consistency(Task):
-    """Squared distance between the class probabilities of the network and of its average over updates.
+    """Squared distance between the class probabilities of the network and of its running average.
 
     The teacher sees the same input with its own noise; the weight ramps up as exp(-5 (1 - t/T)^2).
     """

@@ -1,0 +1,53 @@
+"""What many commands take: a spec, and changes to it in the language's own words."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ladderspec.read import Request
+
+
+def add_spec(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("spec", metavar="SPEC", help="a spec file; - reads standard input")
+
+
+def add_changes(parser: argparse.ArgumentParser) -> None:
+    changes = parser.add_argument_group("changes", "applied in this order; each may be repeated")
+    changes.add_argument(
+        "--variant", metavar="NAME", action="append", default=[], help="a variant of the spec"
+    )
+    changes.add_argument(
+        "--set", metavar="PATH=VALUE", action="append", default=[],
+        help="a field, like encoder.lstm1.channels=16 or params.width=8",
+    )  # fmt: skip
+    changes.add_argument(
+        "--without", metavar="SELECTOR", action="append", default=[],
+        help="remove a role, arrow, node, level or task, like lateral@conv_*",
+    )  # fmt: skip
+    changes.add_argument(
+        "--add", metavar="ARROW", action="append", default=[],
+        help="add an arrow, like 'decoder.input(t-1) -> encoder.conv_2'",
+    )  # fmt: skip
+    reading = parser.add_argument_group("reading")
+    reading.add_argument(
+        "--root", metavar="FOLDER", type=Path, help="where `extends` may reach; default: the spec's"
+    )
+    reading.add_argument(
+        "--plugin", metavar="FILE", action="append", default=[], type=Path,
+        help="a Python file with cells of your own; it is run",
+    )  # fmt: skip
+
+
+def load_plugins(paths: list[Path]) -> None:
+    if paths:
+        from ladderspec.plugins import load_file
+
+        for path in paths:
+            load_file(path)
+
+
+def request(args: argparse.Namespace) -> Request:
+    """The changes asked for; plugins are loaded on the way."""
+    load_plugins(args.plugin)
+    return Request.of(args.variant, args.without, args.add, args.set)

@@ -1,0 +1,30 @@
+"""Print the typed graph: every node and arrow with its role, delay, shape and parameters.
+
+Example:
+  ladderspec graph specs/ommnist/rladder.yaml --json > rladder.json
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from ladderspec.build import graph, open_spec
+from ladderspec.cli._options import add_changes, add_spec, request
+from ladderspec.graph import to_text
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_spec(parser)
+    parser.add_argument("--json", action="store_true", help="node-link JSON, as networkx reads it")
+    add_changes(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    built = graph(open_spec(args.spec, request(args), args.root))
+    if args.json:
+        from ladderspec.graph_json import dumps
+
+        print(dumps(built))
+    else:
+        print(to_text(built), end="")
+    return 0

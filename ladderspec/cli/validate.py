@@ -1,0 +1,71 @@
+"""Check specs: language, graph, shapes, expectations, and every variant.
+
+Prints one line per good file, and all that is wrong with a bad one.
+
+Example:
+  ladderspec validate specs/ommnist/rladder.yaml
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from ladderspec.build import Checked, validate
+from ladderspec.cli._options import add_changes, request
+from ladderspec.errors import Finding, as_json
+
+FORMATS = ("full", "concise", "json", "github")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "specs",
+        metavar="SPEC",
+        nargs="+",
+        help="spec files or folders of them; - is standard input",
+    )
+    parser.add_argument("--output-format", choices=FORMATS, default="full", help="of what is wrong")
+    parser.add_argument("--json", action="store_true", help="short for --output-format json")
+    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing of good files")
+    add_changes(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    form = "json" if args.json else args.output_format
+    asked = request(args)
+    found: list[Finding] = []
+    unread = False
+    for path in _files(args.specs):
+        checked = validate(path, asked, root=args.root)
+        found += checked.findings
+        unread = unread or any(finding.code == "F001" for finding in checked.findings)
+        if not checked.findings and not args.quiet and form in ("full", "concise"):
+            print(_summary(path, checked))
+    if form == "json":
+        print(as_json(found))
+    elif form == "github":
+        print("\n".join(finding.github() for finding in found), end="\n" if found else "")
+    else:
+        blank = "\n\n" if form == "full" else "\n"
+        text = blank.join(getattr(finding, form)() for finding in found)
+        print(text, end="\n" if found else "", file=sys.stderr)
+    return 2 if unread else 1 if found else 0
+
+
+def _files(paths: list[str]) -> list[str]:
+    """Files as named, folders as the specs in them (experiment files are none)."""
+    found: list[str] = []
+    for path in paths:
+        if Path(path).is_dir():
+            inside = sorted(Path(path).rglob("*.yaml"))
+            found += [str(file) for file in inside if "experiments" not in file.parts]
+        else:
+            found.append(path)
+    return found
+
+
+def _summary(path: str, checked: Checked) -> str:
+    variants = f", {checked.variants} variants" if checked.variants else ""
+    return f"{path}: fine, {checked.levels} levels, {checked.parameters:,} parameters{variants}"

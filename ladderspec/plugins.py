@@ -1,0 +1,45 @@
+"""Cells of the user's own: from installed packages, or from a file named on the command line.
+
+A spec alone never brings code in: it can only name cells that are registered.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from ladderspec.errors import UsageError
+
+GROUP = "ladderspec.cells"
+
+
+@cache
+def load_installed() -> tuple[str, ...]:
+    """Import what installed packages offer in the entry-point group `ladderspec.cells`."""
+    names = []
+    for entry in entry_points(group=GROUP):
+        try:
+            entry.load()
+        except Exception as error:
+            raise UsageError(f"plugin `{entry.name}` ({entry.value}) fails: {error!r}") from error
+        names.append(entry.name)
+    return tuple(names)
+
+
+def load_file(path: Path) -> None:
+    """Run a Python file for the cells that it registers."""
+    if not path.is_file():
+        raise UsageError(f"no plugin file {path}")
+    name = f"ladderspec_plugin_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise UsageError(f"plugin {path} fails: {error!r}") from error
