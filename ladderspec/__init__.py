@@ -1,1 +1,74 @@
-"""Recurrent ladder networks from a table of layers."""
+'''Recurrent ladder networks from a YAML table of layers.
+
+A spec is text; every stage after it is a new value that prints:
+
+>>> import ladderspec as ls
+>>> spec = ls.loads("""
+... name: smallest
+... input: {channels: 1, size: [8, 8]}
+... time: {frames: any}
+... levels:
+...   - name: lstm
+...     encoder: {cell: ConvLSTM, channels: 4}
+...     decoder: {cell: convG3, filter: 3}
+... """)
+>>> print(ls.to_text(ls.graph(spec)))
+graph smallest
+<BLANKLINE>
+encoder.input            Input      1x8x8                   0
+encoder.lstm             ConvLSTM   4x8x8                  16
+decoder.input            convG3     1x8x8                  16
+<BLANKLINE>
+encoder.input -> encoder.lstm                        encoder                       160
+encoder.lstm(t-1) -> encoder.lstm                    state                         592
+encoder.input -> decoder.input                       lateral                        40
+encoder.lstm -> decoder.input                        decoder                       148
+<BLANKLINE>
+'''
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from ladderspec.version import __version__ as __version__
+
+# Public names and the rooms they live in; loaded on first use, so that torch comes in only with
+# what needs it.
+_PUBLIC = {
+    "load": "build",
+    "loads": "build",
+    "graph": "build",
+    "to_text": "graph",
+    "table": "table",
+    "register": "cells",
+    "Cell": "cells",
+    "SpecError": "errors",
+    "LadderspecError": "errors",
+    "Spec": "read",
+}
+
+if TYPE_CHECKING:
+    from ladderspec import table as table
+    from ladderspec.build import graph as graph
+    from ladderspec.build import load as load
+    from ladderspec.build import loads as loads
+    from ladderspec.cells import Cell as Cell
+    from ladderspec.cells import register as register
+    from ladderspec.errors import LadderspecError as LadderspecError
+    from ladderspec.errors import SpecError as SpecError
+    from ladderspec.graph import to_text as to_text
+    from ladderspec.read import Spec as Spec
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'ladderspec' has no attribute '{name}'")
+    room = importlib.import_module(f"ladderspec.{_PUBLIC[name]}")
+    value = room if name == _PUBLIC[name] else getattr(room, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*_PUBLIC, "__version__"])

@@ -216,11 +216,12 @@ def _check_arrows(graph: Graph, node: str, findings: Findings) -> None:
         if edge["role"] not in cell.takes:
             arrow = show_arrow(source, node, edge["delay"])
             message = f"{cell.cell} at {node} takes no {edge['role']} arrow: {arrow}"
-            taken = ", ".join(sorted(cell.takes)) or "none"
+            known = ", ".join(sorted(cell.takes)) or "none"
             findings.add(
-                Finding("G204", message, edge["place"], edge["path"], f"it takes: {taken}")
+                Finding("G204", message, edge["place"], edge["path"], f"it takes: {known}")
             )
-    if cell.single and len(arrows) > 1:
+    taken = all(edge["role"] in cell.takes for _, edge in arrows)
+    if cell.single and taken and len(arrows) > 1:
         names = ", ".join(show_arrow(source, node, edge["delay"]) for source, edge in arrows)
         message = f"{cell.cell} at {node} copies one value, but several arrive: {names}"
         findings.add(Finding("G204", message, facts["place"], facts["path"]))

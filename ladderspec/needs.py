@@ -14,8 +14,8 @@ Needs = dict[str, tuple[bool, ...]]  # by node, from t = 1
 def needs(plan: Plan, length: int, tasks: Collection[str] | None = None) -> Needs:
     """For every node, at which of t = 1..length the costs of the tasks (default: all) need it.
 
-    A task whose weight is 0 still reads: its cost is reported. Not a prefix in general: with a state
-    of delay 2, the last t needs every second one before it.
+    A task whose weight is 0 still reads: its cost is reported. What is needed is no prefix: with a
+    state of delay 2, the last t needs every second one before it.
     """
     masks = need_masks(plan, length, tasks)
     return {node: tuple(bit == "1" for bit in _bits(masks[node], length)) for node in masks}
@@ -28,11 +28,10 @@ def times(reader: Reader, length: int) -> int:
     those of t = 1, 2, ...; beyond the last weight nothing is read.
     """
     last = max(0, length - reader.ahead)
-    if reader.when == "all":
-        return (1 << last) - 1
-    if reader.when == "last":
-        return 1 << (last - 1) if last else 0
-    return sum(1 << t for t, weight in enumerate(reader.when[:last]) if float(weight) > 0)
+    if isinstance(reader.when, tuple):
+        return sum(1 << t for t, weight in enumerate(reader.when[:last]) if weight > 0)
+    every = (1 << last) - 1
+    return every if reader.when == "all" else every ^ (every >> 1)
 
 
 def need_masks(plan: Plan, length: int, tasks: Collection[str] | None = None) -> dict[str, int]:

@@ -1,8 +1,8 @@
 """Graph -> phases: what is computed once for all t, and what loops over t.
 
-The strongly connected components of the graph with its delayed arrows, in topological order, are the
-schedule. A component without a delayed arrow inside is computed once for all t; one with a delayed
-arrow inside is a loop over t. A delayed arrow between two components is a shift in time, not a loop.
+The strongly connected components of the graph with its delayed arrows, in topological order, are
+the schedule. A component without a delayed arrow inside is computed once for all t; one with a
+delayed arrow inside is a loop over t. A delayed arrow between two is a shift in time, not a loop.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _visit(
 def _loop(
     nodes: Sequence[str], equations: Mapping[str, Equation], position: Mapping[str, int]
 ) -> Phase:
-    """A component as a loop over t, its nodes in the order that their arrows within one t ask for."""
+    """A component as a loop over t, its nodes in the order of their arrows within one t."""
     called = {position[node]: node for node in nodes}
     before = {
         position[node]: [

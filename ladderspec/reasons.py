@@ -1,4 +1,4 @@
-"""Why each node stands in its phase: the delayed arrow that ties it into a loop, or that none does."""
+"""Why each node stands in its phase: which delayed arrow ties it into a loop, or that none does."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def _leading_on(plan: Plan) -> set[str]:
 def _cycles(plan: Plan, phase: Phase) -> dict[str, Reason]:
     """For every node of a loop, the delayed arrow that closes the tightest cycle through it.
 
-    Arrow i is bit i, tight ones first. A node is on a cycle with no other delayed arrow if it can be
-    reached from the arrow's head and reaches its tail, both within one t: one pass over the arrows
-    in each direction finds these bits for all nodes.
+    Delayed arrow i is bit i, tight ones first. It closes a cycle through a node if, within one t,
+    its head leads to the node and the node to its tail: one pass over the other arrows in each
+    direction finds these bits for all nodes.
     """
     order = {node: index for index, node in enumerate(phase.nodes)}
     delayed = [edge for edge in phase.carries if edge.source != edge.target]

@@ -22,18 +22,20 @@ class Line:
     filter: str
     shape: str
     encoder: int | None  # parameters
+    lateral: str = ""  # the cell on its lateral arrow
+    lateral_parameters: int | None = None
     decoder: str = ""
     decoder_filter: str = ""
     estimates: str = ""  # what the decoder cell makes, and its shape
     decoder_parameters: int | None = None
-    lateral: str = ""
 
 
 HEADINGS = (
     "level", "layer", "stride", "channels", "filter", "shape", "parameters",
+    "lateral", "parameters",
     "decoder", "filter", "makes", "parameters",
 )  # fmt: skip
-_RIGHT = {2, 3, 6, 10}
+_RIGHT = {2, 3, 6, 8, 12}
 
 
 def lines(graph: Graph) -> list[Line]:
@@ -63,8 +65,10 @@ def _line(graph: Graph, level: str, encoder: str, decoder: str) -> Line:
         "filter": _pair(getattr(cell, "filter", None)),
         "shape": show_shape(nodes[encoder]["shape"]) if cell else "",
         "encoder": node_parameters(graph, encoder) if cell else None,
-        "lateral": nodes[beside]["cell"].cell if beside in graph else "",
     }
+    if beside in graph and cell:
+        fields["lateral"] = nodes[beside]["cell"].cell
+        fields["lateral_parameters"] = node_parameters(graph, beside)
     if decoder in graph:
         down = nodes[decoder]["cell"]
         fields |= {
@@ -108,9 +112,9 @@ def _cells(line: Line) -> list[str]:
     def count(number: int | None) -> str:
         return "" if number is None else f"{number:,}"
 
-    layer = line.layer + (f" (lateral: {line.lateral})" if line.lateral else "")
     return [
-        line.level, layer, line.stride, line.channels, line.filter, line.shape, count(line.encoder),
+        line.level, line.layer, line.stride, line.channels, line.filter, line.shape,
+        count(line.encoder), line.lateral, count(line.lateral_parameters),
         line.decoder, line.decoder_filter, line.estimates, count(line.decoder_parameters),
     ]  # fmt: skip
 
@@ -173,7 +177,7 @@ def to_latex(graph: Graph) -> str:
     """A booktabs table laid out as the paper's."""
     used, rows = _used(graph)
     columns = "".join("r" if i in _RIGHT else "l" for i in used)
-    left, right = sum(i < 7 for i in used), sum(i >= 7 for i in used)
+    left, right = sum(i < 9 for i in used), sum(i >= 9 for i in used)
     groups = rf"\multicolumn{{{left}}}{{c}}{{Encoder}}" + (
         rf" & \multicolumn{{{right}}}{{c}}{{Decoder}}" if right else ""
     )

@@ -125,19 +125,12 @@ def _levels(
     levels: list[str] = graph.graph["levels"]
     if words.levels == "none":
         return []
-    if words.levels == "all":
+    if words.levels in ("all", "stateful"):
         return [
             level
             for level in levels
-            if any(accepts(graph, role, target) for _, target in ends(graph, role, level))
-        ]
-    if words.levels == "stateful":
-        return [
-            level
-            for level in levels
-            if (encoder := node_name(Side.ENCODER, level)) in graph
-            and cell_of(graph, encoder).stateful
-            and any(ends(graph, role, level))
+            if (words.levels == "all" or _stateful(graph, level))
+            and any(accepts(graph, role, target) for _, target in ends(graph, role, level))
         ]
     chosen: list[str] = []
     for pattern in words.levels or ():
@@ -147,6 +140,11 @@ def _levels(
             findings.add(Finding("G201", f"no level `{pattern}`", node.place, node.path, hint))
         chosen += [level for level in found if level not in chosen]
     return chosen
+
+
+def _stateful(graph: Graph, level: str) -> bool:
+    encoder = node_name(Side.ENCODER, level)
+    return encoder in graph and cell_of(graph, encoder).stateful
 
 
 def _refuse_level(graph: Graph, role: Role, level: str, node: Node, findings: Findings) -> None:

@@ -1,0 +1,47 @@
+# Two targets do all the set-up they need, in a virtual environment of their own:
+#   make quickstart   the main job on what the repository holds
+#   make test         linters, types, tests
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+SPEC   := specs/ommnist/rladder_tiny.yaml
+
+.PHONY: quickstart test lint docs schema bench clean
+
+# torch first and pinned: left free, pip would fetch the newest build with its accelerator libraries.
+$(VENV)/.core: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) torch
+	$(PIP) -e .
+	$(BIN)/python -m compileall -q ladderspec
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	$(PIP) -e '.[dev]'
+	touch $@
+
+quickstart: $(VENV)/.core
+	$(BIN)/ladderspec validate $(SPEC)
+	$(BIN)/ladderspec show $(SPEC)
+	-$(BIN)/ladderspec diff $(SPEC) --variant no_decoder_to_encoder
+
+test: lint
+	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: $(VENV)/.dev
+	$(BIN)/python docs/make_language.py
+	$(BIN)/python docs/make_errors.py
+	$(BIN)/ladderspec schema -o specs/ladderspec.schema.json
+
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/cold_start.py
+
+clean:
+	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*

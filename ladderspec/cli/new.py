@@ -1,0 +1,59 @@
+"""Write a commented template to start from.
+
+Example:
+  ladderspec new mine.yaml --template ladder
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import resources
+from pathlib import Path
+
+from ladderspec.errors import UsageError, did_you_mean
+from ladderspec.files import write_atomic
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", metavar="FILE", nargs="?", help="the file to write; - prints it")
+    parser.add_argument("--template", metavar="NAME", default="ladder", help="default: ladder")
+    parser.add_argument("--list", action="store_true", help="list the templates")
+    parser.add_argument("--force", action="store_true", help="replace a file that exists")
+
+
+def run(args: argparse.Namespace) -> int:
+    known = templates()
+    if args.list:
+        width = max(map(len, known))
+        for name, text in known.items():
+            print(f"{name:<{width}}  {_about(text)}")
+        return 0
+    if args.path is None:
+        raise UsageError("new needs a file to write, or - to print")
+    if args.template not in known:
+        hint = did_you_mean(args.template, known) or f"there are: {', '.join(known)}"
+        raise UsageError(f"no template `{args.template}`; {hint}")
+    text = known[args.template]
+    if args.path == "-":
+        sys.stdout.write(text)
+        return 0
+    path = Path(args.path)
+    if path.exists() and not args.force:
+        raise UsageError(f"{path} exists; --force replaces it")
+    write_atomic(path, text.replace("name: mine", f"name: {path.stem}", 1))
+    print(f"wrote {path}; next: ladderspec show {path}")
+    return 0
+
+
+def templates() -> dict[str, str]:
+    """The templates by name."""
+    folder = resources.files("ladderspec") / "templates"
+    files = sorted((file for file in folder.iterdir() if file.name.endswith(".yaml")), key=str)
+    return {file.name.removesuffix(".yaml"): file.read_text(encoding="utf-8") for file in files}
+
+
+def _about(text: str) -> str:
+    return next(
+        line[2:] for line in text.splitlines() if line.startswith("# ") and "$schema" not in line
+    )

@@ -1,0 +1,115 @@
+"""One incoming arrow of a cell: a linear map, then perhaps a norm with a gain."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor
+from torch.nn import functional
+
+from ladderspec.names import Shape, show_shape, size_of
+from ladderspec.nn._norms import NOW, BatchNorm, NormKind, When, make_norm
+from ladderspec.nn._own import ONES, Normal, Owner
+from ladderspec.nn._parts import Pair, convolve, convolve_transposed
+
+Kind = Literal["none", "dense", "conv", "transposed"]
+
+
+class Arrow(Owner):
+    """What one arrow does to what it carries, from shape `source` to shape `target`.
+
+    `conv` gives ceil(n / stride) outputs, `transposed` is the transpose of the convolution that
+    leads back, `dense` flattens, `none` carries the value as it is.
+
+    >>> arrow = Arrow("transposed", (8, 6, 6), (4, 11, 11), filter=(3, 3), stride=(2, 2))
+    >>> {name: tuple(parameter.shape) for name, parameter in arrow.named_parameters()}
+    {'weight': (8, 4, 3, 3)}
+    """
+
+    weight: Tensor
+    gain: Tensor
+
+    def __init__(
+        self,
+        kind: Kind,
+        source: Shape,
+        target: Shape,
+        filter: Pair = (1, 1),
+        stride: Pair = (1, 1),
+        norm: NormKind = "none",
+        groups: int = 1,
+        iterations: int = 1,
+    ) -> None:
+        super().__init__()
+        self.kind, self.source, self.target = kind, source, target
+        self.filter, self.stride = filter, stride
+        if kind != "none":
+            # CHOICE: variance 1 / fan_in, so that a drive is about as large as what arrives.
+            self.own("weight", self._weight_shape(), Normal(1 / self.fan_in))
+        self.norm = make_norm(norm, target[0], groups, iterations)
+        if self.norm is not None:
+            self.own("gain", target[:1], ONES)
+
+    def _weight_shape(self) -> Shape:
+        if self.kind == "dense":
+            return (size_of(self.target), size_of(self.source))
+        channels = self.target[0], self.source[0]
+        return (*(channels if self.kind == "conv" else channels[::-1]), *self.filter)
+
+    @property
+    def fan_in(self) -> float:
+        """How many source values one target value sums, on average."""
+        if self.kind == "dense":
+            return size_of(self.source)
+        field = self.source[0] * size_of(self.filter)
+        return field / size_of(self.stride) if self.kind == "transposed" else field
+
+    def start_for_relu(self) -> None:
+        """Twice the variance, where an activation halves it and no norm mends it [He et al. 2015]."""
+        if self.kind != "none" and self.norm is None:
+            self.start("weight", Normal(2 / self.fan_in))
+
+    @property
+    def silent(self) -> bool:
+        """Whether zeros come out where zeros go in; batch norm would shift them."""
+        return not isinstance(self.norm, BatchNorm)
+
+    def forward(self, x: Tensor, when: When = NOW, bias: Tensor | None = None) -> Tensor:
+        """The drive, with `bias` (by channel) added on the way."""
+        if self.norm is None:
+            return self.linear(x, bias)
+        return self.normalise(self.linear(x), when, bias)
+
+    def linear(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
+        """The linear map alone."""
+        return _MAPS[self.kind](self, x, bias)
+
+    def normalise(self, drive: Tensor, when: When = NOW, bias: Tensor | None = None) -> Tensor:
+        """The norm alone."""
+        assert self.norm is not None
+        normal: Tensor = self.norm(drive, self.gain, bias, when)
+        return normal
+
+    def extra_repr(self) -> str:
+        size = "" if self.kind in ("none", "dense") else f", {self.filter}, stride {self.stride}"
+        return f"{self.kind}, {show_shape(self.source)} -> {show_shape(self.target)}{size}"
+
+
+def _none(arrow: Arrow, x: Tensor, bias: Tensor | None) -> Tensor:
+    assert bias is None, "an arrow without a map adds nothing"
+    return x
+
+
+def _dense(arrow: Arrow, x: Tensor, bias: Tensor | None) -> Tensor:
+    return functional.linear(x.flatten(1), arrow.weight, bias)
+
+
+def _conv(arrow: Arrow, x: Tensor, bias: Tensor | None) -> Tensor:
+    return convolve(x, arrow.weight, bias, arrow.stride)
+
+
+def _transposed(arrow: Arrow, x: Tensor, bias: Tensor | None) -> Tensor:
+    return convolve_transposed(x, arrow.weight, arrow.target[1:], bias, arrow.stride)
+
+
+_MAPS = {"none": _none, "dense": _dense, "conv": _conv, "transposed": _transposed}

@@ -1,0 +1,95 @@
+"""What every cell is: arrows that project what arrives, and a join of their drives."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from functools import reduce
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from ladderspec.nn._arrow import Arrow
+from ladderspec.nn._norms import NOW, NormKind, When, make_norm
+from ladderspec.nn._own import ONES, Owner
+
+Values = Mapping[str, Tensor]
+Result = tuple[Tensor, dict[str, Tensor]]
+
+# Arrows that are there at every t; one of them can carry the bias of the sum.
+_MAIN = ("encoder", "decoder", "lateral")
+
+
+class Cell(Owner):
+    """A cell is called with one value per arrow and returns its output and what else it knows.
+
+    The second result holds `c` of an LSTM, `logits` of a SoftMax, else nothing. `previous` is that
+    of the iteration from which the `state` arrow comes. The two halves can be called apart:
+    `project` for one arrow, `join` for all their drives.
+    """
+
+    offset: ClassVar[str] = ""  # the own parameter that is added to the sum of the drives
+    apart: ClassVar[frozenset[str]] = frozenset()  # arrows whose drives do not enter that sum
+
+    def __init__(
+        self,
+        arrows: Mapping[str, Arrow],
+        joint: NormKind = "none",
+        groups: int = 1,
+        iterations: int = 1,
+    ) -> None:
+        super().__init__()
+        for key, arrow in arrows.items():
+            self.add_module(key, arrow)
+        self.keys = tuple(arrows)
+        self.summed = tuple(key for key in arrows if key not in self.apart)
+        first = [key for key in _MAIN if key in self.summed] or self.summed
+        self.carrier = first[0] if first else ""
+        self.joint = make_norm(joint, self.width, groups, iterations)
+        if self.joint is not None:
+            self.own("gain", (self.width,), ONES)
+
+    def arrow(self, key: str) -> Arrow:
+        arrow = self.get_submodule(key)
+        assert isinstance(arrow, Arrow)
+        return arrow
+
+    @property
+    def width(self) -> int:
+        """Channels of the sum of the drives."""
+        return self.arrow(self.carrier).target[0] if self.carrier else 0
+
+    def forward(
+        self, values: Values, previous: Values | None = None, when: When = NOW
+    ) -> Result:
+        drives = {key: self.project(key, value, when) for key, value in values.items()}
+        if "state" in values:
+            previous = {"h": values["state"], **(previous or {})}
+        return self.join(drives, previous, when)
+
+    def project(self, key: str, value: Tensor, when: When = NOW) -> Tensor:
+        """The drive of one arrow; that of the `carrier` includes the bias of the sum."""
+        bias = self.get_parameter(self.offset) if self._carries(key) else None
+        drive: Tensor = self.arrow(key)(value, when, bias)
+        return drive
+
+    @abstractmethod
+    def join(self, drives: Values, previous: Values | None = None, when: When = NOW) -> Result:
+        """Output and extras from the drives; `previous` is the former state with its value `h`."""
+
+    def may_lack(self, key: str) -> bool:
+        """Whether zeros on this arrow say nothing, so that a call may leave it out."""
+        return key in self.summed and key != self.carrier and self.arrow(key).silent
+
+    def gather(self, drives: Values, when: When = NOW) -> Tensor:
+        """The sum of the drives and the bias; `norm: joint` normalises the sum."""
+        total = reduce(torch.add, [drives[key] for key in self.summed if key in drives])
+        if self.joint is None:
+            return total
+        bias = self.get_parameter(self.offset)
+        normal: Tensor = self.joint(total, self.get_parameter("gain"), bias, when)
+        return normal
+
+    def _carries(self, key: str) -> bool:
+        return bool(self.offset) and key == self.carrier and self.joint is None

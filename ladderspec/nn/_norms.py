@@ -1,0 +1,217 @@
+"""Layer norm and batch norm, and the iterations that a call computes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.distributed
+from torch import Tensor, nn
+from torch.nn import functional
+
+NormKind = Literal["batch", "layer", "none"]
+
+# CHOICE: the original Ladder uses 1e-10, whose 1 / sqrt(eps) = 1e5 explodes where u is constant.
+EPS = 1e-5
+MOMENTUM = 0.1
+
+
+@dataclass(frozen=True)
+class When:
+    """Which iterations a call computes: `count` of them, folded time-major into the batch.
+
+    Only batch norm reads it. `alive` (count * batch,) marks the sequences that have not ended.
+    """
+
+    start: int | Tensor = 0  # 0 is t = 1; a tensor serves evaluation, where t is then data
+    count: int = 1
+    alive: Tensor | None = None
+
+
+NOW = When()
+
+
+class LayerNorm(nn.Module):
+    """LN(x) = gain . (x - mean) / std + bias, over C, H, W of each sample; gain and bias by channel.
+
+    The channels are normalised in `groups` apart from each other. Gain and bias belong to the
+    caller: the gain to an arrow or a node, the bias to a sum.
+    """
+
+    def __init__(self, groups: int = 1) -> None:
+        super().__init__()
+        self.groups = groups
+
+    def forward(
+        self, x: Tensor, gain: Tensor | None = None, bias: Tensor | None = None, when: When = NOW
+    ) -> Tensor:
+        # Not functional.group_norm: it refuses a batch of one where it takes a batch of two.
+        return torch.group_norm(x, self.groups, gain, bias, EPS, torch.backends.cudnn.enabled)
+
+
+class BatchNorm(nn.Module):
+    """BN(x) = gain . (x - mean) / std + bias, with the statistics of each iteration by itself.
+
+    For evaluation, running statistics of the first `iterations` iterations are kept; those beyond
+    use the last. `iterations=1` shares one set. Gain and bias belong to the caller. Across
+    processes, training statistics are those of the whole batch.
+    """
+
+    running_mean: Tensor  # (iterations, C)
+    running_var: Tensor
+
+    def __init__(self, channels: int, iterations: int = 1) -> None:
+        super().__init__()
+        self.register_buffer("running_mean", torch.zeros(iterations, channels))
+        self.register_buffer("running_var", torch.ones(iterations, channels))
+
+    def forward(
+        self, x: Tensor, gain: Tensor | None = None, bias: Tensor | None = None, when: When = NOW
+    ) -> Tensor:
+        if not self.training:
+            return self._evaluate(x, gain, bias, when)
+        _refuse_one_value(x, when)
+        if when.alive is None and _processes() == 1:
+            return self._train(x, gain, bias, when)
+        return self._train_on_part(x, gain, bias, when)
+
+    def _rows(self, when: When) -> list[int]:
+        last = self.running_mean.shape[0] - 1
+        return [min(int(when.start) + i, last) for i in range(when.count)]
+
+    def _evaluate(
+        self, x: Tensor, gain: Tensor | None, bias: Tensor | None, when: When
+    ) -> Tensor:
+        if isinstance(when.start, Tensor):
+            steps = torch.arange(when.count, device=when.start.device)
+            later = (when.start + steps).clamp(max=self.running_mean.shape[0] - 1)
+            return _normalise(x, self.running_mean[later], self.running_var[later], gain, bias)
+        rows = self._rows(when)
+        if rows[0] == rows[-1]:
+            mean, var = self.running_mean[rows[0]], self.running_var[rows[0]]
+            return _batch_norm(x, mean, var, gain, bias)
+        return _normalise(x, self.running_mean[rows], self.running_var[rows], gain, bias)
+
+    def _train(self, x: Tensor, gain: Tensor | None, bias: Tensor | None, when: When) -> Tensor:
+        # One native call per iteration: three times faster than reductions over the folded batch.
+        parts = x.split(x.shape[0] // when.count)
+        normal = [
+            _batch_norm(part, self.running_mean[k], self.running_var[k], gain, bias, training=True)
+            for k, part in zip(self._rows(when), parts, strict=True)
+        ]
+        return normal[0] if when.count == 1 else torch.cat(normal)
+
+    def _train_on_part(
+        self, x: Tensor, gain: Tensor | None, bias: Tensor | None, when: When
+    ) -> Tensor:
+        n, mean, var = _statistics(x, when)  # (count, 1), (count, C), (count, C)
+        rows = self._rows(when)
+        enough = n > 1
+        with torch.no_grad():
+            unbiased = var * (n / (n - 1).clamp(min=1))
+            for t, k in enumerate(rows):
+                share = MOMENTUM * enough[t]
+                for kept, seen in ((self.running_mean, mean), (self.running_var, unbiased)):
+                    kept[k] += share * (seen[t] - kept[k]).to(kept.dtype)
+        # CHOICE: where only one value per channel is still alive, what is kept normalises it.
+        mean = torch.where(enough, mean, self.running_mean[rows].to(mean.dtype))
+        var = torch.where(enough, var, self.running_var[rows].to(var.dtype))
+        return _normalise(x, mean, var, gain, bias)
+
+
+def make_norm(
+    kind: NormKind, channels: int, groups: int = 1, iterations: int = 1
+) -> LayerNorm | BatchNorm | None:
+    """The norm of that name; None for `none`."""
+    makers = {
+        "none": lambda: None,
+        "layer": lambda: LayerNorm(groups),
+        "batch": lambda: BatchNorm(channels, iterations),
+    }
+    return makers[kind]()
+
+
+def _batch_norm(
+    x: Tensor,
+    mean: Tensor,
+    var: Tensor,
+    gain: Tensor | None,
+    bias: Tensor | None,
+    training: bool = False,
+) -> Tensor:
+    return functional.batch_norm(x, mean, var, gain, bias, training, MOMENTUM, EPS)
+
+
+def _normalise(
+    x: Tensor, mean: Tensor, var: Tensor, gain: Tensor | None, bias: Tensor | None
+) -> Tensor:
+    """Each iteration of a folded batch by its own row of `mean` and `var`, (count, C)."""
+    scale = torch.rsqrt(var + EPS)
+    scale = scale if gain is None else scale * gain
+    shift = -mean * scale if bias is None else bias - mean * scale
+    folded = x.unflatten(0, (mean.shape[0], -1))  # (count, B, C, ...)
+    shape = (mean.shape[0], 1, -1, *(1 for _ in x.shape[2:]))
+    return torch.addcmul(shift.view(shape), folded, scale.view(shape)).flatten(0, 1).to(x.dtype)
+
+
+def _statistics(x: Tensor, when: When) -> tuple[Tensor, Tensor, Tensor]:
+    """Values per channel, mean and variance of each iteration, over all processes."""
+    x = x if x.dtype in (torch.float32, torch.float64) else x.float()
+    # First per sample, so that who is alive and who sits elsewhere weighs small tables only.
+    field = x.shape[2:].numel()
+    if x.dim() > 2:
+        var, mean = torch.var_mean(x, tuple(range(2, x.dim())), correction=0)
+    else:
+        var, mean = torch.zeros_like(x), x
+    alive = x.new_ones(x.shape[0]) if when.alive is None else when.alive.to(x.dtype)
+    weight, mean, var = (
+        table.unflatten(0, (when.count, -1)) for table in (alive[:, None] * field, mean, var)
+    )
+    sums = _over_processes(torch.cat([(weight * mean).sum(1), weight.sum(1)], dim=1))
+    n = sums[:, -1:]
+    middle = sums[:, :-1] / n.clamp(min=1)
+    spread = weight * (var + (mean - middle[:, None]) ** 2)
+    return n.detach(), middle, _over_processes(spread.sum(1)) / n.clamp(min=1)
+
+
+def _refuse_one_value(x: Tensor, when: When) -> None:
+    values = x.numel() // (x.shape[1] * when.count) * _processes()
+    if values == 1:
+        raise ValueError(
+            "batch norm cannot be trained on one value per channel:"
+            f" it got one sequence of {x.shape[1]} channels;"
+            " train on more sequences at once, or use norm: layer or none"
+        )
+
+
+# --- several processes -------------------------------------------------------------------------------
+
+
+def _processes() -> int:
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_world_size()
+    return 1
+
+
+def _over_processes(local: Tensor) -> Tensor:
+    if _processes() == 1:
+        return local
+    total: Tensor = _SumOverProcesses.apply(local)  # type: ignore[no-untyped-call]
+    return total
+
+
+class _SumOverProcesses(torch.autograd.Function):
+    """The sum of a tensor over all processes; so is its gradient, since each one reads the sum."""
+
+    @staticmethod
+    def forward(ctx: object, local: Tensor) -> Tensor:
+        total = local.clone()
+        torch.distributed.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: object, gradient: Tensor) -> Tensor:
+        total = gradient.clone()
+        torch.distributed.all_reduce(total)
+        return total

@@ -1,0 +1,90 @@
+"""Parameters and their initial values, drawn from (seed, parameter name)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from ladderspec.names import Shape
+
+
+class Start(Protocol):
+    """How a parameter starts."""
+
+    def fill(self, parameter: Tensor, generator: torch.Generator | None = None) -> None: ...
+
+
+@dataclass(frozen=True)
+class Normal:
+    """Gaussian with mean 0."""
+
+    variance: float
+
+    def fill(self, parameter: Tensor, generator: torch.Generator | None = None) -> None:
+        # Drawn on the CPU in one precision: the same numbers on every device and in every dtype.
+        drawn = torch.empty(parameter.shape, dtype=torch.float32)
+        parameter.copy_(drawn.normal_(0.0, self.variance**0.5, generator=generator))
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The first dimension in equal blocks, each filled with its own value."""
+
+    values: Sequence[float]
+
+    def fill(self, parameter: Tensor, generator: torch.Generator | None = None) -> None:
+        for block, value in zip(parameter.chunk(len(self.values)), self.values, strict=True):
+            block.fill_(value)
+
+
+ZEROS = Blocks((0.0,))
+ONES = Blocks((1.0,))
+
+
+class Owner(nn.Module):
+    """A module that knows how its own parameters start."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.starts: dict[str, Start] = {}
+
+    def own(self, name: str, shape: Shape, start: Start) -> None:
+        """Register a parameter at its start."""
+        self.register_parameter(name, nn.Parameter(torch.empty(shape)))
+        self.start(name, start)
+
+    def start(self, name: str, start: Start) -> None:
+        """Let a parameter start like this."""
+        self.starts[name] = start
+        with torch.no_grad():
+            start.fill(self.get_parameter(name))
+
+
+def initialise(module: nn.Module, seed: int) -> None:
+    """Start every parameter anew, drawn from `seed` and its full name within `module`.
+
+    Two networks thus agree on all that they share. Other modules inside, of a user's own cell,
+    draw by their `reset_parameters`; where they have none they stay as they are.
+    """
+    for name, part in module.named_modules():
+        if isinstance(part, Owner):
+            for own, start in part.starts.items():
+                full = f"{name}.{own}" if name else own
+                generator = torch.Generator().manual_seed(hashed(seed, full))
+                with torch.no_grad():
+                    start.fill(part.get_parameter(own), generator)
+        elif callable(reset := getattr(part, "reset_parameters", None)):
+            with torch.random.fork_rng(devices=()):
+                torch.manual_seed(hashed(seed, name))
+                reset()
+
+
+def hashed(seed: int, name: str) -> int:
+    """A seed of its own for every name, the same in every process and on every machine."""
+    digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
+    return int.from_bytes(digest[:8], "big")

@@ -1,0 +1,115 @@
+"""What several cells share: [eq:fdec], the updates of LSTM and GRU, activations, convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ladderspec.names import Shape
+
+Pair = tuple[int, int]
+Five = tuple[float, float, float, float, float]
+
+Activation = Literal[
+    "none", "relu", "leaky_relu", "elu", "gelu", "silu", "softplus", "tanh", "sigmoid"
+]
+
+ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+    "none": lambda x: x,
+    "relu": torch.relu,
+    "leaky_relu": partial(functional.leaky_relu, negative_slope=0.1),  # CHOICE: that of the Ladder
+    "elu": functional.elu,
+    "gelu": functional.gelu,
+    "silu": functional.silu,
+    "softplus": functional.softplus,
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+}
+# Activations that let about half of the variance through.
+HALVING = frozenset[Activation]({"relu", "leaky_relu", "elu", "gelu", "silu"})
+
+
+def f(u: Tensor, w: Tensor) -> Tensor:
+    """f(u, w) = w0 sigmoid(w1 u + w2) + w3 u + w4 [eq:fdec]; w (5, ...) broadcasts over u.
+
+    >>> number = f(torch.tensor(0.7), torch.tensor([1.5, -2.0, 0.25, 0.5, -0.1]))
+    >>> f"{number:.6f}"
+    '0.610734'
+    """
+    w0, w1, w2, w3, w4 = w.unbind(0)
+    s = torch.sigmoid(torch.addcmul(w2, w1, u))
+    return torch.addcmul(torch.addcmul(w4, w3, u), w0, s)
+
+
+def lstm_update(a: Tensor, c: Tensor | None) -> tuple[Tensor, Tensor]:
+    """h and c from the sum a of all drives and the former c; None is a c of zeros.
+
+    i, f, o, g = split(a); c' = sigmoid(f) . c + sigmoid(i) . tanh(g); h' = sigmoid(o) . tanh(c')
+    """
+    channels = a.shape[1] // 4
+    gates, g = a.split((3 * channels, channels), dim=1)
+    i, f, o = torch.sigmoid(gates).chunk(3, dim=1)
+    new = i * torch.tanh(g) if c is None else torch.addcmul(f * c, i, torch.tanh(g))
+    return o * torch.tanh(new), new
+
+
+def gru_update(x: Tensor, a: Tensor | None, h: Tensor | None, b: Tensor) -> Tensor:
+    """h' from the drives x of the inputs and a of the state h; None is a state of zeros.
+
+    r = sigmoid(x_r + a_r); z = sigmoid(x_z + a_z); n = tanh(x_n + r . (a_n + b))
+    h' = (1 - z) . n + z . h, as in torch.nn.GRU
+    """
+    channels = x.shape[1] // 3
+    gates, x_n = x.split((2 * channels, channels), dim=1)
+    if a is None or h is None:
+        r, z = torch.sigmoid(gates).chunk(2, dim=1)
+        n = torch.tanh(torch.addcmul(x_n, r, b))
+        return n - z * n
+    a_gates, a_n = a.split((2 * channels, channels), dim=1)
+    r, z = torch.sigmoid(gates + a_gates).chunk(2, dim=1)
+    n = torch.tanh(torch.addcmul(x_n, r, a_n + b))
+    return torch.lerp(n, h, z)
+
+
+def per_channel(values: Tensor, like: Tensor) -> Tensor:
+    """(..., C) -> (..., C, 1, 1) where `like` is a batch of maps."""
+    return values.view(*values.shape, *(1 for _ in like.shape[2:]))
+
+
+# --- linear maps -------------------------------------------------------------------------------------
+
+
+def convolve(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = (1, 1)) -> Tensor:
+    """Convolution to ceil(n / s) outputs: (k - 1) // 2 zeros before, after it as many as that needs."""
+    sizes, filter = x.shape[2:], weight.shape[2:]
+    before = [(k - 1) // 2 for k in filter]
+    # As many after as before are enough, but for an even filter whose last place is the border.
+    after = [
+        int(k % 2 == 0 and (n - 1) % s == 0)
+        for n, k, s in zip(sizes, filter, stride, strict=True)
+    ]
+    if any(after):
+        x = functional.pad(x, (0, after[1], 0, after[0]))
+    return functional.conv2d(x, weight, bias, stride, before)
+
+
+def convolve_transposed(
+    x: Tensor, weight: Tensor, size: Shape, bias: Tensor | None = None, stride: Pair = (1, 1)
+) -> Tensor:
+    """The transpose of `convolve` from maps of `size`: what it would drop at the border is dropped."""
+    filter = weight.shape[2:]
+    before = [(k - 1) // 2 for k in filter]
+    natural = [
+        (n - 1) * s + k - 2 * p
+        for n, s, k, p in zip(x.shape[2:], stride, filter, before, strict=True)
+    ]
+    beyond = [max(m - n, 0) for m, n in zip(size, natural, strict=True)]
+    y = functional.conv_transpose2d(x, weight, bias, stride, before, beyond)
+    if any(n > m for m, n in zip(size, natural, strict=True)):
+        y = y[:, :, : size[0], : size[1]]
+    return y

@@ -1,0 +1,38 @@
+"""Average: spread a pooled value over its window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor
+from torch.nn import functional
+
+from ladderspec.names import Shape
+from ladderspec.nn._arrow import Arrow
+from ladderspec.nn._cell import Cell, Result, Values
+from ladderspec.nn._norms import NOW, When
+
+
+class Average(Cell):
+    """Decoder cell Average.
+
+    y[i, j] = v_top[i // stride, j // stride]; a vector is spread over the whole map
+    """
+
+    def __init__(self, arrows: Mapping[str, Arrow], out: Shape) -> None:
+        super().__init__(arrows)
+        self.out = out
+
+    def join(self, drives: Values, previous: Values | None = None, when: When = NOW) -> Result:
+        (v_top,) = drives.values()
+        if v_top.dim() == 1 + len(self.out):
+            return self._spread(v_top), {}
+        return v_top[:, :, None, None].expand(-1, *self.out), {}
+
+    def _spread(self, v_top: Tensor) -> Tensor:
+        sizes = list(zip(self.out[1:], v_top.shape[2:], strict=True))
+        if all(m == n for m, n in sizes):
+            return v_top
+        whole = [-(-m // n) * n for m, n in sizes]
+        y = functional.interpolate(v_top, whole, mode="nearest-exact")
+        return y[:, :, : self.out[1], : self.out[2]]
