@@ -80,6 +80,8 @@ def _changes(one: dict[str, Any], two: dict[str, Any]) -> str:
 def _show(value: Any) -> str:
     if isinstance(value, tuple):
         return "x".join(map(str, value))
+    if isinstance(value, float):
+        return f"{value:g}"
     return "none" if value is None else str(value)
 
 

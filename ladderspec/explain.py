@@ -160,7 +160,8 @@ def _unknown_word(item: Any, node: Node) -> Finding:
                 "S101", f"unknown key `{misspelt}`", place, path, f"did you mean `{key}`?"
             )
         return Finding("S102", f"`{key}` is missing", node.place, f"{node.path}.{key}")
-    known = _allowed(item["ctx"].get("expected_tags", "").replace("'", ""))
+    tags = _allowed(item["ctx"].get("expected_tags", "").replace("'", ""))
+    known = [tag for tag in tags if "unknown" not in tag]  # our own stand-in is no suggestion
     if key == "kind":
         hint = did_you_mean(word.value, known) or one_of(known)
         message = f"unknown kind of task {_show(word)}"

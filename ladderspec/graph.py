@@ -13,6 +13,7 @@ from typing import Any
 import networkx as nx
 
 from ladderspec.cells import Cell
+from ladderspec.cells.unknown import UNKNOWN
 from ladderspec.errors import Finding, Findings, did_you_mean
 from ladderspec.names import (
     INPUT,
@@ -229,7 +230,7 @@ def _check_arrows(graph: Graph, node: str, findings: Findings) -> None:
     for role in sorted(cell.needs(facts["side"]) - present):
         message = f"{cell.cell} at {node} cannot be without its {role} arrow"
         findings.add(Finding("G205", message, facts["place"], facts["path"], _instead(node, role)))
-    if not arrows and cell.cell not in ("Input", "Unknown") and not cell.needs(facts["side"]):
+    if not arrows and cell.cell not in ("Input", UNKNOWN) and not cell.needs(facts["side"]):
         message = f"no arrow leads to {node}"
         findings.add(
             Finding("G205", message, facts["place"], facts["path"], f"remove `{node}` too")

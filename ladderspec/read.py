@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ladderspec.cells import registered
+from ladderspec.cells.unknown import UNKNOWN
 from ladderspec.errors import Finding, Findings, Source
 from ladderspec.explain import findings_of
 from ladderspec.extends import decode, extend, read_source
@@ -223,7 +224,7 @@ def _salvage(tree: Node, locs: Sequence[tuple[str | int, ...]]) -> Node | None:
             row = rows[rest[0]]
             if not isinstance(row.value, dict) or rest[1] not in ("encoder", "decoder"):
                 return None
-            unknown = row.replaced({"cell": row.replaced("Unknown")})
+            unknown = row.replaced({"cell": row.replaced(UNKNOWN)})
             rows[rest[0]] = row.replaced({**row.value, str(rest[1]): unknown})
             fields["levels"] = fields["levels"].replaced(rows)
         elif head in ("tasks", "variants") and rest:

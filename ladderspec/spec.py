@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError, core_schema
 from ladderspec.cells import Cell, Words, registered
 from ladderspec.cells._contract import Initial, NormKind, PairField, by_form
 from ladderspec.cells.input import Input
-from ladderspec.cells.unknown import Unknown
+from ladderspec.cells.unknown import UNKNOWN, Unknown
 from ladderspec.names import LEVEL_NAME, Side
 from ladderspec.notation import NotationProblem, parse_arrows, parse_selector
 from ladderspec.tasks import AnyTask
@@ -27,14 +27,16 @@ class CellOf:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
         choices = {word: handler(cell) for word, cell in registered(self.side).items()}
-        choices["Unknown"] = handler(Unknown)
+        choices[UNKNOWN] = handler(Unknown)
         union = core_schema.tagged_union_schema(choices, discriminator="cell")
         schema = core_schema.no_info_before_validator_function(_cell, union)
         return core_schema.nullable_schema(schema)
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> Any:
-        words = {"type": "string", "enum": sorted(registered(self.side))}
-        return {"anyOf": [words, handler(schema["schema"]["schema"]), {"type": "null"}]}
+        union = schema["schema"]["schema"]
+        choices = {word: cell for word, cell in union["choices"].items() if word != UNKNOWN}
+        words = {"type": "string", "enum": sorted(choices)}
+        return {"anyOf": [words, handler({**union, "choices": choices}), {"type": "null"}]}
 
 
 def _cell(value: Any) -> Any:
@@ -154,7 +156,9 @@ class RoleWords(Words):
         by_form(word=Literal["none", "stateful", "all"] | None, list=tuple[str, ...]),
         BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v),
     ] = Field(None, description="none, stateful, all, or a list of levels.")
-    delay: Annotated[int, Field(ge=0, le=999)] | None = None
+    delay: Annotated[int, Field(ge=0, le=999)] | None = Field(
+        None, description="In iterations; default: that of the table of roles."
+    )
 
 
 def _role_words(value: Any) -> Any:
@@ -219,8 +223,12 @@ class Row(Words):
 class Time(Words):
     """What t counts: frames of a sequence, or iterations on one input."""
 
-    frames: Annotated[int, Field(ge=1, le=100000)] | Literal["any"] | None = None
-    iterations: Annotated[int, Field(ge=1, le=100000)] | None = None
+    frames: Annotated[int, Field(ge=1, le=100000)] | Literal["any"] | None = Field(
+        None, description="Length of a sequence, or `any`."
+    )
+    iterations: Annotated[int, Field(ge=1, le=100000)] | None = Field(
+        None, description="How often one input is looked at."
+    )
 
 
 def _time(value: Any) -> Any:
@@ -234,13 +242,13 @@ def _time(value: Any) -> Any:
 class Expect(Words):
     """Facts that must hold, checked on every read."""
 
-    parameters: Annotated[int, Field(ge=0)] | None = None
+    parameters: Annotated[int, Field(ge=0)] | None = Field(None, description="Their number.")
     shape: dict[
         str,
         Annotated[
             tuple[int, ...], BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)
         ],
-    ] = Field(default_factory=dict)
+    ] = Field(default_factory=dict, description="Of nodes: {encoder.pool5: [32, 16, 16]}.")
 
 
 class Variant(Words):
@@ -258,7 +266,7 @@ class Variant(Words):
     without: Selectors = Field(
         (), description="What is removed: roles, arrows, nodes, levels, tasks."
     )
-    expect: Expect | None = None
+    expect: Expect | None = Field(None, description="Facts that must hold.")
 
 
 AnyTaskField = Annotated[AnyTask, Field(discriminator="kind")]
@@ -270,7 +278,7 @@ class SpecWords(Words):
 
     name: str | None = Field(None, description="Default: the name of the file.")
     title: str | None = Field(None, description="What tables and drawings call it.")
-    description: str | None = None
+    description: str | None = Field(None, description="What it is, in a line.")
     extends: str | None = Field(
         None, description="A file whose words hold where this one is silent."
     )
@@ -299,7 +307,7 @@ class SpecWords(Words):
         (), description="What is removed: roles, arrows, nodes, levels, tasks."
     )
     variants: dict[str, Variant] = Field(default_factory=dict, description="Named patches.")
-    expect: Expect | None = None
+    expect: Expect | None = Field(None, description="Facts that must hold.")
 
 
 _built_for: set[type[Cell]] = set()

@@ -40,7 +40,7 @@ class Conv(EncoderCell):
         Norm(), description="batch (default), layer or none; joint or separate."
     )
     statistics: Statistics | None = Field(None, description="What batch norm keeps for evaluation.")
-    activation: Activation = "relu"
+    activation: Activation = Field("relu", description="What the normalised sum passes through.")
 
     def out_shape(self, site: Site) -> Shape:
         below = site.main().shape
@@ -67,7 +67,7 @@ class DecoderConv(DecoderCell):
         Norm(), description="batch (default), layer or none; joint or separate."
     )
     statistics: Statistics | None = Field(None, description="What batch norm keeps for evaluation.")
-    activation: Activation = "relu"
+    activation: Activation = Field("relu", description="What the normalised sum passes through.")
 
     def out_shape(self, site: Site) -> Shape:
         assert site.level is not None

@@ -36,7 +36,7 @@ class FC(EncoderCell):
         Norm(), description="batch (default), layer or none; joint or separate."
     )
     statistics: Statistics | None = Field(None, description="What batch norm keeps for evaluation.")
-    activation: Activation = "relu"
+    activation: Activation = Field("relu", description="What the normalised sum passes through.")
 
     def out_shape(self, site: Site) -> Shape:
         return (self.channels,)
@@ -60,7 +60,7 @@ class DecoderFC(DecoderCell):
         Norm(), description="batch (default), layer or none; joint or separate."
     )
     statistics: Statistics | None = Field(None, description="What batch norm keeps for evaluation.")
-    activation: Activation = "relu"
+    activation: Activation = Field("relu", description="What the normalised sum passes through.")
 
     def out_shape(self, site: Site) -> Shape:
         assert site.level is not None

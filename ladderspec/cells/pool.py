@@ -30,7 +30,7 @@ class Pool(EncoderCell):
     """Pooling without weights. CHOICE: not normalised, and windows over the border are kept."""
 
     cell: Literal["Pool"] = "Pool"
-    mode: Literal["max", "average"] = "max"
+    mode: Literal["max", "average"] = Field("max", description="What a window gives.")
     filter: Window = Field(
         (2, 2), description="Window, one number or [height, width]; or `global`."
     )

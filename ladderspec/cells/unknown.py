@@ -5,10 +5,13 @@ from typing import ClassVar, Literal
 from ladderspec.cells._contract import Cell, Inlet, Projection, Role, Shape, Side, Site
 
 
+UNKNOWN = "\0unknown"  # a word that no YAML text can hold
+
+
 class Unknown(Cell):
     """Takes every arrow, needs none, has no shape; what depends on it is left unsaid."""
 
-    cell: Literal["Unknown"] = "Unknown"
+    cell: Literal["\0unknown"] = "\0unknown"
 
     sides: ClassVar = frozenset(Side)
     takes: ClassVar = frozenset(Role)

@@ -42,7 +42,6 @@ def run(args: argparse.Namespace) -> int:
         }
         print(json.dumps(facts, indent=2, ensure_ascii=False))
     elif found:
-        print("\n".join(map(str, found)))
-        print(summary(first, second))
-        print("\n".join(f"note: {note}" for note in second.graph["notes"]))
+        notes = [f"note: {note}" for note in second.graph["notes"]]
+        print("\n".join([*map(str, found), summary(first, second), *notes]))
     return 1 if found else 0

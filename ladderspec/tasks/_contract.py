@@ -17,9 +17,9 @@ Positive = Annotated[float, Field(ge=0)]
 class Ramp(Words):
     """A weight that changes over the updates of training."""
 
-    start: Positive = 0.0
-    to: Positive
-    updates: Annotated[int, Field(ge=1)]
+    start: Positive = Field(0.0, description="At the first update.")
+    to: Positive = Field(description="From `updates` on.")
+    updates: Annotated[int, Field(ge=1)] = Field(description="How long the change takes.")
 
 
 def _when(value: Any) -> Any:
@@ -59,7 +59,7 @@ class Task(Words):
     kind: str
     at: str = Field(description="The node it reads, or a pattern: `encoder.class`, `decoder.*`.")
     weight: Weight = Field(1.0, description="Weight in the sum of costs; or {start, to, updates}.")
-    when: When = "all"
+    when: When = Field("all", description="`last`, `all`, or a weight for each iteration.")
     target: str | None = Field(None, description="Field of the data to compare with.")
     head: Annotated[int, Field(ge=1)] | None = Field(
         None, description="Channels of a read-out of its own between node and cost."

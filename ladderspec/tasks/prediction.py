@@ -11,7 +11,7 @@ class Prediction(Task):
     """Squared error (mse) or cross-entropy of logits (bce) against the frame that comes next."""
 
     kind: Literal["prediction"]
-    cost: Cost = "mse"
+    cost: Cost = Field("mse", description="mse: squared error; bce: cross-entropy of logits.")
     ahead: Annotated[int, Field(ge=1)] = Field(1, description="How many frames ahead.")
 
     def check_shape(self, reading: Reading) -> tuple[str, str] | None:

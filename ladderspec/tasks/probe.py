@@ -11,7 +11,7 @@ class Probe(Task):
     """A read-out trained on the values of a node; no gradient flows into the network."""
 
     kind: Literal["probe"]
-    cost: Cost = "mse"
+    cost: Cost = Field("mse", description="mse: squared error; bce: cross-entropy of logits.")
     target: str = Field(description="Field of the data to read out.")
 
     counted_apart: ClassVar = True

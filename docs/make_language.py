@@ -1,0 +1,137 @@
+"""Write docs/language.md: the words of the language, from the pydantic fields that define them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from ladderspec.cells import registered
+from ladderspec.names import TABLE, Role, Side
+from ladderspec.schema import build
+
+PAGE = Path(__file__).parent / "language.md"
+PROSE = Path(__file__).parent / "language_intro.md"
+
+
+CELL_FIELDS = {
+    "encoder": "an [encoder cell](#encoder-cells)",
+    "decoder": "a [decoder cell](#decoder-cells)",
+    "top": "a [decoder cell](#decoder-cells)",
+}
+
+
+def main() -> None:
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+def page() -> str:
+    schema = build()
+    parts = [
+        PROSE.read_text(encoding="utf-8").rstrip(),
+        "## The file\n\n" + fields(schema, schema),
+        "## A row\n\n" + fields(schema["$defs"]["Row"], schema),
+        "## Time\n\n" + fields(schema["$defs"]["Time"], schema),
+        "## Noise\n\n" + fields(schema["$defs"]["Noise"], schema),
+        "## Input\n\n" + fields(schema["$defs"]["Input"], schema, skip={"initial", "cell"}),
+        *(cells(side, schema) for side in (Side.ENCODER, Side.DECODER)),
+        "Lateral cells are encoder cells: " + names(registered(Side.LATERAL)) + ".",
+        "## Tasks\n\n" + tasks(schema),
+        "## Roles\n\n" + roles(),
+        "## Edges\n\n" + fields(schema["$defs"]["Edges"], schema),
+        "## Variants\n\n" + fields(schema["$defs"]["Variant"], schema),
+        "## Expect\n\n" + fields(schema["$defs"]["Expect"], schema),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def names(words: dict[str, Any]) -> str:
+    return ", ".join(sorted(words))
+
+
+def cells(side: Side, schema: dict[str, Any]) -> str:
+    text = [f"## {side.value.capitalize()} cells"]
+    for word, cell in sorted(registered(side).items()):
+        needs = ", ".join(sorted(cell.model_construct().needs(side))) or "none"
+        takes = ", ".join(sorted(cell.takes))
+        text.append(
+            f"### {word}\n\n{(cell.__doc__ or '').strip()}\n\n"
+            + fields(schema["$defs"][cell.__name__], schema, skip={"cell"})
+            + f"\n\nNeeds: {needs}. Takes: {takes}."
+        )
+    return "\n\n".join(text)
+
+
+def tasks(schema: dict[str, Any]) -> str:
+    kinds = ("Classification", "Prediction", "Denoising", "Consistency", "Probe")
+    parts = []
+    for kind in kinds:
+        definition = schema["$defs"][kind]
+        text = definition["description"].strip()
+        parts.append(
+            f"### {kind.lower()}\n\n{text}\n\n" + fields(definition, schema, skip={"kind"})
+        )
+    return "\n\n".join(parts)
+
+
+def roles() -> str:
+    rows = ["| role | from -> to | delay |", "|---|---|---|"]
+    for role, wiring in TABLE.items():
+        offset = {-1: "l-1", 0: "l", 1: "l+1"}[wiring.offset]
+        rows.append(
+            f"| `{role}` | {wiring.source} {offset} -> {wiring.target} l | {wiring.delay} |"
+        )
+    rows.append(f"| `{Role.SKIP}` | any -> any | 0 or more |")
+    return "\n".join(rows)
+
+
+def fields(definition: dict[str, Any], schema: dict[str, Any], skip: set[str] | None = None) -> str:
+    rows = ["| word | what it takes | default | meaning |", "|---|---|---|---|"]
+    required = definition.get("required", [])
+    for name, words in definition["properties"].items():
+        if name in (skip or set()):
+            continue
+        default = "**needed**" if name in required else show(words.get("default"))
+        meaning = words.get("description", "").replace("|", "\\|")
+        kind = CELL_FIELDS.get(name) if "anyOf" in words else None
+        rows.append(f"| `{name}` | {kind or takes(words, schema)} | {default} | {meaning} |")
+    return "\n".join(rows)
+
+
+def show(value: Any) -> str:
+    if value in (None, {}, [], ""):
+        return ""
+    if isinstance(value, dict):
+        inner = ", ".join(
+            f"{k}: {show(v)}" for k, v in value.items() if v not in (None, {}, [], ())
+        )
+        return inner.replace("`", "")
+    return f"`{value}`".replace("'", "")
+
+
+def takes(words: dict[str, Any], schema: dict[str, Any]) -> str:
+    """A field's type in a few words."""
+    if "$ref" in words:
+        return f"[{(name := words['$ref'].rsplit('/', 1)[1])}](#{name.lower()})"
+    if "enum" in words:
+        return ", ".join(f"`{word}`" for word in words["enum"])
+    if "const" in words:
+        return f"`{words['const']}`"
+    for union in ("anyOf", "oneOf"):
+        if union in words:
+            options = [takes(option, schema) for option in words[union]]
+            return " or ".join(dict.fromkeys(o for o in options if o and o != "nothing"))
+    if words.get("pattern", "").startswith("^\\$"):
+        return ""  # `$param` goes everywhere and is told once
+    kind = words.get("type")
+    if kind == "array":
+        inner = takes(words.get("items", {}), schema)
+        return f"list of {inner}" if inner else "list"
+    if kind == "object":
+        return "mapping"
+    plain = {"integer": "whole number", "number": "number", "string": "text", "null": "nothing"}
+    return plain.get(str(kind), "")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
