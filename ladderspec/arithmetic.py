@@ -2,41 +2,52 @@
 
 from __future__ import annotations
 
-import ast
 import operator
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ladderspec.errors import one_of, tick
+
 Number = int | float
+Lookup = Callable[[str], Number]
 
 PARAM_NAME = re.compile(r"[a-z][a-z0-9_]*")
 _REFERENCE = re.compile(r"\$(?:([a-z][a-z0-9_]*)|\((.*)\))", re.DOTALL)
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,3})?)|(?P<name>[A-Za-z_]\w*)"
+    r"|(?P<sign>\*\*|//|[-+*/%()])|(?P<end>$)|(?P<other>.))",
+    re.DOTALL | re.ASCII,
+)
 _LIMIT = 10**12
+_DEEPEST = 32
+_ALLOWED = "numbers, parameters and + - * / // % ** ( ) can stand here"
 
-_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-}
-_UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
-    ast.UAdd: operator.pos,
-    ast.USub: operator.neg,
+_SUMS = {"+": operator.add, "-": operator.sub}
+_PRODUCTS = {
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
 }
 
 
 class ArithmeticProblem(ValueError):
     """An expression that is no number."""
 
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message, self.hint = message, hint
+
 
 class UnknownParam(ArithmeticProblem):
     def __init__(self, name: str) -> None:
-        super().__init__(f"no parameter `{name}`")
+        super().__init__(f"no parameter {tick(name)}")
         self.name = name
+
+
+class BrokenParam(ArithmeticProblem):
+    """A parameter whose own definition is wrong, which is said there."""
 
 
 def expression(text: object) -> str | None:
@@ -49,7 +60,7 @@ def expression(text: object) -> str | None:
     return None if found is None else (found[1] or found[2])
 
 
-def evaluate(text: str, lookup: Callable[[str], Number]) -> Number:
+def evaluate(text: str, lookup: Lookup) -> Number:
     """
     >>> evaluate("(width + 2) / 2", {"width": 30}.__getitem__)
     16
@@ -57,42 +68,102 @@ def evaluate(text: str, lookup: Callable[[str], Number]) -> Number:
     if len(text) > 200:
         raise ArithmeticProblem("an expression has at most 200 characters")
     try:
-        tree = ast.parse(text.strip(), mode="eval")
-        value = _value(tree.body, lookup)
-    except (SyntaxError, MemoryError, RecursionError):
-        raise ArithmeticProblem(f"`{text}` is no arithmetic") from None
+        value = _Expression(text, lookup).value()
     except ZeroDivisionError:
-        raise ArithmeticProblem(f"`{text}` divides by zero") from None
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value
+        raise ArithmeticProblem(f"{tick(text)} divides by zero") from None
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _value(node: ast.expr, lookup: Callable[[str], Number]) -> Number:
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        return _bounded(node.value)
-    if isinstance(node, ast.Name):
-        return lookup(node.id)
-    if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-        left, right = _value(node.left, lookup), _value(node.right, lookup)
-        if isinstance(node.op, ast.Pow) and (abs(right) > 64 or abs(left) > _LIMIT):
-            raise ArithmeticProblem("a power too large")
-        return _bounded(_BINARY[type(node.op)](left, right))
-    if isinstance(node, ast.UnaryOp) and type(node.op) in _UNARY:
-        return _UNARY[type(node.op)](_value(node.operand, lookup))
-    raise ArithmeticProblem("only numbers, parameters and + - * / // % ** ( ) can stand here")
+class _Expression:
+    """sum = product {+- product}, product = sign {* / // % sign}, sign = {+-} power,
+    power = atom [** sign], atom = number | name | ( sum )."""
+
+    def __init__(self, text: str, lookup: Lookup) -> None:
+        self.text, self.lookup, self.at = text, lookup, 0
+        self.kind, self.word = "", ""
+        self._next()
+
+    def _next(self) -> str:
+        """Step over a token, and return it."""
+        word, found = self.word, _TOKEN.match(self.text, self.at)
+        assert found is not None
+        self.kind, self.at = str(found.lastgroup), found.end()
+        self.word = found[self.kind]
+        return word
+
+    def value(self) -> Number:
+        value = self._sum()
+        if self.kind != "end":
+            raise self._unexpected()
+        return value
+
+    def _sum(self) -> Number:
+        value = self._product()
+        while self.word in _SUMS:
+            value = _bounded(_SUMS[self._next()](value, self._product()))
+        return value
+
+    def _product(self) -> Number:
+        value = self._sign()
+        while self.word in _PRODUCTS:
+            value = _bounded(_PRODUCTS[self._next()](value, self._sign()))
+        return value
+
+    def _sign(self) -> Number:
+        if self.word in _SUMS:
+            return self._sign() if self._next() == "+" else -self._sign()
+        value = self._atom()
+        if self.word == "**":
+            self._next()
+            value = _power(value, self._sign())
+        return value
+
+    def _atom(self) -> Number:
+        if self.kind == "number":
+            word = self._next()
+            return _bounded(int(word) if word.isdigit() else float(word))
+        if self.kind == "name":
+            name = self._next()
+            if self.word == "(":
+                raise ArithmeticProblem(f"`{name}(...)` is a call", f"only {_ALLOWED}")
+            return self.lookup(name)
+        if self.word == "(":
+            self._next()
+            value = self._sum()
+            if self.word != ")":
+                raise self._unexpected()
+            self._next()
+            return value
+        raise self._unexpected()
+
+    def _unexpected(self) -> ArithmeticProblem:
+        if self.kind == "end":
+            return ArithmeticProblem(f"{tick(self.text)} is not complete", f"only {_ALLOWED}")
+        return ArithmeticProblem(f"{tick(self.word)} is out of place", f"only {_ALLOWED}")
+
+
+def _power(base: Number, exponent: Number) -> Number:
+    if abs(exponent) > 64:
+        raise ArithmeticProblem("a number too large", "powers up to 64")
+    try:
+        return _bounded(base**exponent)
+    except OverflowError:
+        raise ArithmeticProblem("a number too large", f"up to {_LIMIT:,}") from None
 
 
 def _bounded(value: Any) -> Number:
-    if not isinstance(value, int | float) or not abs(value) <= _LIMIT:
-        raise ArithmeticProblem("a number too large")
-    return value
+    if isinstance(value, complex):
+        raise ArithmeticProblem("a root of a negative number")
+    if not abs(value) <= _LIMIT:
+        raise ArithmeticProblem("a number too large", f"up to {_LIMIT:,}")
+    return value  # type: ignore[no-any-return]
 
 
-def solve(params: Mapping[str, object]) -> Callable[[str], Number]:
+def solve(params: Mapping[str, object]) -> Lookup:
     """A look-up of parameters, which may be written in terms of each other."""
     known: dict[str, Number] = {}
     open_names: list[str] = []
+    broken: set[str] = set()
 
     def lookup(name: str) -> Number:
         if name in known:
@@ -100,16 +171,36 @@ def solve(params: Mapping[str, object]) -> Callable[[str], Number]:
         if name not in params:
             raise UnknownParam(name)
         if name in open_names:
-            raise ArithmeticProblem(f"`{name}` is defined by itself")
-        value = params[name]
-        text = expression(value)
-        if text is not None:
-            open_names.append(name)
-            value = evaluate(text, lookup)
+            circle = open_names[open_names.index(name) :]
+            broken.update(circle)
+            if len(circle) == 1:
+                raise ArithmeticProblem(f"`{name}` is defined by itself")
+            raise ArithmeticProblem(f"{one_of(circle, 'and')} are defined by each other")
+        if name in broken:
+            raise BrokenParam(f"parameter `{name}` is wrong")
+        if len(open_names) == _DEEPEST:
+            raise ArithmeticProblem(f"parameters defined through more than {_DEEPEST} others")
+        open_names.append(name)
+        try:
+            known[name] = _number(name, params[name], lookup)
+        except ArithmeticProblem:
+            broken.add(name)
+            raise
+        finally:
             open_names.pop()
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ArithmeticProblem(f"parameter `{name}` is no number")
-        known[name] = value
-        return value
+        return known[name]
 
     return lookup
+
+
+def _number(name: str, value: object, lookup: Lookup) -> Number:
+    text = expression(value)
+    if text is not None:
+        return evaluate(text, lookup)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ArithmeticProblem(f"parameter {tick(name)} is no number", _quoted(value))
+    return _bounded(value)
+
+
+def _quoted(value: object) -> str:
+    return "without quotes" if isinstance(value, str) and value.strip().isdigit() else ""

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ladderspec import shapes, variant
-from ladderspec.errors import Finding, Findings, Source, SpecError
-from ladderspec.graph import Graph, check, place_nodes, wire
+from ladderspec.checks import check
+from ladderspec.errors import Finding, Findings, SpecError
+from ladderspec.extends import plain_source
+from ladderspec.graph import Graph, place_nodes, wire
 from ladderspec.read import Document, Request, Spec, document, open_document, read
+
+if TYPE_CHECKING:
+    from ladderspec.net import Net
 
 
 def load(
@@ -32,7 +37,7 @@ def load(
 
 def loads(text: str, variant: str | Sequence[str] | None = None, **changes: Any) -> Spec:
     """Read a spec from a text; `changes` as in `load`."""
-    return spec_of(document(Source("<text>", text)), Request.of(variant, **changes))
+    return spec_of(document(plain_source("<text>", text)), Request.of(variant, **changes))
 
 
 def open_spec(path: str | Path, request: Request, root: str | Path | None = None) -> Spec:
@@ -73,6 +78,15 @@ def compile_graph(spec: Spec, findings: Findings) -> Graph:
     return result
 
 
+def build(spec: Spec, seed: int = 0) -> Net:
+    """The network of a spec: a torch module, its initial values drawn from `seed`."""
+    from ladderspec.net import Net  # torch comes in here
+    from ladderspec.plan import schedule
+
+    wired = graph(spec)  # Spec -> graph with shapes
+    return Net(wired, schedule(wired), seed)  # graph -> Plan -> torch
+
+
 # --- validation of a whole file -------------------------------------------------------------------
 
 
@@ -95,7 +109,7 @@ def validate(path: str | Path, request: Request, root: str | Path | None = None)
         if spec is None:
             return Checked(tuple(findings.sorted()))
         built = compile_graph(spec, findings)
-        names = list(spec.words.variants) if request == Request() and not spec.broken else []
+        names = list(spec.words.variants) if request == Request() else []
         for name in names:
             _check_variant(document, name, findings)
     except SpecError as error:
@@ -106,9 +120,11 @@ def validate(path: str | Path, request: Request, root: str | Path | None = None)
 
 
 def _check_variant(document: Document, name: str, findings: Findings) -> None:
+    """Add what is wrong with a variant; not again what is wrong with what it builds on."""
     own = Findings()
     spec = read(document, Request(variant=(name,)), own)
     if spec is not None:
         compile_graph(spec, own)
     for finding in own.sorted():
-        findings.add(replace(finding, notes=(*finding.notes, f"in variant `{name}`")))
+        if finding.place is None or not findings.blames(finding.place):
+            findings.add(replace(finding, notes=(*finding.notes, f"in variant `{name}`")))

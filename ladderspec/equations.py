@@ -110,7 +110,7 @@ def multiplications(graph: Graph, node: str) -> int:
 def _uses(weight: Shape, out: Shape) -> int:
     """Multiply-adds of a weight: a filter at all positions of `out`, a matrix once, a vector never.
 
-    >>> _uses((8, 4, 1, 1), (8, 5, 5)), _uses((8, 4), (8,)), _uses((8,), (8, 5, 5))
+    >>> _uses((8, 4, 1, 1), (8, 5, 5)), _uses((8, 4), (8, 5, 5)), _uses((8,), (8, 5, 5))
     (800, 32, 0)
     """
     if len(weight) < 2:

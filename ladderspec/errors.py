@@ -4,10 +4,55 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cached_property
+
+from ladderspec.wording import did_you_mean as did_you_mean
+from ladderspec.wording import one_of as one_of
+from ladderspec.wording import printable
+from ladderspec.wording import spell as spell
+from ladderspec.wording import tick as tick
+
+MAX_FINDINGS = 100
+
+CODES = {
+    "F001": "a file cannot be read",
+    "Y001": "the file is not UTF-8 text",
+    "Y002": "the text is not YAML",
+    "Y003": "a key is written twice",
+    "Y004": "a tag: a spec is plain data",
+    "Y005": "a second document in one file",
+    "Y006": "the file is empty",
+    "Y007": "an alias without an anchor before it",
+    "Y008": "the file is too large, too deep, or grows too large through aliases",
+    "Y009": "a key that is no word, or a merge of something that is no mapping",
+    "S100": "more mistakes than are shown",
+    "S101": "a key that nobody knows",
+    "S102": "something that is needed is missing",
+    "S103": "a cell that nobody knows",
+    "S104": "a value of the wrong type",
+    "S105": "a word that is not among those allowed",
+    "S106": "a number out of range",
+    "S107": "a name that cannot be one",
+    "S108": "two levels of one name",
+    "S109": "a parameter or an expression that is no number",
+    "S110": "`extends` names a file that cannot be built on",
+    "S111": "a text that is no arrow or selector",
+    "S112": "a cell on the wrong side of the ladder",
+    "S113": "a variant that does not exist, or that builds on itself",
+    "S114": "a `--set` that sets nothing",
+    "G201": "a level or node that does not exist",
+    "G202": "a selector, `set` path or default that matches nothing",
+    "G203": "arrows that go in a circle within one t",
+    "G204": "an arrow into a cell that cannot take it",
+    "G205": "a cell without an arrow that it needs",
+    "G206": "an added arrow that is there already",
+    "G207": "a task at a node that does not exist",
+    "H301": "shapes that do not fit together",
+    "H302": "a task at a node of the wrong shape, or at the wrong t",
+    "E401": "an `expect` that does not hold",
+}
 
 
 @dataclass(frozen=True)
@@ -70,36 +115,39 @@ class Finding:
     notes: tuple[str, ...] = ()
 
     def full(self) -> str:
-        lines = [f"error[{self.code}]: {self.message}"]
+        lines = [f"error[{self.code}]: {printable(self.message)}"]
+        hint, path = printable(self.hint), printable(self.path)
         if self.place:
-            lines.append(f"  --> {self.place}" + (f"  ({self.path})" if self.path else ""))
+            from ladderspec.excerpt import excerpt
+
+            lines.append(f"  --> {self.place}" + (f"  ({path})" if path else ""))
             number = str(self.place.line)
-            excerpt, column = _window(self.place)
-            mark = " " * (column - 1) + "^" * min(
-                self.place.width, max(1, len(excerpt) - column + 1)
-            )
-            lines.append(f"{number} | {excerpt}")
-            lines.append(f"{' ' * len(number)} | {mark} {self.hint}".rstrip())
-        elif self.hint:
-            lines.append(f"  hint: {self.hint}")
-        lines += [f"  note: {note}" for note in self.notes]
+            line, mark = excerpt(self.place)
+            beside = hint if len(mark) + len(hint) <= 100 else ""
+            lines.append(f"{number} | {line}".rstrip())
+            lines.append(f"{' ' * len(number)} | {mark} {beside}".rstrip())
+            hint = "" if beside else hint
+        lines += [f"  hint: {hint}"] if hint else []
+        lines += [f"  note: {printable(note)}" for note in self.notes]
         return "\n".join(lines)
 
     def concise(self) -> str:
         place = f"{self.place}: " if self.place else ""
         path = f"{self.path}: " if self.path else ""
-        return f"{place}{self.code} {path}{self.message}" + (f" ({self.hint})" if self.hint else "")
+        hint = f" ({self.hint})" if self.hint else ""
+        return printable(f"{place}{self.code} {path}{self.message}{hint}")
 
     def github(self) -> str:
         """A workflow command that GitHub shows beside the line."""
         where = ""
         if self.place:
+            name = self.place.source.name.replace("%", "%25").replace(",", "%2C")
             where = (
-                f" file={self.place.source.name},line={self.place.line},col={self.place.column},"
+                f" file={name},line={self.place.line},col={self.place.column},"
                 f"endColumn={self.place.column + self.place.width},title={self.code}"
             )
-        text = ". ".join(filter(None, [self.message, self.hint, *self.notes]))
-        return f"::error{where}::{text.replace('%', '%25').replace(chr(10), '%0A')}"
+        text = printable(". ".join(filter(None, [self.message, self.hint, *self.notes])))
+        return f"::error{where}::{text.replace('%', '%25')}"
 
     def as_dict(self) -> dict[str, object]:
         place = self.place
@@ -114,17 +162,6 @@ class Finding:
             "hint": self.hint or None,
             "notes": list(self.notes),
         }
-
-
-def _window(place: Place, width: int = 120) -> tuple[str, int]:
-    """The line of `place`, cut around the place where it is very long, and the column in it."""
-    line, column = place.source.line(place.line), place.column
-    first = max(0, column - 1 - width // 2) if len(line) > width else 0
-    excerpt = line[first : first + width]
-    shown = "".join(c if c.isprintable() else " " for c in excerpt)
-    if first:
-        shown, column = "... " + shown, column + 4
-    return shown + (" ..." if first + width < len(line) else ""), column - first
 
 
 class LadderspecError(Exception):
@@ -151,45 +188,56 @@ class Findings:
 
     def __init__(self) -> None:
         self._found: dict[tuple[object, ...], Finding] = {}
+        self._blamed: set[tuple[int, int, int | None]] = set()  # source, start, end
 
     def add(self, finding: Finding) -> None:
         place = finding.place
         where = (place.source.name, place.start, place.end) if place else (finding.path,)
+        if len(self._found) > MAX_FINDINGS:
+            return
+        if len(self._found) == MAX_FINDINGS:
+            finding = Finding("S100", f"and more: only {MAX_FINDINGS} mistakes are shown")
         self._found.setdefault((finding.code, finding.message, *where), finding)
+        if place:
+            self._blamed.add((id(place.source), place.start, place.end))
+
+    def blame(self, place: Place) -> None:
+        """The value that begins here is wrong already: later stages say no more about it."""
+        self._blamed.add((id(place.source), place.start, None))
+
+    def blames(self, place: Place) -> bool:
+        here = (id(place.source), place.start)
+        return (*here, place.end) in self._blamed or (*here, None) in self._blamed
+
+    def copy(self) -> Findings:
+        other = Findings()
+        other.update(self)
+        return other
+
+    def update(self, other: Findings) -> None:
+        self._found.update(
+            (key, found) for key, found in other._found.items() if key not in self._found
+        )
+        self._blamed |= other._blamed
+
+    @property
+    def enough(self) -> bool:
+        return len(self._found) > MAX_FINDINGS
 
     def __bool__(self) -> bool:
         return bool(self._found)
 
     def sorted(self) -> list[Finding]:
-        def order(finding: Finding) -> tuple[str, int]:
+        def order(finding: Finding) -> tuple[bool, str, int]:
             place = finding.place
-            return (place.source.name, place.start) if place else ("", 0)
+            name, start = (place.source.name, place.start) if place else ("", 0)
+            return (finding.code == "S100", name, start)
 
         return sorted(self._found.values(), key=order)
 
     def raise_if_any(self) -> None:
         if self._found:
             raise SpecError(self.sorted())
-
-
-def did_you_mean(word: object, known: Iterable[str]) -> str:
-    """
-    >>> did_you_mean("convlstm", ["Conv", "ConvLSTM"])
-    'did you mean `ConvLSTM`?'
-    """
-    known = list(known)
-    lower = {name.lower(): name for name in reversed(known)}
-    close = get_close_matches(str(word).lower(), list(lower), n=1, cutoff=0.6)
-    return f"did you mean `{lower[close[0]]}`?" if close else ""
-
-
-def one_of(known: Iterable[str]) -> str:
-    """
-    >>> one_of(["a", "b", "c"])
-    '`a`, `b` or `c`'
-    """
-    ticked = [f"`{name}`" for name in known]
-    return ticked[0] if len(ticked) == 1 else ", ".join(ticked[:-1]) + f" or {ticked[-1]}"
 
 
 def as_json(findings: Sequence[Finding]) -> str:

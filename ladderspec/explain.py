@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from typing import Any, get_args, get_origin
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from ladderspec.cells import registered
-from ladderspec.errors import Finding, did_you_mean, one_of
+from ladderspec.cells import Cell, registered
+from ladderspec.errors import CODES, Finding, Findings, did_you_mean, one_of, tick
+from ladderspec.fields import model_at, present, side_of
+from ladderspec.hints import LIKE, ROW, TASK, VARIANT
 from ladderspec.names import Side
+from ladderspec.strays import TABLES
 from ladderspec.tree import Node
-
-Loc = tuple[str | int, ...]
 
 _EXPECTED = {
     "int_type": "a whole number",
@@ -25,206 +27,222 @@ _EXPECTED = {
     "mapping_type": "a mapping",
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
-    "none_required": "nothing",
     "finite_number": "a finite number",
 }
+_RANGE = {"ge": "at least", "le": "at most", "gt": "more than", "lt": "less than"}
+_RANGES = ("greater_than_equal", "less_than_equal", "greater_than", "less_than")
 
 
-def findings_of(error: ValidationError, tree: Node, model: type[BaseModel]) -> list[Finding]:
-    """All that pydantic found wrong with `tree` as a `model`."""
-    by_node: dict[int, list[tuple[Any, Node, str]]] = defaultdict(list)
-    missing: list[tuple[Any, Node, str]] = []
-    extra: dict[int, list[tuple[Any, Node, str]]] = defaultdict(list)
-    for item in error.errors(include_url=False, include_input=True):
-        node, last = _walk(tree, item["loc"])
-        if item["type"] == "missing":
-            missing.append((item, node, last))
-        elif item["type"] == "extra_forbidden":
-            assert node.parent is not None
-            owner = tree.find(_present(tree, item["loc"][:-1]))[0]
-            extra[id(owner)].append((item, owner, last))
+def explain(
+    error: ValidationError,
+    tree: Node,
+    model: type[BaseModel],
+    findings: Findings,
+    whole: bool = True,
+) -> None:
+    """Say all that pydantic found wrong with `tree` as a `model`, but for unknown keys.
+
+    Not `whole`: some of its words are in a file that could not be read, so nothing is missing.
+    """
+    values: dict[int, list[tuple[Any, Node]]] = defaultdict(list)
+    for item in error.errors(include_url=False, include_input=False):
+        node = tree.find(present(tree, item["loc"]))[0]
+        left_out = item["type"] in ("missing", "union_tag_not_found")
+        if item["loc"][-1:] == ("[key]",) and node.parent is not None:
+            place = node.parent.key_place(str(node.key))
+            findings.add(Finding(item["type"], item["msg"], place, node.path, _hint(item)))
+        elif _said(item, node, findings) or (not whole and (left_out or _refers(node))):
+            continue
+        elif item["type"] == "missing":
+            _missing(item, node, model, findings)
         else:
-            by_node[id(node)].append((item, node, last))
-
-    found = [_about_value(group) for group in by_node.values()]
-    for group in extra.values():
-        for item, owner, key in group:
-            fields = _fields(model, item["loc"][:-1])
-            place = owner.key_place(key)
-            hint = did_you_mean(key, fields) or _known(fields)
-            path = f"{owner.path}.{key}".lstrip(".")
-            found.append(Finding("S101", f"unknown key `{key}`", place, path, hint))
-    for item, node, key in missing:
-        misspelt = [k for _, _, k in extra.get(id(node), []) if did_you_mean(k, [key])]
-        if not misspelt:
-            path = f"{node.path}.{key}".lstrip(".")
-            found.append(Finding("S102", f"`{key}` is missing", node.place, path, _why(item, key)))
-    return found
+            values[id(node)].append((item, node))
+    rows_said = False
+    for group in values.values():
+        _, node = group[0]
+        row = isinstance(node.key, int) and node.parent is not None and node.parent.key == "levels"
+        if findings.enough:
+            break
+        if not (row and rows_said):  # a table without rows is one mistake
+            findings.add(_about_value(group))
+        rows_said = rows_said or row
 
 
-def _why(item: Any, key: str) -> str:
-    return "" if key != "input" else "like `input: {channels: 1, size: [32, 32]}`"
+def _said(item: Any, node: Node, findings: Findings) -> bool:
+    if item["type"] == "missing":
+        return findings.blames(node.place)
+    known = findings.blames(node.place) or findings.blames(node.mark)
+    return known or item["type"] == "extra_forbidden"
 
 
-def _known(fields: list[str]) -> str:
-    return f"known here: {one_of(fields)}" if 0 < len(fields) <= 12 else ""
+def _refers(node: Node) -> bool:
+    return isinstance(node.value, str) and node.value.startswith("$")
 
 
-def _present(tree: Node, loc: Loc) -> Loc:
-    """`loc` without the words that pydantic adds for the branch of a union."""
-    node, path = tree, []
-    for word in loc:
-        child, depth = node.find((word,))
-        if depth:
-            node = child
-            path.append(word)
-    return tuple(path)
+def _missing(item: Any, node: Node, model: type[BaseModel], findings: Findings) -> None:
+    key = str(item["loc"][-1])
+    here = model_at(model, item["loc"][:-1])
+    cell = node.get("cell")
+    message = f"`{key}` is missing"
+    hint = f"like `{key}: {LIKE[key]}`" if key in LIKE else ""
+    if key == "levels":
+        hint = f"rows like {ROW}"
+    elif cell is not None and here and issubclass(here, Cell):
+        message = f"{cell.value} needs `{key}`"
+        hint = f"like `{{cell: {cell.value}, {key}: {LIKE.get(key, '...')}}}`"
+    path = f"{node.path}.{key}".lstrip(".")
+    findings.add(Finding("S102", message, node.mark, path, hint))
 
 
-def _walk(tree: Node, loc: Loc) -> tuple[Node, str]:
-    """The node that `loc` speaks of, and the last word of `loc`."""
-    return tree.find(_present(tree, loc))[0], str(loc[-1]) if loc else ""
+# --- values ---------------------------------------------------------------------------------------
 
 
-def _about_value(group: list[tuple[Any, Node, str]]) -> Finding:
+def _about_value(group: list[tuple[Any, Node]]) -> Finding:
     """One finding for a value, however many readings of it, or copies of its row, failed."""
-    group = list(
-        {(item["type"], item["msg"]): (item, node, key) for item, node, key in group}.values()
-    )
-    item, node, _ = group[0]
-    kind, context = item["type"], item.get("ctx", {})
-    shown = _show(node)
+    group = list({(item["type"], item["msg"]): (item, node) for item, node in group}.values())
+    item, node = group[0]
+    kind = item["type"]
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return _unknown_word(item, node)
-    if len(group) == 1:
-        if kind == "literal_error":
-            allowed = [str(word).strip("'") for word in _allowed(context["expected"])]
-            hint = did_you_mean(node.value, allowed) or one_of(allowed)
-            return Finding("S105", f"{shown} is not allowed here", node.place, node.path, hint)
-        if kind in ("greater_than_equal", "less_than_equal", "greater_than", "less_than"):
-            return Finding("S106", f"{shown} is out of range", node.place, node.path, _range(item))
-        if kind in ("name", "notation", "time", "pair"):
-            code = {"name": "S107", "notation": "S111", "time": "S105", "pair": "S104"}[kind]
-            return Finding(code, item["msg"], node.place, node.path, context.get("hint", ""))
-        if kind == "too_short":
-            return Finding("S102", "at least one row is needed", node.place, node.path)
-    expected = list(dict.fromkeys(_expectation(each) for each, _, _ in group))
-    hint = (
-        "put it in quotes"
-        if expected == ["text"] and not isinstance(node.value, dict | list)
-        else ""
-    )
-    message = f"expected {' or '.join(expected)}, got {shown}"
-    return Finding("S104", message, node.place, node.path, hint)
+    if kind in CODES:
+        return Finding(kind, item["msg"], node.mark, node.path, _hint(item))
+    if kind == "too_short":
+        return Finding("S102", "at least one row is needed", node.mark, node.path, f"like {ROW}")
+    ranges = [each for each, _ in group if each["type"] in _RANGES]
+    allowed = [
+        word for each, _ in group if each["type"] == "literal_error" for word in _words(each)
+    ]
+    key = _key(node)
+    shown = show(node)
+    if ranges:
+        hint = " and ".join(
+            f"{_RANGE[k]} {v:g}" for k, v in ranges[0]["ctx"].items() if k in _RANGE
+        )
+        hint += "".join(f", or `{word}`" for word in allowed)
+        message = f"{shown} is out of range" if not key else f"`{key}` is {shown}, out of range"
+        return Finding("S106", message, node.mark, node.path, hint)
+    if allowed and len(group) == 1:
+        message = f"`{key}` cannot be {shown}" if key else f"{shown} is not allowed here"
+        return Finding("S105", message, node.mark, node.path, _among(node, allowed))
+    expected = [_EXPECTED.get(each["type"]) for each, _ in group if each["type"] != "literal_error"]
+    if None in expected:  # a cell of the user's own may refuse in its own words
+        message = item["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+        return Finding("S104", message, node.mark, node.path)
+    words = " or ".join([*dict.fromkeys(filter(None, expected)), *(f"`{w}`" for w in allowed)])
+    if node.value is None and key:
+        message = "an empty item" if isinstance(node.key, int) else f"`{key}` has no value"
+        return Finding("S104", message, node.mark, node.path, _like(node))
+    message = f"expected {words}, got {shown}"
+    return Finding("S104", message, node.mark, node.path, _instead(node, words) or _like(node))
 
 
-def _expectation(item: Any) -> str:
-    if item["type"] == "literal_error":
-        return one_of([str(word).strip("'") for word in _allowed(item["ctx"]["expected"])])
-    return _EXPECTED.get(item["type"], item["msg"][:1].lower() + item["msg"][1:])
+def _key(node: Node) -> str:
+    """The key that a value stands under, or the list of it."""
+    while isinstance(node.key, int) and node.parent is not None:
+        node = node.parent
+    return str(node.key or "").rpartition(".")[2]
 
 
-def _allowed(expected: str) -> list[str]:
-    return [word.strip() for word in expected.replace(" or ", ", ").split(",") if word.strip()]
-
-
-def _range(item: Any) -> str:
-    words = {"ge": "at least", "le": "at most", "gt": "more than", "lt": "less than"}
-    return " and ".join(f"{words[key]} {item['ctx'][key]}" for key in words if key in item["ctx"])
-
-
-def _show(node: Node) -> str:
-    if isinstance(node.value, dict):
-        return "a mapping"
-    if isinstance(node.value, list):
-        return "a list"
+def show(node: Node) -> str:
+    """A value as the text has it."""
+    if isinstance(node.value, dict | list):
+        return "a mapping" if isinstance(node.value, dict) else "a list"
     if node.value is None:
         return "nothing"
-    text = str(node.value) if not isinstance(node.value, bool) else str(node.value).lower()
-    return f"`{text if len(text) <= 40 else text[:37] + '...'}`"
+    written = " ".join(node.source.text[node.start : node.end].split())
+    if written.startswith("$") and not isinstance(node.value, str):
+        return f"{node.value} ({tick(written, 40)})"
+    return tick(written or node.value, 40)
+
+
+def _hint(item: Any) -> str:
+    return str(item.get("ctx", {}).get("hint", ""))
+
+
+def _words(item: Any) -> list[str]:
+    expected = str(item["ctx"]["expected"]).replace(" or ", ", ")
+    return [word.strip().strip("'") for word in expected.split(",") if word.strip()]
+
+
+def _among(node: Node, allowed: list[str]) -> str:
+    """The words that are allowed, or the one that was meant."""
+    meant = node.value
+    if "none" in allowed and meant in (None, False, "no", "off", "false"):
+        meant = "none"
+    more = ""
+    if "stateful" in allowed:
+        more = f", or a list of levels: [{str(meant)[:40]}]"
+    elif "last" in allowed:
+        more = ", or a weight for each t: [0, 0, 1]"
+    return did_you_mean(meant, allowed) or one_of(allowed) + more
+
+
+def _instead(node: Node, expected: str) -> str:
+    """The same value, written right."""
+    value = node.value
+    if expected == "text" and isinstance(value, int | float):
+        written = node.source.text[node.start : node.end]
+        return "" if written.startswith("$") else f'in quotes: "{written}"'
+    if node.key == "weight" and isinstance(value, list):
+        return "a weight for each t stands in `when`"
+    if isinstance(value, float) and value.is_integer() and "whole" in expected:
+        return f"write {value:.0f}"
+    if not isinstance(value, str) or "number" not in expected:
+        return ""
+    if value.startswith("$"):
+        return "like `$width` or `$(width * 2)`"
+    number = re.match(r"-?\d+(\.\d+)?", value.strip())
+    rest = value.strip()[number.end() :] if number else value
+    if number and not rest:
+        return f"without quotes: {number[0]}"
+    if number and rest.startswith("#"):
+        return "a comment needs a space before its `#`"
+    return "without the comma" if number and rest == "," else ""
+
+
+def _like(node: Node) -> str:
+    parent = node.parent.key if node.parent is not None else None
+    if isinstance(node.key, int):
+        return f"a row is like {ROW}" if parent == "levels" else ""
+    if parent in TABLES:
+        return {"tasks": f"like {TASK}", "variants": f"like {VARIANT}"}.get(str(parent), "")
+    if node.key == "levels":
+        return f"each row begins with `- `, like {ROW}"
+    return f"like `{node.key}: {LIKE[node.key]}`" if node.key in LIKE else ""
+
+
+# --- cells and kinds of tasks ---------------------------------------------------------------------
 
 
 def _unknown_word(item: Any, node: Node) -> Finding:
     """A cell or a kind of task that nobody knows."""
-    key = str(item["ctx"]["discriminator"]).strip("'")
-    word = node.get(key)
-    if word is None:
-        if not isinstance(node.value, dict):
-            what = "a cell" if key == "cell" else "a mapping"
-            return Finding("S104", f"expected {what}, got {_show(node)}", node.place, node.path)
-        misspelt = next((k for k in node.value if did_you_mean(k, [key])), None)
-        if misspelt:
-            path = f"{node.path}.{misspelt}"
-            place = node.key_place(misspelt)
-            return Finding(
-                "S101", f"unknown key `{misspelt}`", place, path, f"did you mean `{key}`?"
-            )
-        return Finding("S102", f"`{key}` is missing", node.place, f"{node.path}.{key}")
-    tags = _allowed(item["ctx"].get("expected_tags", "").replace("'", ""))
-    known = [tag for tag in tags if "unknown" not in tag]  # our own stand-in is no suggestion
-    if key == "kind":
+    tag = str(item["ctx"]["discriminator"]).strip("'")
+    side = side_of(item["loc"])
+    kinds = _words({"ctx": {"expected": item["ctx"].get("expected_tags", "")}})
+    known = sorted(registered(side), key=str.lower) if side else kinds
+    word = node.get(tag)
+    if word is None or word.value is None:
+        hint = one_of(known) if known else f"like {TASK}"
+        return Finding("S102", f"`{tag}` is missing", node.mark, f"{node.path}.{tag}", hint)
+    path = word.path
+    if tag == "kind":
         hint = did_you_mean(word.value, known) or one_of(known)
-        message = f"unknown kind of task {_show(word)}"
-        return Finding("S105", message, word.place, word.path, hint)
-    others = [side for side in Side if word.value in registered(side)]
-    if others:
-        message = f"`{word.value}` is no cell of this side"
-        hint = did_you_mean(word.value, known) or f"it is a cell of the {others[0]}"
-        return Finding("S112", message, word.place, word.path, hint)
-    hint = did_you_mean(word.value, known) or one_of(known)
-    return Finding("S103", f"unknown cell {_show(word)}", word.place, word.path, hint)
-
-
-# --- which fields there are at a place ------------------------------------------------------------
-
-
-def _fields(model: type[BaseModel], loc: Loc) -> list[str]:
-    """The fields of the table that `loc` leads to."""
-    here: Any = model
-    for word in loc:
-        here = _inside(here, word)
-        if here is None:
-            return []
-    models = list(_models(here))
-    return list(models[0].model_fields) if len(models) == 1 else []
-
-
-def _inside(annotation: Any, word: str | int) -> Any:
-    for model in _models(annotation):
-        if word in model.model_fields:
-            field = model.model_fields[str(word)]
-            marks = [mark for mark in field.metadata if hasattr(mark, "side")]
-            return marks[0] if marks else field.annotation
-    if hasattr(annotation, "side"):  # a cell: the word is its tag
-        return registered(annotation.side).get(str(word))
-    tagged = [model for model in _models(annotation) if _tag(model) == word]
-    if tagged:
-        return tagged[0]
-    for part in _parts(annotation):
-        if get_origin(part) in (dict, tuple) or hasattr(part, "__metadata__"):
-            arguments = get_args(part)
-            marks = [a for a in getattr(part, "__metadata__", ()) if hasattr(a, "side")]
-            return marks[0] if marks else arguments[1 if get_origin(part) is dict else 0]
-    return annotation if isinstance(annotation, type) and annotation.__name__ == word else None
-
-
-def _tag(model: type[BaseModel]) -> str | None:
-    field = model.model_fields.get("kind")
-    arguments = get_args(field.annotation) if field else ()
-    return str(arguments[0]) if arguments else None
-
-
-def _parts(annotation: Any) -> list[Any]:
-    arguments = get_args(annotation)
-    return [annotation, *[part for argument in arguments for part in _parts(argument)]]
-
-
-def _models(annotation: Any) -> list[type[BaseModel]]:
-    if get_origin(annotation) in (dict, tuple):
-        return []
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    found: list[type[BaseModel]] = []
-    for argument in get_args(annotation):
-        found += _models(argument)
-    return found
+        return Finding("S105", f"unknown kind of task {show(word)}", word.mark, path, hint)
+    if isinstance(word.value, dict | list):
+        message = f"expected the word of a cell, got {show(word)}"
+        return Finding("S104", message, word.mark, path, one_of(known))
+    others = [s for s in Side if word.value in registered(s)]
+    if others and side:
+        what = {Side.LATERAL: "lateral arrow"}.get(side, side.value)
+        message = f"`{word.value}` is a cell of the {others[0]}, not of the {what}"
+        return Finding("S112", message, word.mark, path, one_of(known))
+    text = str(word.value)
+    bare = text.replace("(", " ").split(" ")[0]
+    if bare in known and bare != text:
+        field = "channels" if side is Side.ENCODER else "filter"
+        hint = f"its fields stand beside it, like `{{cell: {bare}, {field}: ...}}`"
+    elif text in ("none", "no", "-", "null", "false", "None") and side is Side.DECODER:
+        hint = "for no decoder, leave it out"
+    else:
+        hint = did_you_mean(text, known) or one_of(known)
+    return Finding("S103", f"unknown cell {show(word)}", word.mark, path, hint)

@@ -6,15 +6,14 @@ there because a task reads it, now or at a later t.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
 
 import networkx as nx
 
 from ladderspec.cells import Cell
-from ladderspec.cells.unknown import UNKNOWN
-from ladderspec.errors import Finding, Findings, did_you_mean
+from ladderspec.cells.unknown import Unknown
+from ladderspec.errors import Finding, Findings, did_you_mean, tick
 from ladderspec.names import (
     INPUT,
     TABLE,
@@ -28,13 +27,14 @@ from ladderspec.names import (
 from ladderspec.read import Spec
 from ladderspec.tree import Node
 
-Graph = nx.MultiDiGraph
+Graph: TypeAlias = nx.MultiDiGraph
 
 
 def place_nodes(spec: Spec, findings: Findings) -> Graph:
     """The nodes of a spec, and the facts that hold for the whole graph; no arrow yet."""
     words = spec.words
-    levels = [INPUT, *dict.fromkeys(str(row.name) for row in words.levels)]
+    names = _level_names(spec, findings)
+    levels = [INPUT, *names]
     graph = nx.MultiDiGraph(
         name=spec.name,
         title=spec.title,
@@ -47,33 +47,82 @@ def place_nodes(spec: Spec, findings: Findings) -> Graph:
         delays={role: row.delay for role, row in TABLE.items()},
         notes=[],
         broken=spec.broken,
+        unsure=spec.unsure,
+        removed={},
     )
-    _add_node(graph, Side.ENCODER, INPUT, words.input, spec.at("input"))
+    bottom: Cell = Unknown() if "input" in spec.unsure else words.input
+    _add_node(graph, Side.ENCODER, INPUT, bottom, spec.at("input"))
     below = INPUT
-    for index, row in enumerate(words.levels):
-        level = str(row.name)
-        if node_name(Side.ENCODER, level) in graph:
-            name = spec.at("levels", index, "name")
-            first = graph.nodes[node_name(Side.ENCODER, level)]["place"].line
-            hint = f"first on line {first}"
-            findings.add(Finding("S108", f"two levels `{level}`", name.place, name.path, hint))
-            continue
-        if row.encoder is not None:
-            _add_node(graph, Side.ENCODER, level, row.encoder, spec.at("levels", index, "encoder"))
+    for index, (level, row) in enumerate(zip(names, words.levels, strict=True)):
+        _add_node(graph, Side.ENCODER, level, row.encoder, spec.at("levels", index, "encoder"))
         if row.decoder is not None:
             _add_node(graph, Side.DECODER, below, row.decoder, spec.at("levels", index, "decoder"))
         below = level
     if words.top is not None:
         _add_node(graph, Side.DECODER, below, words.top, spec.at("top"))
     for level, cell in words.laterals.items():
-        node = spec.at("laterals", level)
-        if level not in graph.graph["levels"]:
-            hint = did_you_mean(level, graph.graph["levels"])
-            place = spec.at("laterals").key_place(level)
-            findings.add(Finding("G201", f"no level `{level}`", place, node.path, hint))
-        elif cell is not None:
-            _add_node(graph, Side.LATERAL, level, cell, node)
+        _place_lateral(graph, level, cell, spec.at("laterals"), findings)
     return graph
+
+
+def _level_names(spec: Spec, findings: Findings) -> list[str]:
+    """The names of the rows; a second row of one name goes on under another."""
+    lines: dict[str, Node] = {}
+    for index, row in enumerate(spec.words.levels):
+        name, node = str(row.name), spec.at("levels", index, "name")
+        if name in lines:
+            hint = f"first on line {lines[name].mark.line}"
+            if node.mark == lines[name].mark:
+                hint = "a row that is used twice: `repeat: 2` numbers its copies"
+            elif isinstance(node.key, int):  # not written: made from cell and position
+                hint += "; a row without a name is called by its cell and position"
+            findings.add(Finding("S108", f"two levels `{name}`", node.mark, node.path, hint))
+            while name in lines:
+                name += "'"
+        lines[name] = node
+    return list(lines)
+
+
+def _place_lateral(
+    graph: Graph, level: str, cell: Cell | None, table: Node, findings: Findings
+) -> None:
+    place, path = table.key_place(level), f"{table.path}.{level}"
+    levels = graph.graph["levels"]
+    if level not in levels and "levels" not in graph.graph["unsure"]:
+        hint = did_you_mean(level, levels) or f"there are {few(levels)}"
+        findings.add(Finding("G201", f"no level {tick(level)}", place, path, hint))
+    elif level in levels and node_name(Side.DECODER, level) not in graph:
+        message = f"level `{level}` has no decoder, so no lateral arrow either"
+        hint = missing_node(graph, node_name(Side.DECODER, level))
+        findings.add(Finding("G201", message, place, path, hint))
+    elif level in levels and cell is not None:
+        _add_node(graph, Side.LATERAL, level, cell, table.value[level])
+
+
+def missing_node(graph: Graph, name: str) -> str:
+    """Why a node is not there, or which one was meant."""
+    levels: list[str] = graph.graph["levels"]
+    side, dot, level = name.partition(".")
+    if not dot:
+        here = [node for node in (f"{s}.{name}" for s in Side) if node in graph]
+        return f"did you mean `{here[0]}`?" if here else did_you_mean(f"encoder.{name}", graph)
+    if level in levels and side == Side.DECODER:
+        if level == levels[-1]:
+            return "the topmost level has a decoder only with `top:`"
+        above = levels[levels.index(level) + 1]
+        return f"the decoder of `{level}` stands on the row above it, `{above}`, which has none"
+    if level in levels and side == Side.LATERAL:
+        return f"`laterals: {{{level}: ...}}` would put a cell there"
+    there = [node.partition(".")[2] for node in graph if node.startswith(f"{side}.")]
+    if close := did_you_mean(level, there):
+        return close.replace("`", f"`{side}.", 1)
+    return did_you_mean(name, graph)
+
+
+def few(names: Iterable[str]) -> str:
+    """The first of many names."""
+    names = list(names)
+    return ", ".join(f"`{name}`" for name in names[:8]) + (", ..." if len(names) > 8 else "")
 
 
 def _add_node(graph: Graph, side: Side, level: str, cell: Cell, node: Node) -> None:
@@ -197,77 +246,3 @@ def _titled(graph: Graph) -> str:
 def _arrow_order(edge: tuple[str, str, dict[str, Any]]) -> tuple[int, int, str]:
     source, _, facts = edge
     return (list(Role).index(facts["role"]), facts["delay"], source)
-
-
-# --- check ----------------------------------------------------------------------------------------
-
-
-def check(graph: Graph, findings: Findings) -> None:
-    """The rules of the graph, each said of the node or arrow that breaks it."""
-    for node in in_order(graph):
-        _check_arrows(graph, node, findings)
-    _check_cycles(graph, findings)
-
-
-def _check_arrows(graph: Graph, node: str, findings: Findings) -> None:
-    facts = graph.nodes[node]
-    cell: Cell = facts["cell"]
-    arrows = [(source, edge) for source, _, edge in graph.in_edges(node, data=True)]
-    for source, edge in arrows:
-        if edge["role"] not in cell.takes:
-            arrow = show_arrow(source, node, edge["delay"])
-            message = f"{cell.cell} at {node} takes no {edge['role']} arrow: {arrow}"
-            known = ", ".join(sorted(cell.takes)) or "none"
-            findings.add(
-                Finding("G204", message, edge["place"], edge["path"], f"it takes: {known}")
-            )
-    taken = all(edge["role"] in cell.takes for _, edge in arrows)
-    if cell.single and taken and len(arrows) > 1:
-        names = ", ".join(show_arrow(source, node, edge["delay"]) for source, edge in arrows)
-        message = f"{cell.cell} at {node} copies one value, but several arrive: {names}"
-        findings.add(Finding("G204", message, facts["place"], facts["path"]))
-    present = {edge["role"] for _, edge in arrows}
-    for role in sorted(cell.needs(facts["side"]) - present):
-        message = f"{cell.cell} at {node} cannot be without its {role} arrow"
-        findings.add(Finding("G205", message, facts["place"], facts["path"], _instead(node, role)))
-    if not arrows and cell.cell not in ("Input", UNKNOWN) and not cell.needs(facts["side"]):
-        message = f"no arrow leads to {node}"
-        findings.add(
-            Finding("G205", message, facts["place"], facts["path"], f"remove `{node}` too")
-        )
-
-
-def _instead(node: str, role: Role) -> str:
-    level = node.partition(".")[2]
-    if role is Role.STATE:
-        return "use a stateless cell: Conv or FC"
-    if role is Role.ENCODER:
-        return f"`level.{level}` removes the whole row and joins its neighbours"
-    return f"remove `{node}` too, or use a cell that can do without"
-
-
-def _check_cycles(graph: Graph, findings: Findings) -> None:
-    before: dict[str, set[str]] = {node: set() for node in graph}
-    for source, target, delay in graph.edges(data="delay"):
-        if delay == 0:
-            before[target].add(source)
-    try:
-        TopologicalSorter(before).prepare()
-        return
-    except CycleError:
-        today = now(graph)
-    for component in nx.strongly_connected_components(today):
-        part = today.subgraph(component)
-        if part.number_of_edges() == 0:
-            continue
-        cycle = [(a, b, graph.edges[a, b, k]) for a, b, k, *_ in nx.find_cycle(part)]
-        path = " -> ".join([cycle[0][0], *(b for _, b, _ in cycle)])
-        source, target, edge = max(cycle, key=_could_wait)
-        hint = f"let `{source} -> {target}` take `delay: 1`"
-        message = f"at one t the arrows go in a circle: {path}"
-        findings.add(Finding("G203", message, edge["place"], edge["path"], hint))
-
-
-def _could_wait(edge: tuple[str, str, dict[str, Any]]) -> tuple[bool, int]:
-    """The arrow of a cycle that should wait: a declared one, else one against the flow."""
-    return (edge[2]["declared"], list(Role).index(edge[2]["role"]))

@@ -10,8 +10,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from ladderspec.cells import Cell, registered
 from ladderspec.cells.input import Input
+from ladderspec.checks import check
 from ladderspec.errors import Findings, UsageError
-from ladderspec.graph import Graph, check
+from ladderspec.graph import Graph
 from ladderspec.names import TABLE, Role, Side
 from ladderspec.shapes import infer
 from ladderspec.tasks import AnyTask

@@ -8,10 +8,13 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 from typing import Literal
 
+from ladderspec.errors import did_you_mean, tick
 from ladderspec.names import Role, Side
 
-_NODE = r"(?:encoder|decoder|lateral)\.[a-z0-9_*?]+"
-_HOP = re.compile(rf"({_NODE})(?:\s*\(\s*t\s*(?:-\s*([0-9]{{1,3}}))?\s*\))?")
+MAX_DELAY = 999
+
+_NODE = re.compile(r"(?:encoder|decoder|lateral)\.[a-z0-9_*?]+")
+_HOP = re.compile(rf"({_NODE.pattern})(?:\s*\(\s*t\s*(?:-\s*([0-9]{{1,3}}))?\s*\))?")
 _LEVEL_PATTERN = re.compile(r"[a-z0-9_*?]+")
 _SIDES = [side.value for side in Side]
 _ROLES = [role.value for role in Role]
@@ -42,6 +45,9 @@ class Selector:
     arrows: tuple[Arrow, ...] = ()
 
 
+# --- arrows ---------------------------------------------------------------------------------------
+
+
 def parse_arrows(text: str) -> tuple[Arrow, ...]:
     """The hops of a chain; each carries the delay that stands on its source.
 
@@ -50,19 +56,55 @@ def parse_arrows(text: str) -> tuple[Arrow, ...]:
     >>> [arrow.delay for arrow in parse_arrows("encoder.a -> encoder.b(t-2) -> decoder.c")]
     [0, 2]
     """
-    ends = [_HOP.fullmatch(part.strip()) for part in text.split("->")]
-    if len(ends) < 2:
-        raise NotationProblem(f"`{text}` is not an arrow", _ARROW_HINT)
-    for part, end in zip(text.split("->"), ends, strict=True):
-        if end is None:
-            raise NotationProblem(f"`{part.strip()}` is not an end of an arrow", _ARROW_HINT)
-    found = [(end[1], int(end[2] or 0)) for end in ends if end]
+    parts = text.split("->")
+    if len(parts) < 2:
+        raise NotationProblem(f"{tick(text)} is not an arrow", _ARROW_HINT)
+    found = [parse_end(part) for part in parts]
     if found[-1][1]:
-        raise NotationProblem("the delay stands on the source of an arrow", _ARROW_HINT)
+        source, target = parts[-2].strip(), found[-1][0]
+        hint = f"like `{source.partition('(')[0].strip()}(t-{found[-1][1]}) -> {target}`"
+        raise NotationProblem("the delay stands on the source of an arrow", hint)
     return tuple(Arrow(source, target, delay) for (source, delay), (target, _) in pairwise(found))
 
 
-_ARROW_HINT = "write it like `decoder.conv_2(t-1) -> encoder.conv_2`"
+def parse_end(text: str) -> tuple[str, int]:
+    """A node and the delay that it is read with.
+
+    >>> parse_end("decoder.a (t-2)")
+    ('decoder.a', 2)
+    """
+    text = text.strip()
+    found = _HOP.fullmatch(text)
+    if found is None:
+        raise NotationProblem(*_no_end(text))
+    return found[1], int(found[2] or 0)
+
+
+def _no_end(text: str) -> tuple[str, str]:
+    name, bracket, time = text.partition("(")
+    if not text:
+        return "one end of the arrow is missing", _ARROW_HINT
+    if _NODE.fullmatch(name.strip()) and bracket:
+        if re.fullmatch(r"\s*t\s*\+.*", time):
+            return f"{tick(text)} lies in the future", "an arrow comes from t, t-1, t-2, ..."
+        return f"`({printed(time)}` is no delay", f"from (t-1) to (t-{MAX_DELAY})"
+    side, dot, _ = name.partition(".")
+    if not dot and _LEVEL_PATTERN.fullmatch(name.strip()):
+        hint = f"a node has a side: `encoder.{name.strip()}` or `decoder.{name.strip()}`"
+        return f"{tick(text)} is no node", hint
+    if dot and side not in _SIDES:
+        return f"{tick(text)} is no node", did_you_mean(side, _SIDES) or _ARROW_HINT
+    return f"{tick(text)} is no end of an arrow", _ARROW_HINT
+
+
+def printed(text: str) -> str:
+    return tick(text, 30).strip("`")
+
+
+_ARROW_HINT = "like `decoder.conv_2(t-1) -> encoder.conv_2`"
+
+
+# --- selectors ------------------------------------------------------------------------------------
 
 
 def parse_selector(text: str) -> Selector:
@@ -76,18 +118,19 @@ def parse_selector(text: str) -> Selector:
     head, dot, rest = text.partition(".")
     if dot and head in ("level", "task", *_SIDES):
         if not _LEVEL_PATTERN.fullmatch(rest):
-            raise NotationProblem(
-                f"`{rest}` is no name or pattern of names", "like `conv_2`, `conv_*`"
-            )
-        kind: Literal["level", "task", "node"]
-        kind = "level" if head == "level" else "task" if head == "task" else "node"
-        return Selector(kind, pattern=text if kind == "node" else rest)
+            message = f"{tick(rest)} is no name or pattern of names"
+            raise NotationProblem(message, f"like `{head}.conv_2` or `{head}.conv_*`")
+        if head == "level":
+            return Selector("level", pattern=rest)
+        return Selector("task", pattern=rest) if head == "task" else Selector("node", text)
     role, at, levels = text.partition("@")
     if role not in _ROLES:
-        raise NotationProblem(f"`{text}` selects nothing", _SELECTOR_HINT)
+        raise NotationProblem(f"{tick(text)} selects nothing", _meant(text, head, rest, role))
     if at:
         if not _LEVEL_PATTERN.fullmatch(levels):
-            raise NotationProblem(f"`{levels}` is no level or pattern of levels", "like `conv_*`")
+            message = f"{tick(levels)} is no level or pattern of levels"
+            message = message if levels else "no level stands behind the `@`"
+            raise NotationProblem(message, f"like `{role}@conv_2` or `{role}@conv_*`")
         return Selector("role", pattern=levels, role=Role(role))
     if role in _SIDES and role != Role.LATERAL:
         raise NotationProblem(
@@ -95,6 +138,18 @@ def parse_selector(text: str) -> Selector:
             f"say `{role}.*` for the nodes or `{role}@*` for the arrows",
         )
     return Selector("role", role=Role(role))
+
+
+def _meant(text: str, head: str, rest: str, role: str) -> str:
+    """What a text may have meant that selects nothing."""
+    if rest:
+        close = did_you_mean(head, ["level", "task", *_SIDES])
+        return close.replace("`?", f".{printed(rest)}`?") if close else _SELECTOR_HINT
+    if close := did_you_mean(role, _ROLES):
+        return close
+    if _LEVEL_PATTERN.fullmatch(text):
+        return f"a level is `level.{text}`, a task `task.{text}`, a node `encoder.{text}`"
+    return _SELECTOR_HINT
 
 
 _SELECTOR_HINT = (

@@ -1,4 +1,4 @@
-"""Plan -> text: an equation for each node in the paper's letters, by phase, with work and reasons."""
+"""Plan -> text: one equation for each node in the paper's letters, with its work and its why."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def to_text(plan: Plan) -> str:
     title = f" ({plan.title})" if plan.title else ""
     size = f"{_count(plan.equations, 'node')} in {_count(plan.phases, 'phase')}"
     work = work_of(plan, plan.phases, plan.tasks)
-    lines = [f"plan of {plan.name}{title}: {size}", _show_work(plan, work), ""]
+    lines = [f"plan of {plan.name}{title}: {size}", *_wrapped("", _show_work(plan, work)), ""]
     lines += _wrapped("carry   ", " ".join(_carried(plan)) or "nothing")
     for number, phase in enumerate(plan.phases, 1):
         lines += ["", f"{number}. {_time(phase)}: {_count(phase.nodes, 'node')}"]
-        lines += [f"   {_show_work(plan, work_of(plan, [phase]))}"]
+        lines += _wrapped("   ", _show_work(plan, work_of(plan, [phase])))
         for reason, nodes in grouped(reasons, phase.nodes).items():
             why = f"{ranges(nodes, position)}: {phrase(plan, phase, reason)}"
             lines += _wrapped("   ", why, hang=5)
@@ -91,12 +91,12 @@ def _node_dict(equation: Equation, why: str) -> dict[str, Any]:
     }
 
 
-# --- parts -----------------------------------------------------------------------------------------
+# --- parts ----------------------------------------------------------------------------------------
 
 
 def _equations(plan: Plan, phase: Phase) -> list[str]:
     parts = [sides(plan.equations[node]) for node in phase.nodes]
-    width = max(len(left) for left, _ in parts)
+    width = max((len(left) for left, _ in parts if len(left) <= WIDTH // 3), default=0)
     lines = []
     for left, right in parts:
         start = f"   {left:<{width}} = "
@@ -126,9 +126,10 @@ def _costs(plan: Plan, position: Mapping[str, int]) -> list[str]:
     always, masks = (1 << length) - 1, need_masks(plan, length)
     if plan.length is None:  # only what is so for every T can be said: at the last t
         masks = {node: mask | always >> 1 for node, mask in masks.items()}
+    still = {node for phase in plan.phases if phase.static for node in phase.nodes}
     unread: dict[int, list[str]] = {}
     for node in position:
-        if masks[node] != always:
+        if masks[node] != always and not (node in still and masks[node]):
             unread.setdefault(masks[node] ^ always, []).append(node)
     for mask, group in unread.items():
         when = iterations(mask) if plan.length else "T"
@@ -154,7 +155,7 @@ def _settled(reader: Reader) -> int:
     return 1 + reader.ahead + (len(reader.when) if isinstance(reader.when, tuple) else 0)
 
 
-# --- words -----------------------------------------------------------------------------------------
+# --- words ----------------------------------------------------------------------------------------
 
 
 def phrase(plan: Plan, phase: Phase, reason: Reason) -> str:
@@ -173,14 +174,14 @@ def phrase(plan: Plan, phase: Phase, reason: Reason) -> str:
         case Why.OWN:
             return f"reads its own past {past}, and is on no other cycle; {_fusing(plan, phase)}"
         case Why.ALONE if phase.static:
-            return "depends on the input alone, the same at every t"
+            return "from the input alone, the same at every t"
         case Why.ALONE:
-            return "depends on the frame at t alone"
+            return "from the frame at t alone"
         case Why.BEFORE:
-            said = "feeds a later loop that never leads back to it"
+            said = "a way leads into a later loop, and none back"
         case Why.AFTER:
-            said = "no loop reads it, now or at a later t"
-    return f"{said}; {past}: a shift in time, known for all t by then" if edges else said
+            said = "read by no loop, now or at a later t"
+    return f"{said}; {past} is a shift in time" if edges else said
 
 
 def _fusing(plan: Plan, phase: Phase) -> str:

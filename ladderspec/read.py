@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from ladderspec.cells import registered
-from ladderspec.cells.unknown import UNKNOWN
-from ladderspec.errors import Finding, Findings, Source
-from ladderspec.explain import findings_of
-from ladderspec.extends import decode, extend, read_source
+from ladderspec.edges import Edges
+from ladderspec.errors import Finding, Findings, Source, SpecError, tick
+from ladderspec.extends import extend, read_source, read_stdin
 from ladderspec.names import Side
+from ladderspec.parse import parse
 from ladderspec.resolve import Choice, choose, resolve
 from ladderspec.rows import cell_words
-from ladderspec.spec import Edges, Expect, SpecWords, Variant, fresh
-from ladderspec.tree import Node, parse
+from ladderspec.spec import Expect, SpecWords, Variant, fresh
+from ladderspec.tree import Node
+
+if TYPE_CHECKING:
+    from ladderspec.repair import Strays
+
+MAX_ROUNDS = 5  # of putting misspelt keys right: as deep as mappings nest
 
 
 @dataclass(frozen=True)
@@ -42,9 +46,8 @@ class Spec:
     title: str
     expect: Expect | None
     tree: Node = field(repr=False, compare=False)
-    broken: bool = field(
-        default=False, repr=False
-    )  # read past errors: say nothing that follows from them
+    broken: bool = field(default=False, repr=False)  # read past mistakes
+    unsure: frozenset[str] = field(default=frozenset(), repr=False)  # what they leave open
 
     @property
     def name(self) -> str:
@@ -90,67 +93,46 @@ class Document:
     """A file after parsing and `extends`: what all its variants share."""
 
     tree: Node
-    findings: tuple[Finding, ...] = ()  # what could be read past
+    findings: Findings  # what could be read past
+    whole: bool  # False: a file that it builds on could not be read
 
 
 def open_document(path: str | Path, root: Path | None = None) -> Document:
     """Read a file; `-` is standard input. `extends` stays inside `root`, or the file's folder."""
     if str(path) == "-":
-        return document(decode("<stdin>", sys.stdin.buffer.read()))
+        return document(read_stdin())
     return document(read_source(Path(path)), Path(path), root)
 
 
 def document(source: Source, path: Path | None = None, root: Path | None = None) -> Document:
     findings = Findings()
-    tree = extend(parse(source, findings), path, root, findings)
-    return Document(tree, tuple(findings.sorted()))
+    tree, whole = extend(parse(source, findings), path, root, findings)
+    return Document(tree, findings, whole)
 
 
 def read(document: Document, request: Request, findings: Findings) -> Spec | None:
-    """Resolve and validate; None where what is wrong leaves nothing to go on with."""
-    for finding in document.findings:
-        findings.add(finding)
-    choices = choose(document.tree, request.variant, findings)
-    if not request.bare:
-        choices.append(Choice("command line", _command_line(request, findings)))
-    return _spec(resolve(document.tree, choices, findings), choices, request, findings)
+    """Resolve and validate; None where what is wrong leaves nothing to go on with.
+
+    Misspelt keys are said and put right, and reading begins anew.
+    """
+    findings.update(document.findings)
+    tree, command = document.tree, _command_line(request, findings)
+    for _ in range(MAX_ROUNDS):
+        found = findings.copy()
+        choices = choose(tree, request.variant, found) if document.whole else []
+        if not request.bare:
+            choices.append(Choice(COMMAND_LINE, command))
+        resolved = resolve(tree, choices, found) if document.whole else tree
+        words = _Words(resolved, document.whole, found)
+        if words.strays is None:
+            findings.update(found)
+            return words.spec(choices, request, findings)
+        findings.update(words.strays.said)
+        tree, command = words.strays.repair(tree), words.strays.repair(command)
+    return None
 
 
-def _spec(
-    tree: Node, choices: Sequence[Choice], request: Request, findings: Findings
-) -> Spec | None:
-    broken = bool(findings)
-    words, salvaged = _validate(tree, findings)
-    if words is None:
-        return None
-    broken = broken or salvaged is not tree
-    patches = [_patch("spec", words, salvaged)]
-    title, expect = words.title or "", words.expect if not choices else None
-    for choice in choices:
-        variant = words.variants.get(choice.name)
-        if choice.name == "command line":
-            variant = _validated_variant(choice.node, findings)
-        if variant is None:
-            broken = True
-            continue
-        patches.append(_patch(choice.name, variant, choice.node))
-        title = variant.title or (title if choice.name == "command line" else choice.name)
-        expect = variant.expect if request.bare and len(request.variant) == 1 else None
-    names = tuple(choice.name for choice in choices)
-    return Spec(words, tuple(patches), names, title, expect, salvaged, broken)
-
-
-def _patch(name: str, words: SpecWords | Variant, node: Node) -> Patch:
-    return Patch(name, words.without, words.edges, node)
-
-
-def _validated_variant(node: Node, findings: Findings) -> Variant | None:
-    try:
-        return Variant.model_validate(node.plain())
-    except ValidationError as error:
-        for finding in findings_of(error, node, Variant):
-            findings.add(finding)
-        return None
+COMMAND_LINE = "command line"
 
 
 def _command_line(request: Request, findings: Findings) -> Node:
@@ -159,7 +141,7 @@ def _command_line(request: Request, findings: Findings) -> Node:
     def text(option: str, value: str) -> Node:
         return Node(value, Source(option, value), 0, len(value))
 
-    source = Source("command line", "")
+    source = Source(COMMAND_LINE, "")
     fields: dict[str, Node] = {}
     if request.without:
         fields["without"] = Node([text("--without", w) for w in request.without], source, 0, 0)
@@ -167,71 +149,106 @@ def _command_line(request: Request, findings: Findings) -> Node:
         added = Node([text("--add", a) for a in request.add], source, 0, 0)
         fields["edges"] = Node({"add": added}, source, 0, 0)
     if request.set:
-        whole = Source("--set", "\n".join(request.set))
-        values = Node({}, whole, 0, 0)
-        start = 0
+        fields["set"] = Node({}, source, 0, 0)
         for item in request.set:
-            name, equals, _ = item.partition("=")
-            if not equals:
-                place = Node(item, whole, start, start + len(item)).place
-                findings.add(Finding("S114", f"`{item}` sets nothing", place, hint="NAME=VALUE"))
-            else:
-                at = start + len(name) + 1
-                values.value[name] = parse(whole, findings, at, start + len(item))
-                values.keys[name] = (start, start + len(name))
-            start += len(item) + 1
-        fields["set"] = values
+            _set(fields["set"], item, findings)
     return Node(fields, source, 0, 0)
+
+
+def _set(table: Node, item: str, findings: Findings) -> None:
+    """Add a NAME=VALUE to `set`; a later one replaces an earlier one."""
+    source = Source("--set", item)
+    name, equals, value = item.partition("=")
+    if not equals or not name.strip() or not value.strip():
+        place = Node(item, source, 0, len(item)).place
+        message = f"{tick(item)} sets nothing"
+        findings.add(Finding("S114", message, place, hint="like encoder.conv.channels=16"))
+        return
+    try:
+        node = parse(source, findings, len(name) + 1)
+    except SpecError:
+        return  # said already
+    node.key = name.strip()
+    table.value[name.strip()] = node
+    table.keys[name.strip()] = (source, 0, len(name))
 
 
 # --- words ----------------------------------------------------------------------------------------
 
 
-def _validate(tree: Node, findings: Findings) -> tuple[SpecWords | None, Node]:
-    """The words of the tree. Where cells or tasks are wrong, go on without what they would say."""
-    if not isinstance(tree.value, dict):
-        message = "a spec is a mapping: `input:`, `levels:`, ..."
-        findings.add(Finding("S104", message, tree.place))
-        return None, tree
-    known = {word for side in Side for word in registered(side)}
-    if cell_words(tree) - known:
-        from ladderspec.plugins import load_installed
+class _Words:
+    """The words of a tree, or of what can be saved of it."""
 
-        load_installed()
-    fresh()
-    try:
-        return SpecWords.model_validate(tree.plain()), tree
-    except ValidationError as error:
-        for finding in findings_of(error, tree, SpecWords):
-            findings.add(finding)
+    def __init__(self, tree: Node, whole: bool, findings: Findings) -> None:
+        self.tree, self.findings = tree, findings
+        self.words: SpecWords | None = None
+        self.strays: Strays | None = None
+        self.unsure: frozenset[str] = frozenset()
+        if not isinstance(tree.value, dict):
+            hint = "put `levels:` above the rows" if isinstance(tree.value, list) else ""
+            message = "a spec is a mapping, with `input:` and `levels:`"
+            findings.add(Finding("S104", message, tree.place, hint=hint))
+            return
+        known = {word for side in Side for word in registered(side)}
+        if cell_words(tree) - known:
+            from ladderspec.plugins import load_installed
+
+            load_installed()
+        fresh()
+        try:
+            self.words = SpecWords.model_validate(tree.plain())
+        except ValidationError as error:
+            self._go_on(error, whole)
+
+    def _go_on(self, error: ValidationError, whole: bool) -> None:
+        """Say what is wrong; go on without what the wrong parts would say."""
+        from ladderspec.explain import explain
+        from ladderspec.salvage import salvage
+        from ladderspec.strays import find_strays
+
+        self.strays = find_strays(error, self.tree, SpecWords)
+        if self.strays is not None:
+            return
+        explain(error, self.tree, SpecWords, self.findings, whole)
         locs = [item["loc"] for item in error.errors(include_url=False, include_input=False)]
-    salvaged = _salvage(tree, locs)
-    if salvaged is None:
-        return None, tree
-    try:
-        return SpecWords.model_validate(salvaged.plain()), salvaged
-    except ValidationError:
-        return None, tree
+        saved = salvage(self.tree, locs) if whole else None
+        if saved is None:
+            return
+        self.tree, self.unsure = saved
+        try:
+            self.words = SpecWords.model_validate(self.tree.plain())
+        except ValidationError:
+            return  # nothing left to go on with
 
-
-def _salvage(tree: Node, locs: Sequence[tuple[str | int, ...]]) -> Node | None:
-    """The tree with an unknown cell in place of each wrong one, and without wrong tasks."""
-    fields = dict(tree.value)
-    for loc in locs:
-        head, rest = loc[0], loc[1:]
-        if head == "levels" and len(rest) >= 2 and isinstance(rest[0], int):
-            rows = list(fields["levels"].value)
-            row = rows[rest[0]]
-            if not isinstance(row.value, dict) or rest[1] not in ("encoder", "decoder"):
-                return None
-            unknown = row.replaced({"cell": row.replaced(UNKNOWN)})
-            rows[rest[0]] = row.replaced({**row.value, str(rest[1]): unknown})
-            fields["levels"] = fields["levels"].replaced(rows)
-        elif head in ("tasks", "variants") and rest:
-            kept = {k: v for k, v in fields[head].value.items() if k != rest[0]}
-            fields[str(head)] = fields[head].replaced(kept)
-        elif head == "expect":
-            fields.pop("expect", None)
-        else:
+    def spec(self, choices: Sequence[Choice], request: Request, findings: Findings) -> Spec | None:
+        words = self.words
+        if words is None:
             return None
-    return tree.replaced(fields)
+        patches = [Patch("spec", words.without, words.edges, self.tree)]
+        title, expect = words.title or "", words.expect if not choices else None
+        for choice in choices:
+            variant, node = words.variants.get(choice.name), choice.node
+            if choice.name == COMMAND_LINE:
+                variant, node = _variant(choice.node, findings)
+            if variant is not None:
+                patches.append(Patch(choice.name, variant.without, variant.edges, node))
+                title = variant.title or (title if choice.name == COMMAND_LINE else choice.name)
+                expect = variant.expect if request.bare and len(request.variant) == 1 else None
+        names = tuple(choice.name for choice in choices)
+        broken = bool(findings)
+        return Spec(words, tuple(patches), names, title, expect, self.tree, broken, self.unsure)
+
+
+def _variant(node: Node, findings: Findings) -> tuple[Variant, Node]:
+    """The command line's words as those of a variant, without those that are wrong."""
+    try:
+        return Variant.model_validate(node.plain()), node
+    except ValidationError as error:
+        from ladderspec.explain import explain
+        from ladderspec.salvage import salvage
+
+        explain(error, node, Variant, findings)
+        locs = [item["loc"] for item in error.errors(include_url=False, include_input=False)]
+        saved = salvage(node, locs)
+        assert saved is not None
+        return Variant.model_validate(saved[0].plain()), saved[0]

@@ -6,21 +6,25 @@ for the words (spec.py) to refuse.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ladderspec.arithmetic import (
     PARAM_NAME,
     ArithmeticProblem,
+    BrokenParam,
+    Lookup,
     UnknownParam,
     evaluate,
     expression,
     solve,
 )
-from ladderspec.errors import Finding, Findings, did_you_mean, one_of
+from ladderspec.assign import assign
+from ladderspec.errors import Finding, Findings, did_you_mean, one_of, spell, tick
 from ladderspec.extends import merge
+from ladderspec.names import INPUT
 from ladderspec.notation import NotationProblem, matches, parse_selector
-from ladderspec.rows import assign, expand, fill_defaults, row_names
+from ladderspec.rows import expand, fill_defaults, row_names
 from ladderspec.tree import Node
 
 
@@ -37,23 +41,37 @@ def resolve(tree: Node, choices: Sequence[Choice], findings: Findings) -> Node:
     if not isinstance(tree.value, dict):
         return tree
     sets = [
-        (path, value, choice.node.get("set"))
+        (path, value, table)
         for choice in choices
-        for path, value in _items(choice.node.get("set"))
+        if (table := choice.node.get("set")) is not None
+        for path, value in _items(table)
     ]
     tree = _set_params(tree, sets, findings)
     for choice in choices:
         if (tasks := choice.node.get("tasks")) is not None:
-            tree = merge(tree, tree.replaced({"tasks": tasks}))
+            tree = _merge_tasks(tree, tasks, findings)
     lookup = _params(tree, findings)
-    tree = _substitute(tree, lookup, findings)
-    sets = [(p, _substitute(v, lookup, findings), at) for p, v, at in sets]
-    tree = expand(tree)
+    known = [name for name, _ in _items(tree.get("params"))]
+    tree = _substitute(tree, lookup, known, findings)
+    sets = [(path, _substitute(value, lookup, known, findings), at) for path, value, at in sets]
+    tree = expand(tree, findings)
     for path, value, at in sets:
-        if not path.startswith("params."):
+        if not path.startswith("params.") and not findings.enough:
             tree = assign(tree, path, value, at, findings)
     tree = fill_defaults(tree, findings)
     return _drop(tree, [Choice("spec", tree), *choices], findings)
+
+
+def _merge_tasks(tree: Node, tasks: Node, findings: Findings) -> Node:
+    there = tree.get("tasks")
+    for name, node in _items(tasks):
+        if node.value is None and (there is None or there.get(name) is None):
+            known = [each for each, _ in _items(there)]
+            hint = did_you_mean(name, known)
+            findings.add(
+                Finding("G202", f"no task {tick(name)} to remove", node.place, node.path, hint)
+            )
+    return merge(tree, tree.replaced({"tasks": tasks}))
 
 
 def _items(node: Node | None) -> Iterator[tuple[str, Node]]:
@@ -70,35 +88,46 @@ def _with(tree: Node, **changes: Node) -> Node:
 
 def choose(tree: Node, wanted: Sequence[str], findings: Findings) -> list[Choice]:
     """The chosen variants with those they build on, each once, in order of application."""
-    variants = tree.get("variants")
-    known = variants.value if variants is not None and isinstance(variants.value, dict) else {}
+    known = dict(_items(tree.get("variants")))
     chosen: dict[str, Choice] = {}
-
-    def visit(name: str, asked: Node | None, above: tuple[str, ...]) -> None:
-        if name in above:
-            if asked is not None:
-                chain = " -> ".join([*above[above.index(name) :], name])
-                findings.add(
-                    Finding(
-                        "S113", f"variants build on each other: {chain}", asked.place, asked.path
-                    )
-                )
-            return
-        if name in chosen:
-            return
-        if name not in known:
-            hint = did_you_mean(name, known) or (f"there are {one_of(known)}" if known else "")
-            place, path = (asked.place, asked.path) if asked is not None else (None, "")
-            message = f"no variant `{name}`" + ("" if known else ": the spec has no variants")
-            findings.add(Finding("S113", message, place, path, hint))
-            return
-        for base in _texts(known[name].get("of")):
-            visit(str(base.value), base, (*above, name))
-        chosen[name] = Choice(name, known[name])
-
-    for name in wanted:
-        visit(name, None, ())
+    done: set[str] = set()
+    stack: list[tuple[str, Node | None]] = [(name, None) for name in reversed(wanted)]
+    above: list[str] = []
+    while stack:
+        name, asked = stack.pop()
+        if above and above[-1] == name and asked is known[name]:  # all that it builds on is there
+            chosen.setdefault(above.pop(), Choice(name, known[name]))
+        elif name in above:
+            findings.add(_circle(above[above.index(name) :], known))
+        elif name not in known:
+            findings.add(_no_variant(name, asked, known))
+        elif name not in done:
+            done.add(name)
+            above.append(name)
+            stack.append((name, known[name]))
+            bases = _texts(known[name].get("of"))
+            stack += [(base.value, base) for base in reversed(bases)]
     return list(chosen.values())
+
+
+def _circle(names: Sequence[str], known: Mapping[str, Node]) -> Finding:
+    """A circle of variants, told from the one that the text has first."""
+    order = list(known)
+    first = min(range(len(names)), key=lambda i: order.index(names[i]))
+    chain = [*names[first:], *names[:first], names[first]]
+    asked = next(n for n in _texts(known[chain[0]].get("of")) if n.value == chain[1])
+    shown = " -> ".join(chain)
+    message = f"a variant builds on itself: {shown}"
+    return Finding("S113", message, asked.place, asked.path, "remove one `of`")
+
+
+def _no_variant(name: str, asked: Node | None, known: Mapping[str, Node]) -> Finding:
+    hint = did_you_mean(name, known) or (
+        f"known: {one_of(list(known)[:12], 'and')}" if known else ""
+    )
+    place, path = (asked.place, asked.path) if asked is not None else (None, "")
+    message = f"no variant {tick(name)}" + ("" if known else ": the spec has no variants")
+    return Finding("S113", message, place, path, hint)
 
 
 def _texts(node: Node | None) -> list[Node]:
@@ -111,51 +140,57 @@ def _texts(node: Node | None) -> list[Node]:
 
 # --- params ---------------------------------------------------------------------------------------
 
-Set = tuple[str, Node, Node | None]
+Set = tuple[str, Node, Node]
 
 
 def _set_params(tree: Node, sets: Sequence[Set], findings: Findings) -> Node:
     params = tree.get("params")
-    known = dict(params.value) if params is not None and isinstance(params.value, dict) else {}
+    known = dict(_items(params))
     for path, value, at in sets:
         head, _, name = path.partition(".")
         if head != "params":
             continue
         if name not in known:
-            place = at.key_place(path) if at else None
             hint = did_you_mean(name, known)
-            findings.add(Finding("G202", f"no parameter `{name}` to set", place, path, hint))
-        known[name] = value
-    return _with(tree, params=(params or tree).replaced(known)) if known else tree
+            place, where = at.key_place(path), f"{at.path}.{path}".lstrip(".")
+            findings.add(Finding("G202", f"no parameter {tick(name)} to set", place, where, hint))
+        else:
+            known[name] = value
+    return _with(tree, params=params.replaced(known)) if params is not None and known else tree
 
 
-def _params(tree: Node, findings: Findings) -> Callable[[str], int | float]:
+def _params(tree: Node, findings: Findings) -> Lookup:
     params = tree.get("params")
-    values = {name: node.value for name, node in _items(params)}
-    lookup = solve(values)
+    lookup = solve({name: node.value for name, node in _items(params)})
+    known = [name for name, _ in _items(params)]
     for name, node in _items(params):
         if not PARAM_NAME.fullmatch(name):
             assert params is not None
-            hint = "a-z, 0-9 and _"
-            findings.add(
-                Finding("S107", f"`{name}` is no name", params.key_place(name), node.path, hint)
-            )
+            hint = f"did you mean `{spell(name)}`?" if spell(name) else "a-z, 0-9 and _"
+            place = params.key_place(name)
+            findings.add(Finding("S107", f"{tick(name)} is no name", place, node.path, hint))
             continue
         try:
             lookup(name)
         except ArithmeticProblem as problem:
-            findings.add(_param_finding(problem, node, values))
+            _report(problem, node, known, findings)
     return lookup
 
 
-def _param_finding(problem: ArithmeticProblem, node: Node, known: dict[str, object]) -> Finding:
-    hint = ""
+def _report(
+    problem: ArithmeticProblem, node: Node, known: Sequence[str], findings: Findings
+) -> None:
+    if isinstance(problem, BrokenParam):
+        findings.blame(node.place)  # said where the parameter is defined
+        return
+    hint = problem.hint
     if isinstance(problem, UnknownParam):
-        hint = did_you_mean(problem.name, known) or "declare it under `params`"
-    return Finding("S109", str(problem), node.place, node.path, hint)
+        there = f"known: {one_of(known[:12], 'and')}" if known else "declare it under `params`"
+        hint = did_you_mean(problem.name, known) or there
+    findings.add(Finding("S109", problem.message, node.place, node.path, hint))
 
 
-def _substitute(node: Node, lookup: Callable[[str], int | float], findings: Findings) -> Node:
+def _substitute(node: Node, lookup: Lookup, known: Sequence[str], findings: Findings) -> Node:
     """Numbers in place of `$...`; nodes without one are kept as they are."""
     value = node.value
     if isinstance(value, str):
@@ -164,13 +199,14 @@ def _substitute(node: Node, lookup: Callable[[str], int | float], findings: Find
         try:
             return node.replaced(evaluate(text, lookup))
         except ArithmeticProblem as problem:
-            findings.add(_param_finding(problem, node, {}))
+            if not findings.blames(node.place):
+                _report(problem, node, known, findings)
             return node
     if isinstance(value, dict):
-        new = {key: _substitute(child, lookup, findings) for key, child in value.items()}
+        new = {key: _substitute(child, lookup, known, findings) for key, child in value.items()}
         return node.replaced(new) if any(new[k] is not value[k] for k in new) else node
     if isinstance(value, list):
-        items = [_substitute(child, lookup, findings) for child in value]
+        items = [_substitute(child, lookup, known, findings) for child in value]
         changed = any(a is not b for a, b in zip(items, value, strict=True))
         return node.replaced(items) if changed else node
     return node
@@ -187,6 +223,8 @@ def _drop(tree: Node, choices: Sequence[Choice], findings: Findings) -> Node:
                 selector = parse_selector(node.value)
             except NotationProblem:
                 continue  # refused by the words
+            if findings.enough:
+                return tree
             if selector.kind == "level":
                 tree = _drop_levels(tree, selector.pattern, node, findings)
             elif selector.kind == "task":
@@ -199,7 +237,14 @@ def _drop_levels(tree: Node, pattern: str, node: Node, findings: Findings) -> No
     kept = [i for i, name in enumerate(names) if name is None or not matches(name, pattern)]
     if len(kept) == len(names):
         hint = did_you_mean(pattern, [name for name in names if name])
-        findings.add(Finding("G202", f"no level `{pattern}`", node.place, node.path, hint))
+        message = f"no level {tick(pattern)}"
+        if pattern == INPUT:
+            message, hint = "the input cannot be removed", ""
+        findings.add(Finding("G202", message, node.place, node.path, hint))
+        return tree
+    if not kept:
+        message = f"{tick(node.value)} would remove every row"
+        findings.add(Finding("G205", message, node.place, node.path))
         return tree
     levels = tree.value["levels"]
     return _with(tree, levels=levels.replaced([levels.value[i] for i in kept]))
@@ -207,10 +252,11 @@ def _drop_levels(tree: Node, pattern: str, node: Node, findings: Findings) -> No
 
 def _drop_tasks(tree: Node, pattern: str, node: Node, findings: Findings) -> Node:
     tasks = tree.get("tasks")
-    known = tasks.value if tasks is not None and isinstance(tasks.value, dict) else {}
+    known = dict(_items(tasks))
     kept = {name: task for name, task in known.items() if not matches(name, pattern)}
     if tasks is None or len(kept) == len(known):
-        hint = did_you_mean(pattern, known)
-        findings.add(Finding("G202", f"no task `{pattern}`", node.place, node.path, hint))
+        hint = did_you_mean(pattern, known) or ("" if known else "the spec has no tasks")
+        message = f"no task {tick(pattern)}"
+        findings.add(Finding("G202", message, node.place, node.path, hint))
         return tree
     return _with(tree, tasks=tasks.replaced(kept))

@@ -1,30 +1,30 @@
-"""Tree -> tree: the rows of the table written out and named; then `set` and `defaults`."""
+"""Tree -> tree: the rows of the table written out and named; and `defaults`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ladderspec.errors import Finding, Findings, did_you_mean
-from ladderspec.names import INPUT, LEVEL_NAME
-from ladderspec.notation import matches
+from ladderspec.cells import registered
+from ladderspec.errors import Finding, Findings, SpecError, did_you_mean, one_of, tick
+from ladderspec.fields import fields_of
+from ladderspec.names import LEVEL_NAME, Side
 from ladderspec.tree import Node
 
 MAX_ROWS = 5000
 
 
-def expand(tree: Node) -> Node:
+def expand(tree: Node, findings: Findings) -> Node:
     """Repeated rows written out, every row named, every cell a mapping."""
     levels = tree.get("levels")
     if levels is None or not isinstance(levels.value, list):
         return tree
     rows: list[Node] = []
     for row in levels.value:
-        if not isinstance(row.value, dict):
-            rows.append(row)
-            continue
-        rows += _copies(row, len(rows) + 1)
+        rows += _copies(row, len(rows) + 1) if isinstance(row.value, dict) else [row]
         if len(rows) > MAX_ROWS:
-            break  # refused by the words
+            message = f"more than {MAX_ROWS:,} rows"
+            findings.add(Finding("S106", message, row.mark, row.path))
+            raise SpecError(findings.sorted())
     changes = {"levels": levels.replaced(rows)}
     if (top := tree.get("top")) is not None:
         changes["top"] = _cell(top)
@@ -45,7 +45,7 @@ def _copies(row: Node, position: int) -> Iterator[Node]:
         if name is not None and isinstance(name.value, str):
             several = repeat is not None and LEVEL_NAME.fullmatch(name.value)
             named = name.replaced(f"{name.value}_{k + 1}") if several else name
-        elif name is None:
+        elif name is None or name.value is None:
             named = row.replaced(f"{_cell_word(fields.get('encoder')) or 'row'}{position + k}")
         else:
             named = name
@@ -71,120 +71,102 @@ def row_names(tree: Node) -> list[str | None]:
     return [str(name.value) if name is not None else None for name in names]
 
 
+def cells(tree: Node) -> Iterator[tuple[Side, Node]]:
+    """What the spec writes where a cell belongs."""
+    levels, laterals, top = tree.get("levels"), tree.get("laterals"), tree.get("top")
+    for row in levels.value if levels is not None and isinstance(levels.value, list) else []:
+        for side in (Side.ENCODER, Side.DECODER):
+            if (cell := row.get(side.value)) is not None:
+                yield side, cell
+    if top is not None:
+        yield Side.DECODER, top
+    if laterals is not None and isinstance(laterals.value, dict):
+        yield from ((Side.LATERAL, cell) for cell in laterals.value.values())
+
+
+def word_of(cell: Node) -> str | None:
+    """The word by which a cell is asked for."""
+    word = cell.get("cell")
+    return word.value if word is not None and isinstance(word.value, str) else None
+
+
 def cell_words(tree: Node) -> set[str]:
     """The words by which the spec asks for cells."""
-    levels, laterals = tree.get("levels"), tree.get("laterals")
-    rows = levels.value if levels is not None and isinstance(levels.value, list) else []
-    cells = [row.get(side) for row in rows for side in ("encoder", "decoder")]
-    if laterals is not None and isinstance(laterals.value, dict):
-        cells += laterals.value.values()
-    words = [cell.get("cell") for cell in [*cells, tree.get("top")] if cell is not None]
-    return {str(word.value) for word in words if word is not None}
-
-
-# --- set ------------------------------------------------------------------------------------------
-
-
-def assign(tree: Node, path: str, value: Node, at: Node | None, findings: Findings) -> Node:
-    """Change a field of nodes, tasks or tables by name: `encoder.lstm1.channels`."""
-    head, _, rest = path.partition(".")
-    name, _, field = rest.partition(".")
-    place = at.key_place(path) if at else None
-
-    def refuse(message: str, hint: str = "") -> Node:
-        findings.add(Finding("G202", message, place, path, hint))
-        return tree
-
-    if head in ("encoder", "decoder"):
-        names = row_names(tree)
-        places = {n: i for i, n in enumerate(names) if n} if head == "encoder" else _decoders(names)
-        found = [i for n, i in places.items() if matches(n, name)]
-        if not found:
-            hint = did_you_mean(f"{head}.{name}", [f"{head}.{n}" for n in places])
-            return refuse(f"no node `{head}.{name}` to set", hint)
-        if not field:
-            return refuse(f"`{path}` names a node, not a field of it", f"like `{path}.filter`")
-        for index in found:
-            where = ("top",) if index == len(names) else ("levels", index, head)
-            if tree.find(where)[1] < len(where):
-                return refuse(f"no node `{head}.{name}` to set", "its row has no decoder")
-            tree = _put(tree, (*where, *field.split(".")), value)
-        return tree
-    tables = {"task": "tasks", "lateral": "laterals"}
-    if head in tables:
-        table = tree.get(tables[head])
-        known = list(table.value) if table is not None and isinstance(table.value, dict) else []
-        found_names = [n for n in known if matches(n, name)]
-        if not found_names:
-            return refuse(f"no `{head}.{name}` to set", did_you_mean(name, known))
-        if not field:
-            return refuse(f"`{path}` names no field", f"like `{path}.weight`")
-        for each in found_names:
-            tree = _put(tree, (tables[head], each, *field.split(".")), value)
-        return tree
-    if head in ("input", "time", "defaults") and rest:
-        return _put(tree, tuple(path.split(".")), value)
-    return refuse(
-        f"`{path}` cannot be set",
-        "like `encoder.NAME.FIELD`, `decoder.NAME.FIELD`, `task.NAME.FIELD`, `params.NAME`",
-    )
-
-
-def _decoders(names: list[str | None]) -> dict[str, int]:
-    """By level, the row that holds its decoder: the row above; past the last row stands `top`."""
-    levels = [INPUT, *names]
-    return {level: index for index, level in enumerate(levels) if level}
-
-
-def _put(node: Node, path: tuple[str | int, ...], value: Node) -> Node:
-    if not path:
-        return value
-    head, rest = path[0], path[1:]
-    if isinstance(node.value, list) and isinstance(head, int):
-        items = list(node.value)
-        items[head] = _put(items[head], rest, value)
-        return node.replaced(items)
-    fields = node.value if isinstance(node.value, dict) else {}
-    inside = fields.get(str(head), value.replaced({}))
-    return node.replaced({**fields, str(head): _put(inside, rest, value)})
+    return {word for _, cell in cells(tree) if (word := word_of(cell)) is not None}
 
 
 # --- defaults -------------------------------------------------------------------------------------
 
 
 def fill_defaults(tree: Node, findings: Findings) -> Node:
-    """Fields by cell, where the cell itself is silent."""
-    defaults = tree.get("defaults")
-    if defaults is None or not isinstance(defaults.value, dict):
-        return tree
-    used: set[str] = set()
+    """Fields by cell, where the cell itself is silent.
 
-    def fill(cell: Node) -> Node:
-        word = cell.get("cell")
-        fields = defaults.value.get(word.value) if word is not None else None
-        if fields is None or not isinstance(fields.value, dict) or word is None:
+    A word may stand for two cells, of the encoder and of the decoder: each takes what it has.
+    """
+    defaults = tree.get("defaults")
+    if defaults is None or not isinstance(defaults.value, dict) or not defaults.value:
+        return tree
+    fields = _known_fields(tree, defaults, findings)
+
+    def fill(side: Side, cell: Node) -> Node:
+        word = word_of(cell)
+        given = fields.get((side, word)) if word is not None else None
+        if given is None or not isinstance(cell.value, dict):
             return cell
-        used.add(str(word.value))
-        return cell.replaced({**fields.value, **cell.value})
+        filled = cell.replaced({**given.value, **cell.value})
+        filled.keys = {**given.keys, **cell.keys}
+        return filled
 
     def fill_row(row: Node) -> Node:
         if not isinstance(row.value, dict):
             return row
-        cells = {key: fill(row.value[key]) for key in ("encoder", "decoder") if key in row.value}
-        return row.replaced({**row.value, **cells})
+        sides = (Side.ENCODER, Side.DECODER)
+        found = {side.value: fill(side, row.value[side]) for side in sides if side in row.value}
+        return row.replaced({**row.value, **found})
 
     changes: dict[str, Node] = {}
     levels, top, laterals = tree.get("levels"), tree.get("top"), tree.get("laterals")
     if levels is not None and isinstance(levels.value, list):
         changes["levels"] = levels.replaced([fill_row(row) for row in levels.value])
     if top is not None:
-        changes["top"] = fill(top)
+        changes["top"] = fill(Side.DECODER, top)
     if laterals is not None and isinstance(laterals.value, dict):
-        changes["laterals"] = laterals.replaced({n: fill(c) for n, c in laterals.value.items()})
-    for word in defaults.value:
-        if word not in used:
-            place, words = defaults.key_place(word), sorted(cell_words(tree))
-            hint = did_you_mean(word, words)
-            path = f"defaults.{word}"
-            findings.add(Finding("G202", f"no cell `{word}` in this spec", place, path, hint))
+        filled = {name: fill(Side.LATERAL, cell) for name, cell in laterals.value.items()}
+        changes["laterals"] = laterals.replaced(filled)
     return tree.replaced({**tree.value, **changes})
+
+
+def _known_fields(
+    tree: Node, defaults: Node, findings: Findings
+) -> dict[tuple[Side, str | None], Node]:
+    """By side and word, the defaults that such a cell has a field for."""
+    used: dict[str, set[Side]] = {}
+    for side, cell in cells(tree):
+        if (word := word_of(cell)) is not None:
+            used.setdefault(word, set()).add(side)
+    found: dict[tuple[Side, str | None], Node] = {}
+    for word, given in defaults.value.items():
+        place, path = defaults.key_place(word), f"{defaults.path}.{word}"
+        if word not in used:
+            hint = did_you_mean(word, sorted(used))
+            findings.add(Finding("G202", f"no cell {tick(word)} in this spec", place, path, hint))
+        if word not in used or not isinstance(given.value, dict):
+            continue
+        known = {side: _fields(side, word) for side in sorted(used[word])}
+        _check_fields(word, given, [name for names in known.values() for name in names], findings)
+        for side, names in known.items():
+            kept = {key: node for key, node in given.value.items() if key in names}
+            found[side, word] = given.replaced(kept)
+    return found
+
+
+def _fields(side: Side, word: str) -> list[str]:
+    return fields_of(registered(side).get(word))
+
+
+def _check_fields(word: str, given: Node, known: list[str], findings: Findings) -> None:
+    for key, node in given.value.items() if known else ():
+        if key not in known and not findings.enough:
+            hint = did_you_mean(key, known) or f"{word} has {one_of(dict.fromkeys(known), 'and')}"
+            message = f"{word} has no field {tick(key)}"
+            findings.add(Finding("S101", message, given.key_place(key), node.path, hint))

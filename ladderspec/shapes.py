@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ladderspec.cells import Cell, Inlet, ShapeProblem, Site
 from ladderspec.cells.unknown import UnknownShape
-from ladderspec.errors import Finding, Findings
-from ladderspec.graph import Graph, in_order
-from ladderspec.names import Shape, Side, node_name, show_arrow, show_shape, size_of
+from ladderspec.errors import Finding, Findings, Place, tick
+from ladderspec.graph import Graph, in_order, missing_node
+from ladderspec.names import Role, Shape, Side, node_name, show_arrow, show_shape, size_of
 from ladderspec.read import Spec
 from ladderspec.tasks import Reading, Task
 
@@ -83,7 +85,16 @@ def _infer_shape(graph: Graph, node: str, findings: Findings) -> None:
     except (UnknownShape, StopIteration, IndexError):
         return
     except ShapeProblem as problem:
-        _report(graph, node, problem, findings)
+        _report(graph, node, problem, findings, source=_shaped_by(graph, node))
+
+
+def _shaped_by(graph: Graph, node: str) -> str:
+    """The node whose shape decides that of this one."""
+    facts = graph.nodes[node]
+    if facts["side"] is Side.DECODER:
+        return node_name(Side.ENCODER, facts["level"])
+    main = Role.LATERAL if facts["side"] is Side.LATERAL else Role.ENCODER
+    return next((a for a, _, role in graph.in_edges(node, data="role") if role is main), "")
 
 
 def _infer_parameters(graph: Graph, node: str, findings: Findings) -> None:
@@ -97,6 +108,8 @@ def _infer_parameters(graph: Graph, node: str, findings: Findings) -> None:
     edges = {k: (s, e) for s, _, k, e in graph.in_edges(node, keys=True, data=True)}
     for inlet in site.inlets:
         source, edge = edges[inlet.key]
+        if inlet.role not in cell.takes:
+            continue  # refused already
         try:
             projection = cell.project(site, inlet, out)
         except ShapeProblem as problem:
@@ -145,7 +158,7 @@ def _report(
     findings.add(Finding("H301", message, place, path, problem.hint, tuple(notes)))
 
 
-def _check_task(graph: Graph, name: str, entry: dict[str, object], findings: Findings) -> None:
+def _check_task(graph: Graph, name: str, entry: dict[str, Any], findings: Findings) -> None:
     task = entry["task"]
     assert isinstance(task, Task)
     assert isinstance(entry["at"], list)
@@ -154,24 +167,33 @@ def _check_task(graph: Graph, name: str, entry: dict[str, object], findings: Fin
         shape = graph.nodes[node].get("shape")
         if shape is None or graph.nodes["encoder.input"].get("shape") is None:
             continue
+        unsure = "time" in graph.graph.get("unsure", ())
         problem = task.check(
             Reading(
                 node=node,
                 shape=shape,
                 cell=graph.nodes[node]["cell"].cell,
                 input=graph.nodes["encoder.input"]["shape"],
-                frames=graph.graph["frames"] is not None,
-                steps=_steps(graph),
+                frames=graph.graph["frames"] is not None or unsure,
+                steps=None if unsure else _steps(graph),
             )
         )
         if problem:
-            place, path = entry["place"], str(entry["path"])
+            place, path = _task_place(entry, problem[0])
             findings.add(Finding("H302", f"task `{name}`: {problem[0]}", place, path, problem[1]))
         many = len(entry["at"]) > 1
         for key, size in task.head_parameters(shape).items():
             own[f"{node}.{key}" if many else key] = size
     entry["own"] = own
     entry["parameters"] = 0 if task.counted_apart else sum(map(size_of, own.values()))
+
+
+def _task_place(entry: dict[str, Any], message: str) -> tuple[Place | None, str]:
+    """The field of a task that a message speaks of; by default, where it reads."""
+    fields = entry.get("fields", {})
+    named = [key for key in fields if f"`{key}" in message]
+    key = named[0] if named else "at"
+    return fields[key] if key in fields else (entry["place"], entry["path"])
 
 
 def _steps(graph: Graph) -> int | None:
@@ -193,7 +215,10 @@ def check_expect(graph: Graph, spec: Spec, findings: Findings) -> None:
     for node, shape in expected.shape.items():
         at = spec.at(*root, "shape", node)
         if node not in graph:
-            findings.add(Finding("E401", f"`{node}` is not there", at.place, at.path))
+            pruned = any(note.startswith(f"{node} pruned") for note in graph.graph["notes"])
+            hint = "pruned: no task reads it" if pruned else missing_node(graph, node)
+            place = spec.at(*root, "shape").key_place(node)
+            findings.add(Finding("E401", f"{tick(node)} is not there", place, at.path, hint))
         elif graph.nodes[node]["shape"] != shape:
             is_now = show_shape(graph.nodes[node]["shape"])
             message = f"expected {node} to be {show_shape(shape)}, but it is {is_now}"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import networkx as nx
 
-from ladderspec.errors import Finding, Findings, did_you_mean
-from ladderspec.graph import Graph, accepts, cell_of, connect, ends
-from ladderspec.names import TABLE, Role, Side, edge_key, node_name, show_arrow, split_node
-from ladderspec.notation import Arrow, Selector, matches, parse_arrows, parse_selector
+from ladderspec.cells.unknown import UNKNOWN
+from ladderspec.edges import ArrowWords, EndsWords, RoleWords
+from ladderspec.errors import Finding, Findings, did_you_mean, tick
+from ladderspec.graph import Graph, accepts, cell_of, connect, ends, few, missing_node
+from ladderspec.names import INPUT, TABLE, Role, Side, edge_key, node_name, show_arrow, split_node
+from ladderspec.notation import Arrow, Selector, matches, parse_selector
 from ladderspec.read import Patch, Spec
-from ladderspec.spec import ArrowWords, RoleWords
 from ladderspec.tree import Node
 
 Edge = tuple[str, str, str]  # source, target, key
@@ -20,14 +23,24 @@ def apply(graph: Graph, patch: Patch, findings: Findings) -> None:
     nodes: set[str] = set()
     edges: set[Edge] = set()
     for index, text in enumerate(patch.without):
-        selector = parse_selector(text)
+        if findings.enough:
+            return
+        selector, word = parse_selector(text), patch.node.find(("without", index))[0]
         if selector.kind in ("level", "task"):
             continue  # applied to the rows and tasks already
         found_nodes, found_edges = select(graph, selector)
-        if not found_nodes and not found_edges and not graph.graph["broken"]:
-            node = _word(patch.node, "without", index)
-            hint = _closest(graph, selector, text)
-            findings.add(Finding("G202", f"`{text}` matches nothing", node.place, node.path, hint))
+        for part in _parts(selector):
+            if not any(select(graph, part)) and not _doubtful(graph, part):
+                message = f"{tick(text)} matches nothing"
+                hint = _closest(graph, part, text)
+                findings.add(Finding("G202", message, word.place, word.path, hint))
+                found_edges.clear()
+                break
+        if node_name(Side.ENCODER, INPUT) in found_nodes:
+            message = f"{tick(text)} would remove the input"
+            findings.add(Finding("G205", message, word.place, word.path))
+            found_nodes.clear()
+        _remember(graph, found_nodes, found_edges, word)
         nodes |= found_nodes
         edges |= found_edges
     graph.remove_edges_from(edges)
@@ -37,14 +50,19 @@ def apply(graph: Graph, patch: Patch, findings: Findings) -> None:
         if words is not None:
             _move(graph, role, words, patch.node.find(("edges", role.value))[0], findings)
     for index, arrow in enumerate(patch.edges.add):
-        node = _word(patch.node, "edges", "add", index)
-        for hop in parse_arrows(arrow.arrow):
+        node = patch.node.find(("edges", "add", index))[0]
+        for hop in arrow.hops:
             _add(graph, hop, arrow, node, findings)
 
 
-def _word(node: Node, *path: str | int) -> Node:
-    """A word of a list, or the list's only word where it is written without brackets."""
-    return node.find(path)[0]
+def _remember(graph: Graph, nodes: set[str], edges: set[Edge], word: Node) -> None:
+    """Which selector took an arrow away, and whether with the node it came from."""
+    removed = graph.graph["removed"]
+    for _, target, key in edges:
+        removed.setdefault((target, graph.edges[_, target, key]["role"]), ("", word))
+    for node in nodes:
+        for _, target, role in graph.out_edges(node, data="role"):
+            removed.setdefault((target, role), (node, word))
 
 
 # --- selectors ------------------------------------------------------------------------------------
@@ -70,29 +88,39 @@ def _is(arrow: Arrow, source: str, target: str, delay: int) -> bool:
     return delay == arrow.delay and matches(source, arrow.source) and matches(target, arrow.target)
 
 
+def _parts(selector: Selector) -> list[Selector]:
+    """Each hop of a chain must match."""
+    if selector.kind != "arrow":
+        return [selector]
+    return [Selector("arrow", arrows=(arrow,)) for arrow in selector.arrows]
+
+
+def _doubtful(graph: Graph, selector: Selector) -> bool:
+    """Whether a mistake elsewhere may be why nothing matches."""
+    if "levels" in graph.graph["unsure"]:
+        return True
+    return selector.kind != "node" and any(cell_of(graph, node).cell == UNKNOWN for node in graph)
+
+
 def _closest(graph: Graph, selector: Selector, text: str) -> str:
     """What a selector that matches nothing may have meant."""
     if selector.kind == "node":
-        return did_you_mean(text, graph)
+        return missing_node(graph, text)
     if selector.kind == "arrow":
+        arrow = selector.arrows[0]
+        source, target = arrow.source, arrow.target
+        delays = [d for a, b, d in graph.edges(data="delay") if (a, b) == (source, target)]
+        if delays:
+            return f"did you mean `{show_arrow(source, target, min(delays))}`?"
         shown = [show_arrow(a, b, d) for a, b, d in graph.edges(data="delay")]
-        same_ends = {
-            show_arrow(source, target, delay)
-            for source, target, delay in graph.edges(data="delay")
-            for arrow in selector.arrows
-            if (source, target) == (arrow.source, arrow.target)
-        }
-        return f"did you mean `{min(same_ends)}`?" if same_ends else did_you_mean(text, shown)
-    there = sorted(
-        {graph.nodes[b]["level"] for _, b, r in graph.edges(data="role") if r is selector.role}
-    )
+        return did_you_mean(show_arrow(source, target, arrow.delay), shown)
+    levels = {graph.nodes[b]["level"] for _, b, r in graph.edges(data="role") if r is selector.role}
+    there = [level for level in graph.graph["levels"] if level in levels]
     if not there:
         return f"this spec has no {selector.role} arrows"
-    return did_you_mean(selector.pattern, there) or f"{selector.role} arrows are at {_few(there)}"
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+    if close := did_you_mean(selector.pattern, there):
+        return close.replace("`", f"`{selector.role}@", 1)
+    return f"{selector.role} arrows are at {few(there)}"
 
 
 # --- roles and single arrows ----------------------------------------------------------------------
@@ -107,39 +135,43 @@ def _move(graph: Graph, role: Role, words: RoleWords, node: Node, findings: Find
                 facts.update(delay=words.delay, place=node.place, path=node.path, declared=True)
     if words.levels is None:
         return
-    old = [(a, b, k) for a, b, k, r in graph.edges(keys=True, data="role") if r is role]
+    old = {(a, b, k) for a, b, k, r in graph.edges(keys=True, data="role") if r is role}
+    _remember(graph, set(), old, node)
     graph.remove_edges_from(old)
     delay = graph.graph["delays"][role]
-    for level in _levels(graph, role, words, node, findings):
+    for level, word in _levels(graph, role, words, node, findings):
         found = list(ends(graph, role, level))
-        if not found and not graph.graph["broken"]:
-            _refuse_level(graph, role, level, node, findings)
+        if not found and "levels" not in graph.graph["unsure"]:
+            _refuse_level(graph, role, level, word, findings)
         for source, target in found:
-            place = {"place": node.place, "path": node.path, "declared": True}
+            place = {"place": word.place, "path": word.path, "declared": True}
             connect(graph, source, target, role, delay, **place)
 
 
 def _levels(
     graph: Graph, role: Role, words: RoleWords, node: Node, findings: Findings
-) -> list[str]:
+) -> Iterator[tuple[str, Node]]:
+    """The levels that are meant, each with the word that means it."""
     levels: list[str] = graph.graph["levels"]
     if words.levels == "none":
-        return []
+        return
     if words.levels in ("all", "stateful"):
-        return [
-            level
-            for level in levels
-            if (words.levels == "all" or _stateful(graph, level))
-            and any(accepts(graph, role, target) for _, target in ends(graph, role, level))
-        ]
-    chosen: list[str] = []
-    for pattern in words.levels or ():
+        for level in levels:
+            if (words.levels == "all" or _stateful(graph, level)) and any(
+                accepts(graph, role, target) for _, target in ends(graph, role, level)
+            ):
+                yield level, node
+        return
+    chosen: set[str] = set()
+    for index, pattern in enumerate(words.levels or ()):
+        word = (node.get("levels") or node).find((index,))[0]
         found = [level for level in levels if matches(level, pattern)]
-        if not found:
+        if not found and "levels" not in graph.graph["unsure"] and not findings.enough:
             hint = did_you_mean(pattern, levels)
-            findings.add(Finding("G201", f"no level `{pattern}`", node.place, node.path, hint))
-        chosen += [level for level in found if level not in chosen]
-    return chosen
+            message = f"no level {tick(pattern)}"
+            findings.add(Finding("G201", message, word.place, word.path, hint))
+        yield from ((level, word) for level in found if level not in chosen)
+        chosen.update(found)
 
 
 def _stateful(graph: Graph, level: str) -> bool:
@@ -147,30 +179,37 @@ def _stateful(graph: Graph, level: str) -> bool:
     return encoder in graph and cell_of(graph, encoder).stateful
 
 
-def _refuse_level(graph: Graph, role: Role, level: str, node: Node, findings: Findings) -> None:
-    wiring = TABLE[role]
+def _refuse_level(graph: Graph, role: Role, level: str, word: Node, findings: Findings) -> None:
+    wiring, levels = TABLE[role], graph.graph["levels"]
     message = f"no {role} arrow can be at level `{level}`"
-    hint = f"it runs from a {wiring.source} to a {wiring.target} node, and one of them is not there"
-    if role is Role.STATE:
-        hint = "it has no node"
-    findings.add(Finding("G201", message, node.place, node.path, hint))
+    at = levels.index(level) + wiring.offset
+    source = node_name(wiring.source, levels[at]) if 0 <= at < len(levels) else ""
+    ends = (node_name(wiring.target, level), source)
+    gone = [node for node in ends if node and node not in graph]
+    hint = f"there is no `{gone[0]}`" if gone else "it is the first or last level"
+    findings.add(Finding("G201", message, word.place, word.path, hint))
 
 
-def _add(graph: Graph, arrow: Arrow, words: ArrowWords, node: Node, findings: Findings) -> None:
+def _add(
+    graph: Graph, arrow: Arrow, words: ArrowWords | EndsWords, node: Node, findings: Findings
+) -> None:
     """One declared arrow, in the role that its ends and delay fit."""
     for end in (arrow.source, arrow.target):
         if end not in graph:
-            hint = did_you_mean(end, graph)
-            if not graph.graph["broken"]:
-                findings.add(Finding("G201", f"no node `{end}`", node.place, node.path, hint))
+            if "levels" not in graph.graph["unsure"] and not findings.enough:
+                hint = missing_node(graph, end)
+                findings.add(Finding("G201", f"no node {tick(end)}", node.place, node.path, hint))
             return
     role = _role(graph, arrow)
     key = edge_key(role, arrow.source, arrow.delay)
     if graph.has_edge(arrow.source, arrow.target, key):
-        shown = show_arrow(arrow.source, arrow.target, arrow.delay)
-        message = f"`{shown}` is there already"
-        hint = f"as a {role} arrow" + ("" if role is Role.SKIP else " that follows from the rows")
-        findings.add(Finding("G206", message, node.place, node.path, hint))
+        if cell_of(graph, arrow.target).cell != UNKNOWN:
+            shown = show_arrow(arrow.source, arrow.target, arrow.delay)
+            facts = graph.edges[arrow.source, arrow.target, key]
+            hint = f"it follows from the rows, as {role}"
+            hint = f"from {facts['place']}" if facts["declared"] else hint
+            message = f"`{shown}` is there already"
+            findings.add(Finding("G206", message, node.place, node.path, hint))
         return
     connect(
         graph, arrow.source, arrow.target, role, arrow.delay,
@@ -198,30 +237,31 @@ def read_tasks(graph: Graph, spec: Spec, findings: Findings) -> None:
     """Which nodes each task reads."""
     for name, task in spec.words.tasks.items():
         node = spec.at("tasks", name)
-        at = spec.at("tasks", name, "at")
         found = [each for each in graph if matches(each, task.at)]
         if not found:
-            if not graph.graph["broken"]:
-                removed = _removed_by(spec, task.at)
-                hint = f"`{removed}` removed it: remove `task.{name}` too" if removed else ""
-                message = f"task `{name}` reads `{task.at}`, which does not exist"
-                findings.add(
-                    Finding(
-                        "G208", message, at.place, at.path, hint or did_you_mean(task.at, graph)
-                    )
-                )
+            if "levels" not in graph.graph["unsure"] and not findings.enough:
+                findings.add(_unread(graph, spec, name, task.at))
             graph.graph["broken"] = True
+        fields = {key: (child.place, child.path) for key, child in node.value.items()}
         facts = {"task": task, "at": found, "place": node.place, "path": node.path}
-        graph.graph["tasks"][name] = facts
+        graph.graph["tasks"][name] = {**facts, "fields": fields}
 
 
-def _removed_by(spec: Spec, pattern: str) -> str:
+def _unread(graph: Graph, spec: Spec, name: str, pattern: str) -> Finding:
+    """A task that reads nothing: said of the selector that removed the node, or of the task."""
     for patch in spec.patches:
-        for text in patch.without:
+        for index, text in enumerate(patch.without):
             selector = parse_selector(text)
-            if selector.kind == "node" and matches(pattern, selector.pattern):
-                return text
-    return ""
+            level = pattern.partition(".")[2]
+            name_read = {"node": pattern, "level": level}.get(selector.kind)
+            if name_read and matches(name_read, selector.pattern):
+                word = patch.node.find(("without", index))[0]
+                message = f"{tick(text)} removes {tick(pattern)}, which task `{name}` reads"
+                hint = f"remove `task.{name}` too"
+                return Finding("G207", message, word.place, word.path, hint)
+    at = spec.at("tasks", name, "at")
+    message = f"task `{name}` reads {tick(pattern)}, which does not exist"
+    return Finding("G207", message, at.place, at.path, missing_node(graph, pattern))
 
 
 def prune(graph: Graph) -> None:

@@ -6,6 +6,7 @@ A built-in cell is two things: `project`, one per incoming arrow and owned by th
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from types import NoneType
@@ -22,6 +23,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from ladderspec.errors import did_you_mean, one_of, tick
 from ladderspec.names import Role, Shape, Side, show_shape, size_of
 
 Pair = tuple[int, int]
@@ -46,15 +48,26 @@ class ShapeProblem(Exception):
 # --- field types ----------------------------------------------------------------------------------
 
 
+def refusal(code: str, message: str, hint: str = "") -> PydanticCustomError:
+    """A mistake in a field, in the words and with the code that users see."""
+    return PydanticCustomError(code, "{message}", {"message": message, "hint": hint})
+
+
 def pair(value: Any) -> Any:
     """One number stands for two alike."""
     if isinstance(value, int) and not isinstance(value, bool):
         return (value, value)
     if isinstance(value, list) and len(value) == 2:
         return tuple(value)
-    if isinstance(value, tuple | NoneType) or value == "global":
+    if isinstance(value, tuple | NoneType):
         return value
-    raise PydanticCustomError("pair", "one number or two are needed", {"hint": "like 3 or [3, 5]"})
+    hint = "like 3 or [3, 5]" if not isinstance(value, list) else "height and width: [3, 5]"
+    if isinstance(value, str):
+        numbers = re.findall(r"\d+", value)[:2]
+        hint = f"write [{', '.join(numbers)}]" if len(numbers) == 2 else hint
+        hint = f"write [{numbers[0]}, {numbers[0]}]" if value == f"({''.join(numbers)}" else hint
+        hint = f"write {numbers[0]}" if value.strip(" ,") == "".join(numbers) else hint
+    raise refusal("S104", "one whole number or a list of two is needed", hint)
 
 
 _COUNT = {"type": "integer", "minimum": 1, "maximum": 4096}
@@ -63,8 +76,8 @@ PAIR_SCHEMA: dict[str, Any] = {
 }
 
 Count = Annotated[int, Field(ge=1, le=65536)]
-_Size = Annotated[int, Field(ge=1, le=4096)]
-PairField = Annotated[tuple[_Size, _Size], BeforeValidator(pair), WithJsonSchema(PAIR_SCHEMA)]
+Size = Annotated[int, Field(ge=1, le=4096)]
+PairField = Annotated[tuple[Size, Size], BeforeValidator(pair), WithJsonSchema(PAIR_SCHEMA)]
 
 
 def by_form(**forms: Any) -> Any:
@@ -101,13 +114,19 @@ class Norm(Words):
     )
 
 
-def _norm(value: Any) -> Any:
-    if value in ("joint", "separate"):
-        return {"terms": value}
-    return {"kind": value} if isinstance(value, str) else value
-
-
 _NORM_WORDS = ["batch", "layer", "none", "joint", "separate"]
+
+
+def _norm(value: Any) -> Any:
+    if isinstance(value, dict | Norm):
+        return value
+    if value not in _NORM_WORDS:
+        meant = "none" if value in (None, False, "no", "off") else value
+        hint = did_you_mean(meant, _NORM_WORDS) or f"{one_of(_NORM_WORDS)}, or {{kind, terms}}"
+        raise refusal("S105", f"there is no norm {tick(value)}", hint)
+    return {"terms" if value in ("joint", "separate") else "kind": value}
+
+
 _NORM_SCHEMA = {
     "anyOf": [
         {"type": "string", "enum": _NORM_WORDS},
@@ -125,9 +144,13 @@ _STARTS: dict[str, Five] = {"even": (1, 1, 0, 0, 0), "ladder": (0, 1, 0, 0, 0)}
 
 
 def _five(value: Any) -> Any:
-    if isinstance(value, str):
-        return _STARTS.get(value, value)
-    return tuple(value) if isinstance(value, list) else value
+    if isinstance(value, str) and value in _STARTS:
+        return _STARTS[value]
+    if isinstance(value, list | tuple) and len(value) == 5:
+        return tuple(value)
+    raise refusal(
+        "S104", "a start of w is five numbers or a word", "`even`, `ladder` or [1, 1, 0, 0, 0]"
+    )
 
 
 # Start of w in f(u, w) [eq:fdec]. CHOICE: `even` has gradients everywhere from the first update;
@@ -301,7 +324,7 @@ def registered(side: Side) -> dict[str, type[Cell]]:
 def need_map(shape: Shape, who: str, instead: str) -> None:
     if len(shape) != 3:
         raise ShapeProblem(
-            f"{who} works on maps, but a vector of {show_shape(shape)} arrives", f"use {instead}"
+            f"{who} works on maps, not on a vector of {show_shape(shape)}", f"use {instead}"
         )
 
 

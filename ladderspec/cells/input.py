@@ -2,20 +2,18 @@
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import Field
 
 from ladderspec.cells._contract import (
-    PAIR_SCHEMA,
     Cell,
     Count,
     Inlet,
-    Pair,
+    PairField,
     Projection,
     Shape,
     Side,
     Site,
     Words,
-    pair,
 )
 
 
@@ -28,15 +26,12 @@ class Noise(Words):
     )
 
 
-Size = Annotated[Pair, BeforeValidator(pair), WithJsonSchema(PAIR_SCHEMA)]
-
-
 class Input(Cell):
     """What a frame is: its channels and size; without a size, a vector."""
 
     cell: Literal["Input"] = Field("Input", exclude=True)
     channels: Count = Field(1, description="Maps of a frame, or numbers of a vector.")
-    size: Size | None = Field(None, description="[height, width], or one number for a square.")
+    size: PairField | None = Field(None, description="[height, width], or one number for a square.")
     noise: Noise | None = Field(None, description="{gaussian: 0.15} or {flip: 0.2}.")
 
     sides: ClassVar = frozenset({Side.ENCODER})

@@ -1,6 +1,6 @@
 """Pool: the largest or the mean value of each window."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
@@ -15,14 +15,29 @@ from ladderspec.cells._contract import (
     Shape,
     Side,
     Site,
+    Size,
+    by_form,
     need_map,
     pair,
+    refusal,
     register,
     strided,
 )
+from ladderspec.errors import tick
+
+
+def _window(value: Any) -> Any:
+    if isinstance(value, str) and value.isalpha() and value != "global":
+        raise refusal("S104", f"there is no window {tick(value)}", "`global`, or like 2 or [2, 3]")
+    return value if value == "global" else pair(value)
+
 
 _SCHEMA = {"anyOf": [{"const": "global"}, *PAIR_SCHEMA["anyOf"]]}
-Window = Annotated[Pair | Literal["global"], BeforeValidator(pair), WithJsonSchema(_SCHEMA)]
+Window = Annotated[
+    by_form(list=tuple[Size, Size], word=Literal["global"]),
+    BeforeValidator(_window),
+    WithJsonSchema(_SCHEMA),
+]
 
 
 @register
@@ -41,7 +56,7 @@ class Pool(EncoderCell):
 
     def out_shape(self, site: Site) -> Shape:
         below = site.main().shape
-        need_map(below, "Pool", "no pool on vectors")
+        need_map(below, "Pool", "Pool on maps only")
         if self.filter == "global":
             return below[:1]
         return (below[0], *strided(below, self.window_stride))

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ladderspec.cells._contract import (
     Count,
@@ -18,6 +18,7 @@ from ladderspec.cells._contract import (
     Statistics,
     drive,
     joint_gain,
+    refusal,
     register,
     show_shape,
 )
@@ -39,11 +40,17 @@ class SoftMax(EncoderCell):
     )
     statistics: Statistics | None = Field(None, description="What batch norm keeps for evaluation.")
 
+    @model_validator(mode="after")
+    def _has_size(self) -> "SoftMax":
+        if self.weights == "dense" and self.channels is None:
+            hint = "the number of classes; or `weights: none` for a bare softmax"
+            raise refusal("S102", "SoftMax needs `channels`", hint)
+        return self
+
     def out_shape(self, site: Site) -> Shape:
         below = site.main().shape
         if self.weights == "dense":
-            if self.channels is None:
-                raise ShapeProblem("SoftMax needs `channels`", "or `weights: none` for a bare one")
+            assert self.channels is not None
             return (self.channels,)
         if self.channels not in (None, below[0]):
             raise ShapeProblem(

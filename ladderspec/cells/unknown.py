@@ -4,7 +4,6 @@ from typing import ClassVar, Literal
 
 from ladderspec.cells._contract import Cell, Inlet, Projection, Role, Shape, Side, Site
 
-
 UNKNOWN = "\0unknown"  # a word that no YAML text can hold
 
 

@@ -18,7 +18,9 @@ COMMANDS = {
     "validate": "check specs and their variants",
     "show": "print a spec as the paper's table, with shapes and parameters",
     "graph": "print the typed graph",
+    "plan": "print how it runs: what is computed once, what loops, and why",
     "diff": "compare two specs, or a spec and its variant",
+    "data": "list, check, fetch and preview the data sets",
     "schema": "print the JSON Schema of the language, for editors",
     "completion": "print a completion script for the shell",
 }

@@ -1,19 +1,21 @@
 r"""A label's text -> runs of one face each: letters of mathematics in italics, words upright.
 
-Labels speak Unicode (`x̂`, `π_k`) or a little TeX (`\hat{x}`, `\pi_k`, `\frac{m}{w}`); `$` may be left out.
+Labels speak Unicode (`x̂`, `π_k`) or a little TeX (`\hat{x}`, `\pi_k`, `\frac{m}{w}`), with or
+without `$`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 from unicodedata import combining, lookup
 
 from ladderspec.draw.metrics import DOT, MINUS, PRIME, TIMES, Face, width_of
 
 SMALL = 0.72  # size of what is raised or lowered
 RAISE = 0.34  # by how much, per size of the text around it
+ASCENT, DESCENT = 0.74, 0.24  # of a size, above and below the base line
 
 ACCENTS = {"hat": "\u0302", "tilde": "\u0303", "bar": "\u0304", "dot": "\u0307", "vec": "\u20d7"}
 _SIGNS = {
@@ -25,8 +27,7 @@ _SIGNS = {
 _TOKEN = re.compile(r"\\(?:[A-Za-z]+\s*|.)|[^\W\d_][\u0300-\u036f\u20d7]*|.", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """A stretch of text in one face; `shift` is -1 below the line, +1 above it."""
 
     text: str
@@ -43,11 +44,19 @@ def plain(text: str, face: Face = "sans") -> tuple[Run, ...]:
 
 def letter(symbol: str, below: str, after: str = "") -> tuple[Run, ...]:
     """One of the paper's letters: e with its level below, perhaps (t-1) after it."""
-    return (Run(symbol, "italic"), Run(below, "italic", -1), *formula(after))
+    face: Face = "italic" if any(map(str.isalpha, below)) else "serif"
+    return (Run(symbol, "italic"), Run(below, face, -1), *formula(after))
 
 
 def width_of_runs(runs: Sequence[Run], size: float) -> float:
     return sum(run.width(size) for run in runs)
+
+
+def reach_of(runs: Sequence[Run]) -> tuple[float, float]:
+    """How far above and below its base line a text reaches, per size."""
+    shifts = {run.shift for run in runs}
+    above = max(ASCENT, RAISE + ASCENT * SMALL) if 1 in shifts else ASCENT
+    return above, max(DESCENT, RAISE + DESCENT * SMALL) if -1 in shifts else DESCENT
 
 
 def text_of(runs: Sequence[Run]) -> str:
@@ -56,20 +65,30 @@ def text_of(runs: Sequence[Run]) -> str:
 
 
 def formula(label: str, words: Face = "sans") -> tuple[Run, ...]:
-    """
+    """Runs of a label: between `$` mathematics, around it words; without `$` as it looks.
+
     >>> formula("Input")
     (Run(text='Input', face='sans', shift=0),)
     >>> [(run.text, run.face, run.shift) for run in formula("w_x")]
     [('w', 'italic', 0), ('x', 'italic', -1)]
+    >>> [(run.text, run.face) for run in formula("for all $t$")]
+    [('for all ', 'sans'), ('t', 'italic')]
     """
-    bare = " ".join(label.replace("$", "").split())
-    pieces = _Reader(bare).group(0)
-    if not any(_is_mathematical(piece) for piece in pieces):
-        return plain(bare, "italic" if len(bare) == 1 and bare.isalpha() else words)
+    label = " ".join(label.split())
+    if label.count("$") < 2:
+        bare = label.replace("$", "")
+        return _mathematics(bare, words) if _looks_mathematical(bare) else plain(bare, words)
     runs: list[Run] = []
-    for text, shift in _words(pieces):
-        face = _face(text, words)
-        shown = text.replace("-", MINUS) if face == "serif" else text
+    for index, stretch in enumerate(label.split("$")):
+        runs += _mathematics(stretch, words) if index % 2 else plain(stretch, words)
+    return tuple(runs)
+
+
+def _mathematics(text: str, words: Face) -> tuple[Run, ...]:
+    runs: list[Run] = []
+    for piece, shift in _words(_Reader(text).all()):
+        face = _face(piece, shift, words)
+        shown = piece.replace("-", MINUS) if face == "serif" else piece
         if runs and runs[-1].face == face and runs[-1].shift == shift:
             runs[-1] = Run(runs[-1].text + shown, face, shift)
         else:
@@ -80,16 +99,28 @@ def formula(label: str, words: Face = "sans") -> tuple[Run, ...]:
 Piece = tuple[str, int, bool]  # text, shift, whether TeX made it
 
 
-def _is_mathematical(piece: Piece) -> bool:
-    text, shift, made = piece
-    return bool(shift) or made or (text[:1].isalpha() and not text.isascii())
+def _looks_mathematical(label: str) -> bool:
+    """Something is raised, lowered, Greek or TeX; or there is a letter, and no real word.
+
+    >>> [_looks_mathematical(label) for label in ("x(t+1)", "m_y", "a cell", "7")]
+    [True, True, False, False]
+    """
+    pieces = _Reader(label).all()
+    if any(shift or made or _is_foreign(text) for text, shift, made in pieces):
+        return True
+    lengths = [len(text) for text, _ in _words(pieces) if text.isalpha()]
+    return bool(lengths) and max(lengths) <= 2
 
 
-def _face(text: str, words: Face) -> Face:
+def _is_foreign(text: str) -> bool:
+    return text[:1].isalpha() and not text.isascii()
+
+
+def _face(text: str, shift: int, words: Face) -> Face:
     letters = [character for character in text if not combining(character)]
     if not any(character.isalpha() for character in letters):
         return "serif"
-    return "italic" if len(letters) <= 2 else words
+    return "italic" if len(letters) <= (2 if shift else 1) else words
 
 
 def _words(pieces: Sequence[Piece]) -> Iterator[tuple[str, int]]:
@@ -119,6 +150,12 @@ class _Reader:
         token = self.tokens[self.at] if self.at < len(self.tokens) else ""
         self.at += 1
         return token
+
+    def all(self) -> list[Piece]:
+        found: list[Piece] = []
+        while self.at < len(self.tokens):  # a brace too many ends nothing
+            found += self.group(0)
+        return found
 
     def group(self, shift: int) -> list[Piece]:
         """What stands up to the closing brace, or to the end."""

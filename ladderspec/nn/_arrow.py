@@ -10,7 +10,7 @@ from torch.nn import functional
 from ladderspec.names import Shape, show_shape, size_of
 from ladderspec.nn._norms import NOW, BatchNorm, NormKind, When, make_norm
 from ladderspec.nn._own import ONES, Normal, Owner
-from ladderspec.nn._parts import Pair, convolve, convolve_transposed
+from ladderspec.nn._parts import Pair, convolve, convolve_transposed, per_channel
 
 Kind = Literal["none", "dense", "conv", "transposed"]
 
@@ -28,6 +28,7 @@ class Arrow(Owner):
 
     weight: Tensor
     gain: Tensor
+    w_s: Tensor  # where the cell at its head puts a gate on it
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class Arrow(Owner):
         return field / size_of(self.stride) if self.kind == "transposed" else field
 
     def start_for_relu(self) -> None:
-        """Twice the variance, where an activation halves it and no norm mends it [He et al. 2015]."""
+        """Twice the variance, where an activation halves it and no norm mends that (He et al.)."""
         if self.kind != "none" and self.norm is None:
             self.start("weight", Normal(2 / self.fan_in))
 
@@ -101,7 +102,10 @@ def _none(arrow: Arrow, x: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _dense(arrow: Arrow, x: Tensor, bias: Tensor | None) -> Tensor:
-    return functional.linear(x.flatten(1), arrow.weight, bias)
+    if len(arrow.target) == 1:
+        return functional.linear(x.flatten(1), arrow.weight, bias)
+    y = functional.linear(x.flatten(1), arrow.weight).view(x.shape[0], *arrow.target)
+    return y if bias is None else y + per_channel(bias, y)
 
 
 def _conv(arrow: Arrow, x: Tensor, bias: Tensor | None) -> Tensor:

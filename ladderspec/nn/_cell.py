@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from functools import reduce
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -29,8 +27,9 @@ class Cell(Owner):
     `project` for one arrow, `join` for all their drives.
     """
 
-    offset: ClassVar[str] = ""  # the own parameter that is added to the sum of the drives
-    apart: ClassVar[frozenset[str]] = frozenset()  # arrows whose drives do not enter that sum
+    offset: str = ""  # the own parameter that is added to the sum of the drives
+    gain: Tensor  # of the sum, under `norm: joint`
+    apart: frozenset[str] = frozenset()  # arrows whose drives do not enter that sum
 
     def __init__(
         self,
@@ -51,8 +50,7 @@ class Cell(Owner):
             self.own("gain", (self.width,), ONES)
 
     def arrow(self, key: str) -> Arrow:
-        arrow = self.get_submodule(key)
-        assert isinstance(arrow, Arrow)
+        arrow: Arrow = getattr(self, key)
         return arrow
 
     @property
@@ -60,9 +58,9 @@ class Cell(Owner):
         """Channels of the sum of the drives."""
         return self.arrow(self.carrier).target[0] if self.carrier else 0
 
-    def forward(
-        self, values: Values, previous: Values | None = None, when: When = NOW
-    ) -> Result:
+    def forward(self, values: Values, previous: Values | None = None, when: When = NOW) -> Result:
+        if len(values) < len(self.keys):
+            self._check_lacking(values)
         drives = {key: self.project(key, value, when) for key, value in values.items()}
         if "state" in values:
             previous = {"h": values["state"], **(previous or {})}
@@ -70,26 +68,47 @@ class Cell(Owner):
 
     def project(self, key: str, value: Tensor, when: When = NOW) -> Tensor:
         """The drive of one arrow; that of the `carrier` includes the bias of the sum."""
-        bias = self.get_parameter(self.offset) if self._carries(key) else None
-        drive: Tensor = self.arrow(key)(value, when, bias)
+        carries = key == self.carrier and self.offset and self.joint is None
+        drive: Tensor = self.arrow(key)(
+            value, when, getattr(self, self.offset) if carries else None
+        )
         return drive
 
-    @abstractmethod
     def join(self, drives: Values, previous: Values | None = None, when: When = NOW) -> Result:
         """Output and extras from the drives; `previous` is the former state with its value `h`."""
+        raise NotImplementedError
 
     def may_lack(self, key: str) -> bool:
         """Whether zeros on this arrow say nothing, so that a call may leave it out."""
-        return key in self.summed and key != self.carrier and self.arrow(key).silent
+        enters = key == "state" or (key in self.summed and key != self.carrier)
+        return enters and self.arrow(key).silent
 
     def gather(self, drives: Values, when: When = NOW) -> Tensor:
         """The sum of the drives and the bias; `norm: joint` normalises the sum."""
-        total = reduce(torch.add, [drives[key] for key in self.summed if key in drives])
-        if self.joint is None:
-            return total
-        bias = self.get_parameter(self.offset)
-        normal: Tensor = self.joint(total, self.get_parameter("gain"), bias, when)
+        total = self.total(drives)
+        return total if self.joint is None else self.normalise(total, when)
+
+    def total(self, drives: Values) -> Tensor:
+        """The sum of the drives that enter it, in the order of the arrows."""
+        return reduce(torch.add, [drives[key] for key in self.summed if key in drives])
+
+    def normalise(self, total: Tensor, when: When = NOW) -> Tensor:
+        """The norm of the sum, under `norm: joint`."""
+        assert self.joint is not None
+        normal: Tensor = self.joint(total, self.gain, getattr(self, self.offset), when)
         return normal
 
-    def _carries(self, key: str) -> bool:
-        return bool(self.offset) and key == self.carrier and self.joint is None
+    def merged(self, values: Values) -> tuple[Tensor, Tensor]:
+        """Several dense arrows as one: all values side by side, and one weight for them."""
+        weight = torch.cat([self.arrow(key).weight for key in values], dim=1)
+        return torch.cat([value.flatten(1) for value in values.values()], dim=1), weight
+
+    @property
+    def plain(self) -> bool:
+        """Whether no norm stands between the arrows and the sum."""
+        return self.joint is None and all(self.arrow(key).norm is None for key in self.keys)
+
+    def _check_lacking(self, values: Values) -> None:
+        lacking = [key for key in self.keys if key not in values and not self.may_lack(key)]
+        if lacking:
+            raise ValueError(f"{type(self).__name__} needs a value for {', '.join(lacking)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,16 +28,18 @@ class When:
     start: int | Tensor = 0  # 0 is t = 1; a tensor serves evaluation, where t is then data
     count: int = 1
     alive: Tensor | None = None
+    repeats: int = 1  # one value stands for so many iterations, where all are the same
+    again: bool = False  # computed a second time: what is kept has counted it already
 
 
 NOW = When()
 
 
 class LayerNorm(nn.Module):
-    """LN(x) = gain . (x - mean) / std + bias, over C, H, W of each sample; gain and bias by channel.
+    """LN(x) = gain . (x - mean) / std + bias, over C, H, W of each sample.
 
-    The channels are normalised in `groups` apart from each other. Gain and bias belong to the
-    caller: the gain to an arrow or a node, the bias to a sum.
+    The channels are normalised in `groups` apart from each other. Gain and bias are by channel and
+    belong to the caller: the gain to an arrow or a node, the bias to a sum.
     """
 
     def __init__(self, groups: int = 1) -> None:
@@ -72,22 +75,29 @@ class BatchNorm(nn.Module):
         if not self.training:
             return self._evaluate(x, gain, bias, when)
         _refuse_one_value(x, when)
-        if when.alive is None and _processes() == 1:
-            return self._train(x, gain, bias, when)
-        return self._train_on_part(x, gain, bias, when)
+        if when.alive is not None or _processes() > 1:
+            return self._train_on_part(x, gain, bias, when)
+        if when.again:
+            parts = x.chunk(when.count)
+            normal = [_batch_norm(part, None, None, gain, bias, training=True) for part in parts]
+            return normal[0] if when.count == 1 else torch.cat(normal)
+        if when.repeats > 1:
+            return self._train_for_all(x, gain, bias, when)
+        return self._train(x, gain, bias, when)
 
     def _rows(self, when: When) -> list[int]:
         last = self.running_mean.shape[0] - 1
-        return [min(int(when.start) + i, last) for i in range(when.count)]
+        # In training, sequences that ended earlier no longer count.
+        start = when.start if isinstance(when.start, int) else int(when.start.max())
+        return [min(start + i, last) for i in range(when.count * when.repeats)]
 
-    def _evaluate(
-        self, x: Tensor, gain: Tensor | None, bias: Tensor | None, when: When
-    ) -> Tensor:
+    def _evaluate(self, x: Tensor, gain: Tensor | None, bias: Tensor | None, when: When) -> Tensor:
         if isinstance(when.start, Tensor):
             steps = torch.arange(when.count, device=when.start.device)
-            later = (when.start + steps).clamp(max=self.running_mean.shape[0] - 1)
+            later = (when.start.reshape(1, -1) + steps[:, None]).flatten()
+            later = later.clamp(max=self.running_mean.shape[0] - 1)
             return _normalise(x, self.running_mean[later], self.running_var[later], gain, bias)
-        rows = self._rows(when)
+        rows = self._rows(when)[: when.count]
         if rows[0] == rows[-1]:
             mean, var = self.running_mean[rows[0]], self.running_var[rows[0]]
             return _batch_norm(x, mean, var, gain, bias)
@@ -95,12 +105,22 @@ class BatchNorm(nn.Module):
 
     def _train(self, x: Tensor, gain: Tensor | None, bias: Tensor | None, when: When) -> Tensor:
         # One native call per iteration: three times faster than reductions over the folded batch.
-        parts = x.split(x.shape[0] // when.count)
+        parts = x.chunk(when.count)
         normal = [
             _batch_norm(part, self.running_mean[k], self.running_var[k], gain, bias, training=True)
             for k, part in zip(self._rows(when), parts, strict=True)
         ]
         return normal[0] if when.count == 1 else torch.cat(normal)
+
+    def _train_for_all(
+        self, x: Tensor, gain: Tensor | None, bias: Tensor | None, when: When
+    ) -> Tensor:
+        mean, var = torch.zeros_like(self.running_mean[0]), torch.ones_like(self.running_var[0])
+        y = _batch_norm(x, mean, var, gain, bias, training=True, momentum=1.0)
+        for k in self._rows(when):
+            self.running_mean[k].lerp_(mean, MOMENTUM)
+            self.running_var[k].lerp_(var, MOMENTUM)
+        return y
 
     def _train_on_part(
         self, x: Tensor, gain: Tensor | None, bias: Tensor | None, when: When
@@ -110,10 +130,12 @@ class BatchNorm(nn.Module):
         enough = n > 1
         with torch.no_grad():
             unbiased = var * (n / (n - 1).clamp(min=1))
-            for t, k in enumerate(rows):
+            for i, k in enumerate(() if when.again else rows):
+                t = i % when.count
                 share = MOMENTUM * enough[t]
                 for kept, seen in ((self.running_mean, mean), (self.running_var, unbiased)):
                     kept[k] += share * (seen[t] - kept[k]).to(kept.dtype)
+        rows = rows[: when.count]
         # CHOICE: where only one value per channel is still alive, what is kept normalises it.
         mean = torch.where(enough, mean, self.running_mean[rows].to(mean.dtype))
         var = torch.where(enough, var, self.running_var[rows].to(var.dtype))
@@ -124,23 +146,26 @@ def make_norm(
     kind: NormKind, channels: int, groups: int = 1, iterations: int = 1
 ) -> LayerNorm | BatchNorm | None:
     """The norm of that name; None for `none`."""
-    makers = {
-        "none": lambda: None,
-        "layer": lambda: LayerNorm(groups),
-        "batch": lambda: BatchNorm(channels, iterations),
-    }
-    return makers[kind]()
+    return _NORMS[kind](channels, groups, iterations)
+
+
+_NORMS: dict[NormKind, Callable[[int, int, int], LayerNorm | BatchNorm | None]] = {
+    "none": lambda channels, groups, iterations: None,
+    "layer": lambda channels, groups, iterations: LayerNorm(groups),
+    "batch": lambda channels, groups, iterations: BatchNorm(channels, iterations),
+}
 
 
 def _batch_norm(
     x: Tensor,
-    mean: Tensor,
-    var: Tensor,
+    mean: Tensor | None,
+    var: Tensor | None,
     gain: Tensor | None,
     bias: Tensor | None,
     training: bool = False,
+    momentum: float = MOMENTUM,
 ) -> Tensor:
-    return functional.batch_norm(x, mean, var, gain, bias, training, MOMENTUM, EPS)
+    return functional.batch_norm(x, mean, var, gain, bias, training, momentum, EPS)
 
 
 def _normalise(
@@ -150,7 +175,7 @@ def _normalise(
     scale = torch.rsqrt(var + EPS)
     scale = scale if gain is None else scale * gain
     shift = -mean * scale if bias is None else bias - mean * scale
-    folded = x.unflatten(0, (mean.shape[0], -1))  # (count, B, C, ...)
+    folded = x.view(mean.shape[0], -1, *x.shape[1:])  # (count, B, C, ...)
     shape = (mean.shape[0], 1, -1, *(1 for _ in x.shape[2:]))
     return torch.addcmul(shift.view(shape), folded, scale.view(shape)).flatten(0, 1).to(x.dtype)
 
@@ -166,7 +191,7 @@ def _statistics(x: Tensor, when: When) -> tuple[Tensor, Tensor, Tensor]:
         var, mean = torch.zeros_like(x), x
     alive = x.new_ones(x.shape[0]) if when.alive is None else when.alive.to(x.dtype)
     weight, mean, var = (
-        table.unflatten(0, (when.count, -1)) for table in (alive[:, None] * field, mean, var)
+        table.view(when.count, -1, table.shape[1]) for table in (alive[:, None] * field, mean, var)
     )
     sums = _over_processes(torch.cat([(weight * mean).sum(1), weight.sum(1)], dim=1))
     n = sums[:, -1:]
@@ -185,7 +210,7 @@ def _refuse_one_value(x: Tensor, when: When) -> None:
         )
 
 
-# --- several processes -------------------------------------------------------------------------------
+# --- several processes ---------------------------------------------------------------------------
 
 
 def _processes() -> int:

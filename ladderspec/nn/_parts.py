@@ -46,34 +46,43 @@ def f(u: Tensor, w: Tensor) -> Tensor:
     return torch.addcmul(torch.addcmul(w4, w3, u), w0, s)
 
 
+def mix(s: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """s . a + (1 - s) . b"""
+    if s.dtype == a.dtype == b.dtype:
+        return torch.lerp(b, a, s)
+    return torch.addcmul(b, s, a - b)  # under autocast their precisions may differ
+
+
 def lstm_update(a: Tensor, c: Tensor | None) -> tuple[Tensor, Tensor]:
     """h and c from the sum a of all drives and the former c; None is a c of zeros.
 
     i, f, o, g = split(a); c' = sigmoid(f) . c + sigmoid(i) . tanh(g); h' = sigmoid(o) . tanh(c')
     """
     channels = a.shape[1] // 4
-    gates, g = a.split((3 * channels, channels), dim=1)
+    gates, g = a.split_with_sizes((3 * channels, channels), dim=1)
     i, f, o = torch.sigmoid(gates).chunk(3, dim=1)
     new = i * torch.tanh(g) if c is None else torch.addcmul(f * c, i, torch.tanh(g))
     return o * torch.tanh(new), new
 
 
-def gru_update(x: Tensor, a: Tensor | None, h: Tensor | None, b: Tensor) -> Tensor:
-    """h' from the drives x of the inputs and a of the state h; None is a state of zeros.
+def gru_update(
+    gates: Tensor, x_n: Tensor, a_n: Tensor | None, h: Tensor | None, b: Tensor
+) -> Tensor:
+    """h from the drives of r and z, of n by the inputs (x_n) and of n by the former h (a_n).
 
-    r = sigmoid(x_r + a_r); z = sigmoid(x_z + a_z); n = tanh(x_n + r . (a_n + b))
-    h' = (1 - z) . n + z . h, as in torch.nn.GRU
+    r, z = sigmoid(split(gates)); n = tanh(x_n + r . (a_n + b)); h' = (1 - z) . n + z . h
+    None is an h of zeros.
     """
-    channels = x.shape[1] // 3
-    gates, x_n = x.split((2 * channels, channels), dim=1)
-    if a is None or h is None:
-        r, z = torch.sigmoid(gates).chunk(2, dim=1)
-        n = torch.tanh(torch.addcmul(x_n, r, b))
-        return n - z * n
-    a_gates, a_n = a.split((2 * channels, channels), dim=1)
-    r, z = torch.sigmoid(gates + a_gates).chunk(2, dim=1)
-    n = torch.tanh(torch.addcmul(x_n, r, a_n + b))
-    return torch.lerp(n, h, z)
+    r, z = torch.sigmoid(gates).chunk(2, dim=1)
+    n = torch.tanh(torch.addcmul(x_n, r, b if a_n is None else a_n + b))
+    return n - z * n if h is None else mix(z, h, n)
+
+
+def split_gru(drive: Tensor) -> tuple[Tensor, Tensor]:
+    """A drive of r, z, n: the part of both gates, and that of n."""
+    channels = drive.shape[1] // 3
+    gates, n = drive.split_with_sizes((2 * channels, channels), dim=1)
+    return gates, n
 
 
 def per_channel(values: Tensor, like: Tensor) -> Tensor:
@@ -81,17 +90,18 @@ def per_channel(values: Tensor, like: Tensor) -> Tensor:
     return values.view(*values.shape, *(1 for _ in like.shape[2:]))
 
 
-# --- linear maps -------------------------------------------------------------------------------------
+# --- linear maps ----------------------------------------------------------------------------------
 
 
-def convolve(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = (1, 1)) -> Tensor:
-    """Convolution to ceil(n / s) outputs: (k - 1) // 2 zeros before, after it as many as that needs."""
+def convolve(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = (1, 1)
+) -> Tensor:
+    """Convolution to ceil(n / s) outputs: (k - 1) // 2 zeros before, after as many as needed."""
     sizes, filter = x.shape[2:], weight.shape[2:]
     before = [(k - 1) // 2 for k in filter]
     # As many after as before are enough, but for an even filter whose last place is the border.
     after = [
-        int(k % 2 == 0 and (n - 1) % s == 0)
-        for n, k, s in zip(sizes, filter, stride, strict=True)
+        int(k % 2 == 0 and (n - 1) % s == 0) for n, k, s in zip(sizes, filter, stride, strict=True)
     ]
     if any(after):
         x = functional.pad(x, (0, after[1], 0, after[0]))
@@ -101,7 +111,7 @@ def convolve(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair
 def convolve_transposed(
     x: Tensor, weight: Tensor, size: Shape, bias: Tensor | None = None, stride: Pair = (1, 1)
 ) -> Tensor:
-    """The transpose of `convolve` from maps of `size`: what it would drop at the border is dropped."""
+    """The transpose of `convolve` from maps of `size`; what falls outside them is dropped."""
     filter = weight.shape[2:]
     before = [(k - 1) // 2 for k in filter]
     natural = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 from ladderspec.nn._arrow import Arrow
 from ladderspec.nn._cell import Cell, Result, Values
@@ -18,7 +17,7 @@ class Conv(Cell):
     e = act(BN(W * e_below) + b)
     """
 
-    offset: ClassVar = "bias"
+    offset = "bias"
 
     def __init__(
         self,

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from ladderspec.nn._arrow import Arrow
 from ladderspec.nn._cell import Cell, Result, Values
 from ladderspec.nn._norms import NOW, NormKind, When, make_norm
 from ladderspec.nn._own import ZEROS, Blocks
-from ladderspec.nn._parts import Five, f, per_channel
+from ladderspec.nn._parts import Five, f, mix, per_channel
 
 
 class ConvG1(Cell):
@@ -22,8 +20,8 @@ class ConvG1(Cell):
     y = s . h + (1 - s) . f(u, w);  without the lateral arrow, y = f(u, w)
     """
 
-    offset: ClassVar = "b"
-    apart: ClassVar = frozenset({"lateral"})
+    offset = "b"
+    apart = frozenset({"lateral"})
 
     w: Tensor
 
@@ -48,5 +46,5 @@ class ConvG1(Cell):
         y = f(u, per_channel(self.w, u))
         if "lateral" not in drives:
             return y, {}
-        s = f(u, per_channel(self.arrow("lateral").get_parameter("w_s"), u))
-        return torch.lerp(y, drives["lateral"], s), {}
+        s = f(u, per_channel(self.arrow("lateral").w_s, u))
+        return mix(s, drives["lateral"], y), {}

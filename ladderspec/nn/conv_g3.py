@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -12,8 +11,8 @@ from ladderspec.names import size_of
 from ladderspec.nn._arrow import Arrow
 from ladderspec.nn._cell import Cell, Result, Values
 from ladderspec.nn._norms import NOW, NormKind, When
-from ladderspec.nn._own import ZEROS, Normal
-from ladderspec.nn._parts import Pair, convolve
+from ladderspec.nn._own import ZEROS, Normal, read_out
+from ladderspec.nn._parts import Pair, convolve, mix
 
 
 class ConvG3(Cell):
@@ -24,7 +23,7 @@ class ConvG3(Cell):
     y = s . (D * u) + (1 - s) . (E * u)
     """
 
-    offset: ClassVar = "c"
+    offset = "c"
 
     W_s: Tensor
     D: Tensor
@@ -40,13 +39,15 @@ class ConvG3(Cell):
     ) -> None:
         super().__init__(arrows, joint, iterations=iterations)
         self.own("c", (self.width,), ZEROS)
+        shape = (channels, self.width, *inner_filter)
+        fan_in = self.width * size_of(inner_filter)
         # CHOICE: variance 1 / fan_in; relu halves that of u, but u sums two normalised drives.
-        start = Normal(1 / (self.width * size_of(inner_filter)))
-        for name in ("W_s", "D", "E"):
-            self.own(name, (channels, self.width, *inner_filter), start)
+        self.own("W_s", shape, Normal(1 / fan_in))
+        self.own("D", shape, read_out(fan_in))
+        self.own("E", shape, read_out(fan_in))
 
     def join(self, drives: Values, previous: Values | None = None, when: When = NOW) -> Result:
         u = torch.relu(self.gather(drives, when))
         maps = convolve(u, torch.cat([self.W_s, self.D, self.E]))  # one convolution for the three
         s, D_u, E_u = maps.chunk(3, dim=1)
-        return torch.lerp(E_u, D_u, torch.sigmoid(s)), {}
+        return mix(torch.sigmoid(s), D_u, E_u), {}

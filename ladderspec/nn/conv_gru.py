@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from ladderspec.nn._arrow import Arrow
 from ladderspec.nn._cell import Cell, Result, Values
 from ladderspec.nn._norms import NOW, NormKind, When
 from ladderspec.nn._own import ZEROS
-from ladderspec.nn._parts import gru_update, per_channel
+from ladderspec.nn._parts import gru_update, per_channel, split_gru
 
 
 class ConvGRU(Cell):
@@ -21,11 +21,11 @@ class ConvGRU(Cell):
     r = sigmoid(x_r + a_r),  z = sigmoid(x_z + a_z),  n = tanh(x_n + r . (a_n + b_n))
     h = (1 - z) . n + z . h(t-1)
 
-    CHOICE: `norm: joint` normalises x; a is left as it is, since r reaches into it.
+    CHOICE: `norm: joint` normalises the sum x + (a_r, a_z, 0); r scales a_n as it is.
     """
 
-    offset: ClassVar = "bias"
-    apart: ClassVar = frozenset({"state"})
+    offset = "bias"
+    apart = frozenset({"state"})
 
     state_bias: Tensor
 
@@ -40,6 +40,12 @@ class ConvGRU(Cell):
         self.own("state_bias", (self.width // 3,), ZEROS)
 
     def join(self, drives: Values, previous: Values | None = None, when: When = NOW) -> Result:
-        x, b_n = self.gather(drives, when), self.state_bias
-        h = previous["h"] if previous else None
-        return gru_update(x, drives.get("state"), h, per_channel(b_n, x)), {}
+        gates, x_n = split_gru(self.total(drives))
+        h = a_n = None
+        if "state" in drives and previous:
+            h = previous["h"]
+            a_gates, a_n = split_gru(drives["state"])
+            gates = gates + a_gates
+        if self.joint is not None:
+            gates, x_n = split_gru(self.normalise(torch.cat([gates, x_n], dim=1), when))
+        return gru_update(gates, x_n, a_n, h, per_channel(self.state_bias, x_n)), {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 from ladderspec.nn._arrow import Arrow
 from ladderspec.nn._cell import Cell, Result, Values
@@ -20,7 +19,7 @@ class ConvLSTM(Cell):
     h = sigmoid(a_o) . tanh(c)
     """
 
-    offset: ClassVar = "bias"
+    offset = "bias"
 
     def __init__(
         self,

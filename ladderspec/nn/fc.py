@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 from ladderspec.names import Shape
 from ladderspec.nn._arrow import Arrow
@@ -19,7 +18,7 @@ class FC(Cell):
     e = act(BN(W e_below) + b)
     """
 
-    offset: ClassVar = "bias"
+    offset = "bias"
 
     def __init__(
         self,
@@ -39,4 +38,4 @@ class FC(Cell):
 
     def join(self, drives: Values, previous: Values | None = None, when: When = NOW) -> Result:
         y = ACTIVATIONS[self.activation](self.gather(drives, when))
-        return y.view(-1, *self.out), {}
+        return y.view(y.shape[0], *self.out), {}

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from ladderspec.names import Shape, size_of
@@ -13,7 +11,7 @@ from ladderspec.nn._arrow import Arrow
 from ladderspec.nn._cell import Cell, Result, Values
 from ladderspec.nn._norms import NOW, NormKind, When, make_norm
 from ladderspec.nn._own import ZEROS, Blocks
-from ladderspec.nn._parts import Five, f
+from ladderspec.nn._parts import Five, f, mix
 
 
 class G1(Cell):
@@ -23,8 +21,8 @@ class G1(Cell):
     y = s . h + (1 - s) . f(u, w);  without the lateral arrow, y = f(u, w)
     """
 
-    offset: ClassVar = "b"
-    apart: ClassVar = frozenset({"lateral"})
+    offset = "b"
+    apart = frozenset({"lateral"})
 
     w: Tensor
 
@@ -49,9 +47,9 @@ class G1(Cell):
     def join(self, drives: Values, previous: Values | None = None, when: When = NOW) -> Result:
         u = self.gather(drives, when)
         u = u if self.norm is None else self.norm(u, when=when)
-        u = u.view(-1, *self.out)  # u follows h, not h u: maps in channels-last would be copied
+        u = u.view(u.shape[0], *self.out)  # not h to units: channels-last maps would be copied
         y = f(u, self.w.view(5, *self.out))
         if "lateral" not in drives:
             return y, {}
-        s = f(u, self.arrow("lateral").get_parameter("w_s").view(5, *self.out))
-        return torch.lerp(y, drives["lateral"], s), {}
+        s = f(u, self.arrow("lateral").w_s.view(5, *self.out))
+        return mix(s, drives["lateral"], y), {}

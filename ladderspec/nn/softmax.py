@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 from ladderspec.nn._arrow import Arrow
 from ladderspec.nn._cell import Cell, Result, Values
@@ -17,7 +16,7 @@ class SoftMax(Cell):
     logits = BN(W e_below) + b,  e = softmax(logits)
     """
 
-    offset: ClassVar = "bias"
+    offset = "bias"
 
     def __init__(
         self,
@@ -26,7 +25,9 @@ class SoftMax(Cell):
         iterations: int = 1,
     ) -> None:
         super().__init__(arrows, joint, iterations=iterations)
-        if self.arrow(self.carrier).kind != "none":
+        if self.arrow(self.carrier).kind == "none":
+            self.offset = ""
+        else:
             self.own("bias", (self.width,), ZEROS)
 
     def join(self, drives: Values, previous: Values | None = None, when: When = NOW) -> Result:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ladderspec.cells import Words
 from ladderspec.cells._contract import by_form
 from ladderspec.names import Shape, show_shape
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Positive = Annotated[float, Field(ge=0)]
 
@@ -20,6 +23,13 @@ class Ramp(Words):
     start: Positive = Field(0.0, description="At the first update.")
     to: Positive = Field(description="From `updates` on.")
     updates: Annotated[int, Field(ge=1)] = Field(description="How long the change takes.")
+
+    def at(self, update: int) -> float:
+        """
+        >>> Ramp(start=0.0, to=2.0, updates=4).at(1)
+        0.5
+        """
+        return self.start + (self.to - self.start) * min(update / self.updates, 1.0)
 
 
 def _when(value: Any) -> Any:
@@ -67,6 +77,7 @@ class Task(Words):
     label: str | None = Field(None, description="Drawn instead of the task's name.")
 
     counted_apart: ClassVar[bool] = False  # its read-out is no part of the network
+    teaches: ClassVar[bool] = True  # gradients of the cost reach the network
 
     def check(self, reading: Reading) -> tuple[str, str] | None:
         """What is wrong with reading this node, and what would be right."""
@@ -79,6 +90,32 @@ class Task(Words):
 
     @abstractmethod
     def check_shape(self, reading: Reading) -> tuple[str, str] | None: ...
+
+    def weight_at(self, update: int | None = None) -> float:
+        """The weight in the sum of costs; without `update`, that after any ramp."""
+        if not isinstance(self.weight, Ramp):
+            return float(self.weight)
+        return self.weight.to if update is None else self.weight.at(update)
+
+    @property
+    def field(self) -> str | None:
+        """The field of the data that it compares with; None: the frames themselves."""
+        return self.target
+
+    def target_shape(self, seen: Shape) -> Shape:
+        """The shape of the target of one sample."""
+        return seen
+
+    @abstractmethod
+    def compare(self, seen: Tensor, target: Tensor) -> Tensor:
+        """The cost of each of n samples, (n,): `seen` (n, ...) against the same part of the data.
+
+        Costs are averaged over samples and iterations, with the weights of `when`.
+        """
+
+    def present(self, seen: Tensor) -> Tensor:
+        """What is seen, in the units of the data: the next input of a closed loop."""
+        return seen
 
     def head_parameters(self, shape: Shape) -> dict[str, Shape]:
         """A read-out of its own: a dense layer on vectors, a 1x1 convolution on maps."""
@@ -97,3 +134,19 @@ def same_as_input(task: Task, reading: Reading) -> tuple[str, str] | None:
             "read `decoder.input`, or name a `target` of that shape, or give a `head`",
         )
     return None
+
+
+def compare_by(cost: Cost, seen: Tensor, target: Tensor) -> Tensor:
+    """mse: mean over the numbers of a sample; bce: sum over them, in nats."""
+    from torch.nn import functional
+
+    target = target.to(seen.dtype).reshape(seen.shape)
+    if cost == "mse":
+        return functional.mse_loss(seen, target, reduction="none").flatten(1).mean(1)
+    each = functional.binary_cross_entropy_with_logits(seen, target, reduction="none")
+    return each.flatten(1).sum(1)
+
+
+def present_by(cost: Cost, seen: Tensor) -> Tensor:
+    """Under bce, probabilities."""
+    return seen if cost == "mse" else seen.sigmoid()

@@ -1,11 +1,16 @@
 """classification: cross-entropy of a class label."""
 
-from typing import Literal
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from ladderspec.names import show_shape
+from ladderspec.names import Shape, show_shape
 from ladderspec.tasks._contract import Reading, Task, When
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Classification(Task):
@@ -23,3 +28,16 @@ class Classification(Task):
                 "read a SoftMax, or give the task a `head` with the number of classes",
             )
         return None
+
+    def target_shape(self, seen: Shape) -> Shape:
+        return seen[1:]
+
+    def compare(self, seen: Tensor, target: Tensor) -> Tensor:
+        """Labels of -1 are missing: they cost nothing, but count in the mean over the batch."""
+        from torch.nn import functional
+
+        cost = functional.cross_entropy(seen, target, reduction="none", ignore_index=-1)
+        return cost if cost.dim() == 1 else cost.flatten(1).mean(1)
+
+    def present(self, seen: Tensor) -> Tensor:
+        return seen.softmax(1)

@@ -1,10 +1,15 @@
 """consistency: agree with a Mean Teacher."""
 
-from typing import Annotated, Literal
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from ladderspec.tasks._contract import Reading, Task, When
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
 
@@ -30,3 +35,17 @@ class Consistency(Task):
                 "read a SoftMax",
             )
         return None
+
+    @property
+    def field(self) -> str:
+        return self.target or "teacher"
+
+    def compare(self, seen: Tensor, target: Tensor) -> Tensor:
+        """`target` are the probabilities of the teacher."""
+        from torch.nn import functional
+
+        distance = functional.mse_loss(seen.softmax(1), target.detach(), reduction="none")
+        return distance.flatten(1).mean(1)
+
+    def present(self, seen: Tensor) -> Tensor:
+        return seen.softmax(1)

@@ -1,10 +1,15 @@
 """denoising: the clean input behind a noisy one."""
 
-from typing import Literal
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from ladderspec.tasks._contract import Cost, Reading, Task, same_as_input
+from ladderspec.tasks._contract import Cost, Reading, Task, compare_by, present_by, same_as_input
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Denoising(Task):
@@ -15,3 +20,9 @@ class Denoising(Task):
 
     def check_shape(self, reading: Reading) -> tuple[str, str] | None:
         return same_as_input(self, reading)
+
+    def compare(self, seen: Tensor, target: Tensor) -> Tensor:
+        return compare_by(self.cost, seen, target)
+
+    def present(self, seen: Tensor) -> Tensor:
+        return present_by(self.cost, seen)

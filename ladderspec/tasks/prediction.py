@@ -1,10 +1,15 @@
 """prediction: the next frame."""
 
-from typing import Annotated, Literal
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from ladderspec.tasks._contract import Cost, Reading, Task, same_as_input
+from ladderspec.tasks._contract import Cost, Reading, Task, compare_by, present_by, same_as_input
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Prediction(Task):
@@ -17,7 +22,16 @@ class Prediction(Task):
     def check_shape(self, reading: Reading) -> tuple[str, str] | None:
         if not reading.frames:
             return (
-                "prediction needs frames, but time runs over iterations on one input",
-                "`time: {frames: 5}` or `{frames: any}`; or a denoising task",
+                "`kind: prediction` needs frames, but time runs over iterations on one input",
+                "`time: {frames: 5}` or `{frames: any}`; or `kind: denoising`",
             )
+        if reading.steps is not None and self.ahead >= reading.steps:
+            frames = f"there are only {reading.steps} frames"
+            return (f"`ahead` is {self.ahead}, but {frames}", "less than the number of frames")
         return same_as_input(self, reading)
+
+    def compare(self, seen: Tensor, target: Tensor) -> Tensor:
+        return compare_by(self.cost, seen, target)
+
+    def present(self, seen: Tensor) -> Tensor:
+        return present_by(self.cost, seen)

@@ -1,10 +1,15 @@
 """probe: read out what a node knows, without teaching it."""
 
-from typing import ClassVar, Literal
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from ladderspec.tasks._contract import Cost, Reading, Task
+from ladderspec.tasks._contract import Cost, Reading, Task, compare_by, present_by
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Probe(Task):
@@ -15,6 +20,13 @@ class Probe(Task):
     target: str = Field(description="Field of the data to read out.")
 
     counted_apart: ClassVar = True
+    teaches: ClassVar = False
 
     def check_shape(self, reading: Reading) -> tuple[str, str] | None:
         return None
+
+    def compare(self, seen: Tensor, target: Tensor) -> Tensor:
+        return compare_by(self.cost, seen, target)
+
+    def present(self, seen: Tensor) -> Tensor:
+        return present_by(self.cost, seen)

@@ -1,0 +1,208 @@
+"""The data sets: where their files are, whether they are right, how to get and see them.
+
+Example:
+  ladderspec data preview occluded_mnist --set digits=embedded --set canvas=24 -o sheet.png
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from ladderspec.data import Split, registered, words_of
+from ladderspec.data.sources import (
+    VARIABLE,
+    File,
+    State,
+    check,
+    folder,
+    how_to_get,
+    locate,
+    select,
+)
+from ladderspec.errors import Findings, Source, UsageError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    listed = actions.add_parser("list", help="list the data sets and their files")
+    listed.set_defaults(action=_list)
+    path = actions.add_parser("path", help="print the data folder, or where files are in it")
+    path.set_defaults(action=_path)
+    verify = actions.add_parser("verify", help="compare files with the published checksums")
+    verify.set_defaults(action=_verify)
+    fetch = actions.add_parser("download", help="fetch what is missing; goes on where it broke off")
+    fetch.set_defaults(action=_download)
+    fetch.add_argument(
+        "--mirror", metavar="URL", action="append", default=[],
+        help="fetch from here instead; may hold {name} or {path}; default: LADDERSPEC_MIRRORS,"
+        " then the publishers",
+    )  # fmt: skip
+    preview = actions.add_parser("preview", help="write a contact sheet")
+    preview.set_defaults(action=_preview)
+    for action in (path, verify, fetch):
+        action.add_argument(
+            "names", metavar="NAME", nargs="*", help="mnist, music or a file; default: all"
+        )
+    for action in (listed, verify):
+        action.add_argument("--json", action="store_true", help="print JSON for programs")
+    for action in (listed, path, verify, fetch, preview):
+        action.add_argument(
+            "--data", metavar="FOLDER", type=Path,
+            help=f"the data folder; default: {VARIABLE}, then the user's own",
+        )  # fmt: skip
+    _add_preview_arguments(preview)
+
+
+def _add_preview_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("set_name", metavar="SET", help="a data set, like occluded_mnist")
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, required=True,
+                        help="a .png or .svg file")  # fmt: skip
+    parser.add_argument("--set", metavar="WORD=VALUE", action="append", default=[],
+                        help="a word of the data set, like canvas=24")  # fmt: skip
+    parser.add_argument("--split", choices=[str(split) for split in Split], default="test")
+    parser.add_argument("--seed", type=int, default=0, help="default: 0")
+    parser.add_argument("--first", type=int, default=0, help="the first item; default: 0")
+    parser.add_argument("--count", type=int, default=4, help="how many; default: 4")
+
+
+def run(args: argparse.Namespace) -> int:
+    code: int = args.action(args)
+    return code
+
+
+def _state(file: File, root: Path, fresh: bool = False) -> State:
+    place = locate(file, root)
+    return State.MISSING if place is None else check(file, place, fresh)
+
+
+def _why(given: Path | None) -> str:
+    if given is not None:
+        return "--data"
+    return VARIABLE if os.environ.get(VARIABLE) else "the default"
+
+
+def _list(args: argparse.Namespace) -> int:
+    root = folder(args.data)
+    sets = {word: words.about for word, words in registered(installed=True).items()}
+    states = {file: _state(file, root) for file in select([])}
+    if args.json:
+        files = [_facts(file, root, state) for file, state in states.items()]
+        print(json.dumps({"folder": str(root), "sets": sets, "files": files}, indent=2))
+        return 0
+    width = max(map(len, sets))
+    for word, about in sets.items():
+        print(f"{word:<{width}}  {about}")
+    print(f"\n{root} ({_why(args.data)})")
+    _print_states(states)
+    return 0
+
+
+def _print_states(states: dict[File, State]) -> None:
+    width = max(len(file.path) for file in states)
+    for file, state in states.items():
+        print(f"  {file.path:<{width}}  {file.bytes:>10,}  {state}")
+
+
+def _facts(file: File, root: Path, state: State) -> dict[str, Any]:
+    place = locate(file, root)
+    return {
+        "path": file.path,
+        "bytes": file.bytes,
+        "sha256": file.sha256,
+        "state": state.name.lower(),
+        "place": str(place) if place else None,
+    }
+
+
+def _path(args: argparse.Namespace) -> int:
+    root = folder(args.data)
+    if not args.names:
+        print(root)
+        return 0
+    missing = 0
+    for file in select(args.names):
+        place = locate(file, root)
+        missing += place is None
+        print(place or root / file.path)
+    return 1 if missing else 0
+
+
+def _verify(args: argparse.Namespace) -> int:
+    root = folder(args.data)
+    states = {file: _state(file, root, fresh=True) for file in select(args.names)}
+    bad = [file for file, state in states.items() if state is not State.RIGHT]
+    if args.json:
+        print(json.dumps([_facts(file, root, s) for file, s in states.items()], indent=2))
+        return 1 if bad else 0
+    print(f"{root} ({_why(args.data)})")
+    _print_states(states)
+    if bad:
+        print(how_to_get(bad, root), file=sys.stderr)
+    return 1 if bad else 0
+
+
+def _download(args: argparse.Namespace) -> int:
+    from ladderspec.data.download import download
+
+    root = folder(args.data)
+    report = _Report()
+    for file in select(args.names):
+        (place,) = download([file], root, args.mirror, report)
+        report.done(f"{file.path}  {file.bytes:,} bytes  verified  {place}")
+    return 0
+
+
+class _Report:
+    """Progress on a terminal; one line for each file elsewhere."""
+
+    def __init__(self) -> None:
+        self.live = sys.stderr.isatty()
+        self.last = 0.0
+
+    def __call__(self, file: File, have: int) -> None:
+        now = time.monotonic()
+        if self.live and (now - self.last > 0.1 or have == file.bytes):
+            self.last = now
+            share = have / file.bytes
+            bar = "#" * int(share * 30)
+            sys.stderr.write(f"\r\033[K{file.name}  [{bar:<30}] {share:4.0%}")
+            sys.stderr.flush()
+
+    def done(self, line: str) -> None:
+        if self.live:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+        print(line)
+
+
+def _preview(args: argparse.Namespace) -> int:
+    words = words_of(args.set_name, **_words(args.set))
+    data = words.open(args.seed, args.data)
+    from ladderspec.data.preview import preview
+
+    picture = preview(data, args.split, args.first, max(1, args.count))
+    picture.save(args.output)
+    print(f"wrote {args.output}")
+    return 0
+
+
+def _words(given: list[str]) -> dict[str, Any]:
+    """WORD=VALUE, the value read as YAML."""
+    from ladderspec.parse import parse
+
+    found: dict[str, Any] = {}
+    for item in given:
+        name, equals, value = item.partition("=")
+        if not equals:
+            raise UsageError(f"--set {item} sets nothing; WORD=VALUE does")
+        findings = Findings()
+        node = parse(Source(f"--set {name}", value), findings)
+        findings.raise_if_any()
+        found[name] = node.plain()
+    return found

@@ -1,0 +1,141 @@
+"""Draw a spec: unrolled in time, rolled up, or in small; or what a variant changed in it.
+
+The suffix of the file says the format: svg, gv and tex need nothing; png and pdf need Graphviz.
+
+Example:
+  ladderspec draw specs/ommnist/rladder.yaml -o rladder.svg
+  ladderspec draw specs/ommnist/rladder.yaml -o rladder.pdf -o rladder.tex --view rolled --fold
+  ladderspec draw specs/ommnist/rladder.yaml --variant no_decoder_to_encoder --changes -o w_o.svg
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from ladderspec.build import graph, open_spec
+from ladderspec.cli._options import add_changes, add_spec, request
+from ladderspec.draw import IMAGES, LAYOUTS, TEXTS, Options, draw, render
+from ladderspec.draw.themes import THEMES
+from ladderspec.draw.view import KINDS, LEVELS
+from ladderspec.errors import UsageError
+from ladderspec.read import Request
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_spec(parser)
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", action="append", default=[],
+        help="where to; several may be given; - is standard output; default: SPEC's name with .svg",
+    )  # fmt: skip
+    parser.add_argument(
+        "--format", choices=TEXTS + IMAGES, default="svg", help="of standard output"
+    )
+    parser.add_argument("--open", action="store_true", help="show the first file afterwards")
+    _add_view(parser.add_argument_group("view"))
+    _add_look(parser.add_argument_group("look"))
+    add_changes(parser)
+
+
+def _add_view(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--view", choices=KINDS, default="unrolled")
+    group.add_argument(
+        "-n", "--iterations", metavar="N", type=int, help="side by side, when unrolled; default: 2"
+    )
+    group.add_argument("--fold", action="store_true", help="rows that are truly identical as one")
+    group.add_argument(
+        "--changes", action="store_true", help="show what --variant, --without and so on changed"
+    )
+    group.add_argument("--against", metavar="OTHER", help="show the differences from another spec")
+    group.add_argument("--plan", action="store_true", help="shade what runs once and what loops")
+    group.add_argument(
+        "--plate", metavar="LABEL=LEVELS", action="append", default=[],
+        help="a frame around neighbouring levels, like K=lstm1,conv_*",
+    )  # fmt: skip
+    group.add_argument(
+        "--start", action="store_true", help="from the first iteration on, with initial values"
+    )
+    group.add_argument(
+        "--layout", choices=LAYOUTS, default="ladder", help="dot: Graphviz chooses the places"
+    )
+
+
+def _add_look(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--theme", choices=list(THEMES), default="paper")
+    group.add_argument(
+        "--labels", metavar="WORDS", default="cell,shape,params",
+        help="what boxes say: cell, shape, params, name; or none",
+    )  # fmt: skip
+    group.add_argument("--levels", choices=LEVELS, default="names", help="at the left")
+    group.add_argument("--title", metavar="TEXT", help="above the drawing; an empty one: none")
+    group.add_argument("--no-legend", action="store_true")
+
+
+def run(args: argparse.Namespace) -> int:
+    changes = request(args)
+    options = _options(args)
+    base = _base(args, changes)
+    if base is not None:
+        options["base"] = base
+    built = graph(open_spec(args.spec, changes, args.root))
+    if "-" in args.output:
+        if len(args.output) > 1:
+            raise UsageError("standard output takes one drawing: leave the other -o out")
+        _print(render(built, args.format, **options))
+        return 0
+    written = draw(built, args.output or [_default(args.spec)], **options)
+    for path in written:
+        print(f"wrote {path}")
+    if args.open:
+        import webbrowser
+
+        webbrowser.open(written[0].resolve().as_uri())
+    return 0
+
+
+def _options(args: argparse.Namespace) -> Options:
+    options: Options = {
+        "view": args.view,
+        "iterations": args.iterations,
+        "fold": args.fold,
+        "plan": args.plan,
+        "labels": args.labels,
+        "levels": args.levels,
+        "theme": args.theme,
+        "title": args.title,
+        "start": args.start,
+        "layout": args.layout,
+        "plates": dict(_plate(text) for text in args.plate),
+    }
+    if args.no_legend:
+        options["legend"] = False
+    return options
+
+
+def _plate(text: str) -> tuple[str, list[str]]:
+    label, equals, levels = text.partition("=")
+    if not equals or not levels:
+        raise UsageError(f"`{text}` names no plate: LABEL=LEVELS, like K=lstm1,conv_*")
+    return label, levels.split(",")
+
+
+def _base(args: argparse.Namespace, changes: Request) -> object:
+    if args.against and args.changes:
+        raise UsageError("--changes and --against: choose one")
+    if args.against:
+        return graph(open_spec(args.against, Request(), args.root))
+    if not args.changes:
+        return None
+    if changes == Request():
+        raise UsageError("--changes needs a change, such as --variant NAME")
+    return graph(open_spec(args.spec, Request(), args.root))
+
+
+def _default(spec: str) -> Path:
+    return Path("ladder.svg" if spec == "-" else f"{Path(spec).stem}.svg")
+
+
+def _print(drawing: str | bytes) -> None:
+    sys.stdout.flush()
+    sys.stdout.buffer.write(drawing.encode() if isinstance(drawing, str) else drawing)

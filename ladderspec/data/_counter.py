@@ -1,0 +1,57 @@
+"""Random numbers by counter: bits = f(key, index), with no state in between.
+
+The function is the finaliser of SplitMix64, applied once to the item and once to the draw.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bits = NDArray[np.uint64]
+
+_GOLDEN = 0x9E3779B97F4A7C15
+_MASK = (1 << 64) - 1
+
+
+def _mixed(x: Bits) -> Bits:
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def key_of(*words: int | str) -> int:
+    """One key from a seed, a purpose, an epoch, ...
+
+    >>> key_of(0, "flight", 1) != key_of(0, "flight", 2) != key_of(1, "flight", 1)
+    True
+    """
+    key = 0
+    for word in words:
+        number = _number(word) if isinstance(word, str) else word
+        start = np.array([((key ^ number) + _GOLDEN) & _MASK], np.uint64)
+        key = int(_mixed(start)[0])
+    return key
+
+
+def _number(word: str) -> int:
+    return int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "little")
+
+
+def draws(key: int, indices: NDArray[np.int64], count: int) -> Bits:
+    """`count` independent draws for every index, (n, count)."""
+    golden = np.uint64(_GOLDEN)
+    item = _mixed(np.asarray(indices).astype(np.uint64) * golden + np.uint64(key))
+    return _mixed(item[:, None] + np.arange(1, count + 1, dtype=np.uint64) * golden)
+
+
+def below(bits: Bits, n: int | NDArray[np.int64]) -> NDArray[np.int64]:
+    """Whole numbers from 0 to n - 1, equally likely to within 2^-32 n."""
+    high = bits >> np.uint64(32)
+    return ((high * np.asarray(n).astype(np.uint64)) >> np.uint64(32)).astype(np.int64)
+
+
+def permutation(key: int, n: int) -> NDArray[np.int64]:
+    return np.argsort(draws(key, np.arange(n), 1)[:, 0], kind="stable").astype(np.int64)

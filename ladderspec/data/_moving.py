@@ -1,0 +1,122 @@
+"""The batches of `occluded_mnist`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ladderspec.data import _flight, _glyphs
+from ladderspec.data._contract import DataSet, Form, Split
+from ladderspec.data._counter import draws, key_of
+from ladderspec.data._types import Batch, Indices
+from ladderspec.data.occluded_mnist import OccludedMnist
+
+
+class Flight:
+    """Some digits on their way, and what can be said of them; each worked out when it is asked."""
+
+    def __init__(self, stage: _flight.Stage, digits: _flight.Images, positions: _flight.Ints):
+        self.stage, self.positions = stage, positions
+        self.digits = digits[:, None]  # (n, 1, d, d)
+
+    @cached_property
+    def visible(self) -> _flight.Mask:
+        return _flight.visible(self.stage, self.positions)
+
+    @cached_property
+    def seen(self) -> _flight.Mask:
+        """(n, T, d, d): pixels of the digit that some frame up to t has shown."""
+        return np.logical_or.accumulate(self.visible, axis=1)
+
+    def frames(self) -> _flight.Images:
+        return _flight.place(self.stage, self.digits * self.visible, self.positions)
+
+    def clean(self) -> _flight.Images:
+        return _flight.place(self.stage, self.digits, self.positions)
+
+    def reconstruction(self) -> _flight.Images:
+        return _flight.place(self.stage, self.digits * self.seen, self.positions)
+
+    def optimal(self, last: int) -> _flight.Images:
+        at = slice(last, last + 1)
+        return _flight.place(self.stage, self.digits * self.seen[:, at], self.positions[:, at])[
+            :, 0
+        ]
+
+
+class Moving(DataSet):
+    """Occluded Moving MNIST, made as it is asked for."""
+
+    words: OccludedMnist
+    classes = _glyphs.CLASSES
+
+    def __init__(self, words: OccludedMnist, seed: int, folder: Path | None) -> None:
+        self.words, self.seed, self.folder = words, seed, folder
+        self.digits = _glyphs.load(words.digits, words.digit_size, words.valid, folder)
+        self.stage = _flight.Stage(words.canvas, words.digit_size, *words.bars, words.velocity)
+        self.steps = words.frames
+        self._rows = cache(self._chosen_rows)
+        frame = (1, words.canvas, words.canvas)
+        self.forms = {
+            "frames": Form(frame, True, "what is seen"),
+            "clean": Form(frame, True, "the digit without bars"),
+            "reconstruction": Form(frame, True, "every pixel seen up to t, where it is at t"),
+            "optimal": Form(frame, False, "the reconstruction at the last frame"),
+            "position": Form((2,), True, "row and column of the digit's box"),
+            "label": Form((), False, "the digit"),
+            "labelled": Form((), False, "whether the label may be used"),
+        }
+
+    def size(self, split: str) -> int:
+        return len(self._rows(Split(split))[0])
+
+    def labelled(self, split: str) -> Indices | None:
+        with_label = self._rows(Split(split))[1]
+        return None if with_label.all() else np.flatnonzero(with_label)
+
+    def _chosen_rows(self, split: Split) -> tuple[Indices, NDArray[np.bool_]]:
+        """The digits of a split, and which of them have a label."""
+        rows = self.digits.rows(split)
+        every = np.arange(rows.start, rows.stop)
+        if self.words.labelled is None or not split.trains:
+            return every, np.ones(len(every), bool)
+        chosen = self.digits.some_labelled(rows, self.words.labelled, self.seed)
+        if self.words.keep == "labelled":
+            return every[chosen], np.ones(len(chosen), bool)
+        return every, np.isin(np.arange(len(every)), chosen)
+
+    def flight(self, split: str, epoch: int, indices: Indices) -> Flight:
+        """The flights of these indices. Index i + size * r is digit i on another flight."""
+        split = Split(split)
+        rows = self._rows(split)[0]
+        turn, item = np.divmod(np.asarray(indices), len(rows))
+        redrawn = split.trains and self.words.flights == "redrawn"
+        # A digit flies the same way in `train` and in `train+valid`, whichever digits are kept.
+        stream = Split.TRAIN if split.trains else split
+        key = key_of(self.seed, "flight", stream, epoch if redrawn else 0)
+        frames = self.words.frames + self.words.extra
+        bits = draws(key, rows[item] + len(self.digits.labels) * turn, 3 + frames)
+        positions = _flight.fly(self.stage, bits, frames, self.words.bounce)
+        return Flight(self.stage, self.digits.images[rows[item]], positions)
+
+    def batch(
+        self, split: str, epoch: int, indices: Indices, fields: Sequence[str] | None = None
+    ) -> Batch:
+        rows, with_label = self._rows(Split(split))
+        item = np.asarray(indices) % len(rows)
+        flight = self.flight(split, epoch, indices)
+        makers: dict[str, Callable[[], NDArray[Any]]] = {
+            "frames": flight.frames,
+            "clean": flight.clean,
+            "reconstruction": flight.reconstruction,
+            "optimal": lambda: flight.optimal(self.words.frames - 1),
+            "position": lambda: flight.positions,
+            "label": lambda: self.digits.labels[rows[item]],
+            "labelled": lambda: with_label[item],
+        }
+        return {name: makers[name]() for name in self.asked(fields)}

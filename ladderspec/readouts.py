@@ -1,0 +1,44 @@
+"""What a task owns in a network: its read-outs and the offset of its output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ladderspec.names import Shape
+from ladderspec.nn import Normal, Owner
+from ladderspec.nn._own import ZEROS
+
+
+class Readout(Owner):
+    """seen = W x + b + offset; without a head of its own, x + offset.
+
+    The offset is the mean of what is to be seen, a buffer set from data.
+    """
+
+    weight: Tensor
+    bias: Tensor
+    offset: Tensor
+
+    def __init__(self, own: Mapping[str, Shape], shape: Shape, offset: bool, teaches: bool) -> None:
+        super().__init__()
+        self.teaches = teaches
+        self.headed = bool(own)
+        if own:
+            fan_in = own["weight"][1]
+            self.own("weight", own["weight"], Normal(1 / fan_in))
+            self.own("bias", own["bias"], ZEROS)
+            shape = (own["weight"][0], *shape[1:])
+        self.shape = shape
+        self.register_buffer("offset", torch.zeros(shape) if offset else None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x if self.teaches else x.detach()
+        if self.headed:
+            maps = x.dim() > 2
+            linear = functional.conv2d if maps else functional.linear
+            x = linear(x, self.weight, self.bias)
+        return x if self.offset is None else x + self.offset

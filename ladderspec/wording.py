@@ -1,0 +1,62 @@
+"""Small pieces of messages: a user's words quoted, alternatives, suggestions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def printable(text: str) -> str:
+    r"""Without characters that a terminal would obey or hide.
+
+    >>> printable("a\tb\x1b")
+    'a\\tb\\x1b'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def tick(text: object, length: int = 60) -> str:
+    """A user's text inside a message: quoted, and not too long.
+
+    >>> tick("convlstm"), tick("x" * 100, 8)
+    ('`convlstm`', '`xxxxx...`')
+    """
+    shown = printable(str(text))
+    return f"`{shown if len(shown) <= length else shown[: length - 3] + '...'}`"
+
+
+def did_you_mean(word: object, known: Iterable[str]) -> str:
+    """
+    >>> did_you_mean("convlstm", ["Conv", "ConvLSTM"])
+    'did you mean `ConvLSTM`?'
+    """
+    from difflib import get_close_matches
+
+    lower = {name.lower(): name for name in reversed(list(known)[:500])}
+    text = str(word)[:80].lower().replace("-", "_").replace(" ", "_")
+    close = get_close_matches(text, list(lower), n=1, cutoff=0.6)
+    return f"did you mean `{lower[close[0]]}`?" if close else ""
+
+
+def one_of(known: Iterable[str], last: str = "or") -> str:
+    """
+    >>> one_of(["a", "b", "c"])
+    '`a`, `b` or `c`'
+    """
+    ticked = [f"`{name}`" for name in known]
+    return ticked[0] if len(ticked) == 1 else ", ".join(ticked[:-1]) + f" {last} {ticked[-1]}"
+
+
+def spell(text: str) -> str:
+    """The name that a text comes close to, or nothing.
+
+    >>> spell("Conv-1"), spell("réseau"), spell("12")
+    ('conv_1', 'reseau', '')
+    """
+    import unicodedata
+
+    plain = unicodedata.normalize("NFKD", text[:60].lower()).encode("ascii", "ignore").decode()
+    words = "".join(c if c.isalnum() else "_" for c in plain)
+    words = words.strip("_")
+    return "" if words[:1].isdigit() else words

@@ -1,0 +1,134 @@
+"""One row per case of a cell: what it says, where it stands, what arrives.
+
+Every test that holds for all cells runs over this table; a new cell adds its rows here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ladderspec.cells import Cell, Inlet, Site, registered
+from ladderspec.names import Role, Shape, Side
+from ladderspec.nn import initialise
+from ladderspec.nn._build import build_cell
+
+E, D = Side.ENCODER, Side.DECODER
+
+
+@dataclass(frozen=True)
+class Row:
+    """`inlets` by key: a role, or `skip_...`. Decoders know their level and the row they invert."""
+
+    cell: str
+    side: Side
+    inlets: dict[str, Shape]
+    fields: dict[str, Any] = field(default_factory=dict)
+    level: Shape | None = None
+    row: Shape | None = None
+
+    def __str__(self) -> str:
+        said = [f"{key}={value}".replace(" ", "") for key, value in self.fields.items()]
+        return "-".join([self.cell, self.side, *self.inlets, *said])
+
+    @property
+    def words(self) -> Cell:
+        return registered(self.side)[self.cell](**self.fields)
+
+    @property
+    def site(self) -> Site:
+        inlets = [
+            Inlet(key, Role.SKIP if key.startswith("skip") else Role(key), 0, shape)
+            for key, shape in self.inlets.items()
+        ]
+        return Site(self.side, tuple(inlets), self.level, self.row)
+
+    @property
+    def out(self) -> Shape:
+        return self.words.out_shape(self.site)
+
+    def promised(self) -> dict[str, Shape]:
+        """Parameter names and shapes as the words have them."""
+        found = dict(self.words.join(self.site, self.out))
+        for key, projection in self.projections().items():
+            found |= {f"{key}.{name}": shape for name, shape in projection.parameters.items()}
+        return found
+
+    def projections(self) -> dict[str, Any]:
+        site, out, words = self.site, self.out, self.words
+        return {inlet.key: words.project(site, inlet, out) for inlet in site.inlets}
+
+    def build(self, iterations: int | None = None, seed: int = 0) -> nn.Module:
+        own = self.words.join(self.site, self.out)
+        module = build_cell(self.words, self.site, self.out, own, self.projections(), iterations)
+        initialise(module, seed)
+        return module
+
+    def values(self, batch: int = 3, **options: Any) -> dict[str, Tensor]:
+        return {key: torch.randn(batch, *shape, **options) for key, shape in self.inlets.items()}
+
+    def previous(self, batch: int = 3, **options: Any) -> dict[str, Tensor]:
+        shapes = self.words.state_shapes(self.out)
+        return {name: torch.randn(batch, *shape, **options) for name, shape in shapes.items()}
+
+
+MAP, ODD, HALF, SAME = (2, 4, 4), (2, 5, 7), (3, 3, 4), (1, 5, 7)
+SKIP = "skip_decoder_input_1"
+STATE = {"encoder": ODD, "state": HALF, "decoder_to_encoder": HALF, SKIP: ODD}
+DENSE = {"encoder": (2, 2, 2), "state": (3,), "decoder_to_encoder": (5,), SKIP: (1, 4, 4)}
+DECODER = {"lateral": ODD, "decoder": HALF, "recurrent_decoder": ODD, SKIP: SAME}
+
+ROWS = [
+    Row("Conv", E, {"encoder": MAP}, {"channels": 3}),
+    Row("Conv", E, {"encoder": ODD}, {"channels": 3, "filter": 4, "stride": 2}),
+    Row("Conv", E, {"encoder": ODD}, {"channels": 3, "filter": (1, 2), "norm": "layer"}),
+    Row("Conv", E, {"encoder": MAP}, {"channels": 2, "norm": "none", "activation": "leaky_relu"}),
+    Row("Conv", E, {"encoder": MAP}, {"channels": 2, "statistics": "shared", "activation": "elu"}),
+    Row("Conv", E, {"encoder": ODD, "decoder_to_encoder": (4,), SKIP: HALF}, {"channels": 3}),
+    Row("Conv", E, {"encoder": ODD, SKIP: ODD}, {"channels": 3, "norm": "joint"}),
+    Row("Conv", D, {"lateral": ODD, "decoder": HALF}, {"filter": 4}, ODD, HALF),
+    Row("Conv", D, {"decoder": HALF}, {"channels": 4, "activation": "tanh"}, ODD, HALF),
+    Row("FC", E, {"encoder": MAP}, {"channels": 3}),
+    Row("FC", E, {"encoder": (4,), SKIP: MAP}, {"channels": 3, "norm": "none"}),
+    Row("FC", E, {"encoder": (4,), SKIP: MAP}, {"channels": 3, "norm": "joint"}),
+    Row("FC", D, {"lateral": MAP, "decoder": (5,)}, {"activation": "sigmoid"}, MAP, (5,)),
+    Row("ConvLSTM", E, {"encoder": MAP, "state": (3, 4, 4)}, {"channels": 3}),
+    Row("ConvLSTM", E, STATE, {"channels": 3, "stride": 2, "filter": 4, "forget_bias": 0.5}),
+    Row("ConvLSTM", E, STATE, {"channels": 3, "stride": 2, "norm": "joint"}),
+    Row("ConvLSTM", E, STATE, {"channels": 3, "stride": 2, "norm": "batch"}),
+    Row("ConvLSTM", Side.LATERAL, {"state": MAP, "lateral": MAP}, {"channels": 2, "norm": "none"}),
+    Row("LSTM", E, {"encoder": (4,), "state": (3,)}, {"channels": 3}),
+    Row("LSTM", E, DENSE, {"channels": 3}),
+    Row("LSTM", E, DENSE, {"channels": 3, "norm": {"kind": "layer", "terms": "joint"}}),
+    Row("ConvGRU", E, STATE, {"channels": 3, "stride": 2}),
+    Row("ConvGRU", E, STATE, {"channels": 3, "stride": 2, "norm": "joint"}),
+    Row("GRU", E, {"encoder": (4,), "state": (3,)}, {"channels": 3}),
+    Row("GRU", E, DENSE, {"channels": 3, "norm": "layer"}),
+    Row("GRU", E, DENSE, {"channels": 3, "norm": {"kind": "layer", "terms": "joint"}}),
+    Row("Pool", E, {"encoder": MAP}),
+    Row("Pool", E, {"encoder": ODD}, {"mode": "average"}),
+    Row("Pool", E, {"encoder": ODD}, {"filter": 3, "stride": 2}),
+    Row("Pool", E, {"encoder": ODD}, {"filter": 3, "stride": 2, "mode": "average"}),
+    Row("Pool", E, {"encoder": ODD}, {"filter": "global"}),
+    Row("Pool", E, {"encoder": ODD}, {"filter": "global", "mode": "average"}),
+    Row("SoftMax", E, {"encoder": MAP}, {"channels": 3}),
+    Row("SoftMax", E, {"encoder": (4,), SKIP: (2,)}, {"channels": 3, "norm": "joint"}),
+    Row("SoftMax", E, {"encoder": MAP}, {"weights": "none"}),
+    Row("G1", D, {"lateral": MAP, "decoder": (5,)}, {}, MAP, (5,)),
+    Row("G1", D, {"lateral": (4,), "decoder": (5,), SKIP: MAP}, {"norm": "layer"}, (4,), (5,)),
+    Row("G1", D, {"decoder": HALF}, {"norm": "none", "w": "ladder"}, MAP, HALF),
+    Row("convG1", D, {"lateral": ODD, "decoder": HALF, SKIP: SAME}, {"filter": 4}, ODD, HALF),
+    Row("convG1", D, {"decoder": HALF}, {"norm": "layer"}, ODD, HALF),
+    Row("convG2", D, DECODER, {}, ODD, HALF),
+    Row("convG2", D, DECODER, {"inner": 4, "norm": "joint"}, ODD, HALF),
+    Row("convG2", D, {"decoder": HALF}, {"channels": 1, "norm": "batch"}, ODD, HALF),
+    Row("convG3", D, DECODER, {"filter": 6}, ODD, HALF),
+    Row("convG3", D, DECODER, {"inner": 4, "inner_filter": 2, "norm": "joint"}, ODD, HALF),
+    Row("convG3", D, {"lateral": (5,), "decoder": HALF}, {"channels": 4}, ODD, HALF),
+    Row("Identity", D, {"decoder": HALF}, {}, ODD, HALF),
+    Row("Average", D, {"decoder": (2, 3, 4)}, {}, ODD, (2, 3, 4)),
+    Row("Average", D, {"decoder": (2,)}, {}, ODD, (2,)),
+]

@@ -1,0 +1,95 @@
+"""The plainest way to run a spec: every node at every t, one after the other. No plan.
+
+This is what a compiled network must equal: outputs, gradients and running statistics.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import torch
+from torch import Tensor, nn
+
+from ladderspec.graph import Graph
+from ladderspec.names import Shape
+from ladderspec.nn import When, initialise
+from ladderspec.nn._build import build_cell, nest
+from ladderspec.shapes import site_of
+
+INPUT = "encoder.input"
+Iteration = dict[str, tuple[Tensor, dict[str, Tensor]]]  # by node: output, extras
+
+
+class Interpreter(nn.Module):
+    """Walks the graph of a spec over t, with the cell modules as they are."""
+
+    def __init__(self, graph: Graph, seed: int = 0) -> None:
+        super().__init__()
+        self.graph = graph
+        now = nx.MultiDiGraph()
+        now.add_nodes_from(graph)
+        now.add_edges_from((a, b) for a, b, delay in graph.edges(data="delay") if delay == 0)
+        self.order = list(nx.topological_sort(now))
+        self.cells = {node: build(graph, node) for node in graph}
+        nest(self, self.cells)
+        initialise(self, seed)
+
+    def forward(self, frames: Tensor, lengths: Tensor | None = None) -> list[Iteration]:
+        """All nodes at all t, from frames (B, T, ...) or from one input (B, ...) for all t."""
+        over_frames = self.graph.graph["frames"] is not None
+        history: list[Iteration] = []
+        for t in range(frames.shape[1] if over_frames else self.graph.graph["iterations"]):
+            frame = frames[:, t] if over_frames else frames
+            when = When(t, 1, None if lengths is None else t < lengths)
+            history.append({})
+            for node in self.order:
+                history[t][node] = self.compute(node, t, frame, history, when)
+        return history
+
+    def compute(
+        self, node: str, t: int, frame: Tensor, history: list[Iteration], when: When
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """One node at one t."""
+        if node == INPUT:
+            return frame, {}
+        values, previous = {}, None
+        for source, _, key, edge in self.graph.in_edges(node, keys=True, data=True):
+            past = t - edge["delay"]
+            known = history[past][source] if past >= 0 else self.before(source, frame)
+            values[key] = known[0]
+            if key == "state":
+                previous = known[1]
+        result: tuple[Tensor, dict[str, Tensor]] = self.cells[node](values, previous, when)
+        return result
+
+    def before(self, node: str, frame: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """What a node gives before the first iteration: zeros, or what was learned."""
+        facts = self.graph.nodes[node]
+        learned = dict(self.cells[node].named_parameters(recurse=False))
+
+        def start(name: str, shape: Shape) -> Tensor:
+            zeros = frame.new_zeros(frame.shape[0], *shape)
+            if name not in learned:
+                return zeros
+            return zeros + learned[name].view(-1, *(1 for _ in shape[1:]))
+
+        shape = facts["shape"]
+        extras = facts["cell"].state_shapes(shape)
+        return start("initial", shape), {k: start(f"initial_{k}", s) for k, s in extras.items()}
+
+
+def build(graph: Graph, node: str) -> nn.Module:
+    facts = graph.nodes[node]
+    site = site_of(graph, node)
+    edges: dict[str, Any] = {key: e for _, _, key, e in graph.in_edges(node, keys=True, data=True)}
+    projections = {inlet.key: edges[inlet.key]["projection"] for inlet in site.inlets}
+    steps = graph.graph["frames"] or graph.graph["iterations"]
+    fixed = steps if isinstance(steps, int) else None
+    return build_cell(facts["cell"], site, facts["shape"], facts["own"], projections, fixed)
+
+
+def read(history: list[Iteration], node: str) -> Tensor:
+    """What a task sees of a node, (B, T, ...): logits where there are some, else the output."""
+    seen = [extras.get("logits", output) for output, extras in (at[node] for at in history)]
+    return torch.stack(seen, dim=1)

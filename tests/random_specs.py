@@ -1,0 +1,252 @@
+"""Random specs: small networks of all cells, wired in every way the language allows.
+
+`specs()` draws the text of a spec; `features(graph, plan)` names what a drawn one has in it, so that
+a test can assert what its examples have covered.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import yaml
+from hypothesis import assume, note
+from hypothesis import strategies as st
+
+from ladderspec.build import graph, loads
+from ladderspec.errors import SpecError
+from ladderspec.graph import Graph
+from ladderspec.phases import Kind
+from ladderspec.plan import Plan
+from ladderspec.read import Spec
+
+Words = dict[str, Any]
+
+NORMS = st.sampled_from(["batch", "layer", "none", "joint", {"kind": "batch", "terms": "joint"}])
+PLAIN_NORMS = st.sampled_from(["batch", "layer", "none"])
+DELAYS = st.sampled_from([1, 1, 2])
+FEATURES = {
+    "batch norm",
+    "layer norm",
+    "joint norm",
+    "delay 2",
+    "state of delay 2",
+    "parallel edges",
+    "delay across components",
+    "lateral cell",
+    "pruned",
+    "odd size",
+    "iterations",
+    "static",
+    "any length",
+    "learned initial",
+    "once",
+    "loop",
+    "sequence",
+    "vector to map",
+    "decoder to encoder",
+    "no decoder to encoder",
+}
+
+
+@st.composite
+def specs(draw: st.DrawFn) -> Spec:
+    """A spec that says nothing wrong."""
+    text = yaml.safe_dump(draw(words()), default_flow_style=None, sort_keys=False)
+    note(text)
+    try:
+        return loads(text)
+    except SpecError:
+        assume(False)
+        raise
+
+
+@st.composite
+def words(draw: st.DrawFn) -> Words:
+    """The words of a spec; some of them do not fit together."""
+    maps = draw(st.integers(0, 3)) > 0
+    size = {"size": [draw(st.integers(2, 6)), draw(st.integers(2, 6))]} if maps else {}
+    spec: Words = {
+        "input": {"channels": draw(st.integers(1, 3)), **size},
+        "time": draw(st.sampled_from([{"frames": "any"}, {"frames": 3}, {"iterations": 3}])),
+        "levels": [],
+    }
+    shapes = [maps]  # whether each level holds maps, from the input up
+    for index in range(draw(st.integers(1, 4))):
+        cell = draw(encoder_cells(shapes[-1]))
+        row: Words = {"name": f"l{index}", "encoder": cell}
+        if draw(st.integers(0, 3)):
+            row["decoder"] = draw(decoder_cells(shapes[-1]))
+        spec["levels"].append(row)
+        shapes.append(shapes[-1] and cell["cell"] not in DENSE)
+    if draw(st.booleans()):
+        spec["levels"].append(
+            {
+                "name": "class",
+                "encoder": {"cell": "SoftMax", "channels": 3, "norm": draw(NORMS)},
+                **({"decoder": draw(st.sampled_from(["Identity", "G1"]))} if not shapes[-1] else {}),
+            }
+        )
+        shapes.append(False)
+    if draw(st.integers(0, 4)) == 0:
+        spec["top"] = {"cell": "Conv" if shapes[-1] else "FC", "norm": draw(PLAIN_NORMS)}
+    if draw(st.integers(0, 3)) == 0:
+        spec["laterals"] = draw(lateral_cells(spec, shapes))
+    spec["edges"] = draw(edges(spec))
+    spec["tasks"] = draw(tasks(spec))
+    return spec
+
+
+DENSE = ("FC", "LSTM", "GRU", "SoftMax")
+
+
+@st.composite
+def encoder_cells(draw: st.DrawFn, maps: bool) -> Words:
+    kinds = ["Conv", "ConvLSTM", "ConvGRU", "Pool", "FC", "LSTM"] if maps else ["FC", "LSTM", "GRU"]
+    kind = draw(st.sampled_from(kinds))
+    cell: Words = {"cell": kind}
+    if kind == "Pool":
+        cell |= {"mode": draw(st.sampled_from(["max", "average"]))}
+        return cell | {"filter": draw(st.integers(2, 3)), "stride": 2}
+    cell["channels"] = draw(st.integers(1, 3))
+    if kind not in ("LSTM", "GRU") or draw(st.integers(0, 3)) == 0:
+        cell["norm"] = draw(NORMS)
+    if kind in ("Conv", "ConvLSTM", "ConvGRU"):
+        cell |= {"filter": draw(st.integers(1, 4)), "stride": draw(st.integers(1, 2))}
+    if kind in ("Conv", "FC"):
+        cell["activation"] = draw(st.sampled_from(["relu", "tanh", "none", "softplus"]))
+    if draw(st.integers(0, 3)) == 0:
+        cell["initial"] = "learned"
+    return cell
+
+
+@st.composite
+def decoder_cells(draw: st.DrawFn, maps: bool) -> Words:
+    """A decoder whose level holds maps, or a vector."""
+    kind = draw(
+        st.sampled_from(["convG3", "convG3", "convG2", "convG1", "Conv", "G1"] if maps else ["G1", "FC"])
+    )
+    cell: Words = {"cell": kind}
+    if kind in ("convG3", "convG2", "Conv", "FC"):
+        cell["norm"] = draw(NORMS)
+    else:
+        cell["norm"] = draw(PLAIN_NORMS)
+    if kind.startswith("conv") or kind == "Conv":
+        cell["filter"] = draw(st.integers(1, 4))
+    if kind in ("Conv", "FC"):
+        cell["activation"] = "tanh"
+    if draw(st.integers(0, 3)) == 0:
+        cell["initial"] = "learned"
+    return cell
+
+
+@st.composite
+def lateral_cells(draw: st.DrawFn, spec: Words, shapes: list[bool]) -> Words:
+    """A cell on the lateral arrow of a level that has a decoder."""
+    rows = spec["levels"]
+    index = draw(st.integers(0, len(rows) - 1))
+    rows[index]["decoder"] = {"cell": "convG3" if shapes[index] else "FC", "norm": "layer"}
+    level = rows[index - 1]["name"] if index else "input"
+    kind = draw(st.sampled_from(["ConvLSTM", "Conv"] if shapes[index] else ["LSTM", "FC"]))
+    return {level: {"cell": kind, "channels": 2}}
+
+
+@st.composite
+def edges(draw: st.DrawFn, spec: Words) -> Words:
+    found: Words = {}
+    for role, odds in ROLES.items():
+        if draw(st.integers(0, odds)) == 0:
+            found[role] = draw(st.sampled_from(["all", "stateful", "none"]))
+    for role in ("decoder_to_encoder", "state", "lateral"):
+        if draw(st.integers(0, 7)) == 0:
+            found[role] = {"delay": 2 if role != "lateral" else 1}
+    names = [row["name"] for row in spec["levels"]]
+    nodes = [f"encoder.{name}" for name in ["input", *names]]
+    below = ["input", *names]
+    nodes += [f"decoder.{below[i]}" for i, row in enumerate(spec["levels"]) if "decoder" in row]
+    arrow = st.builds(
+        lambda a, b, delay: f"{a}(t-{delay}) -> {b}" if delay else f"{a} -> {b}",
+        st.sampled_from(nodes), st.sampled_from(nodes[1:]), st.sampled_from([0, 1, 1, 2]),
+    )  # fmt: skip
+    found["add"] = draw(st.lists(arrow, max_size=3, unique=True))
+    if draw(st.integers(0, 2)) == 0:  # several arrows between the same two nodes
+        a, b = draw(st.sampled_from(nodes)), draw(st.sampled_from(nodes[1:]))
+        found["add"] += [each for d in (1, 2) if (each := f"{a}(t-{d}) -> {b}") not in found["add"]]
+    return found
+
+
+ROLES = {
+    "decoder_to_encoder": 2,
+    "upward_diagonal": 6,
+    "downward_diagonal": 6,
+    "recurrent_decoder": 6,
+}
+
+
+@st.composite
+def tasks(draw: st.DrawFn, spec: Words) -> Words:
+    rows = spec["levels"]
+    frames = "frames" in spec["time"]
+    names = ["input", *(row["name"] for row in rows)]
+    found: Words = {}
+    when = st.sampled_from(["last", "all"])
+    if rows[-1]["name"] == "class" and draw(st.integers(0, 4)):
+        found["digit"] = {"kind": "classification", "at": "encoder.class", "when": draw(when)}
+    if "decoder" in rows[0] and draw(st.integers(0, 4)):
+        kind = draw(st.sampled_from(["prediction", "denoising"])) if frames else "denoising"
+        cost = draw(st.sampled_from(["mse", "bce"]))
+        found["pixels"] = {"kind": kind, "at": "decoder.input", "cost": cost, "weight": 2.0}
+        found["pixels"] |= {"when": draw(when)}
+    if not found or draw(st.integers(0, 4)) == 0:
+        at = f"encoder.{draw(st.sampled_from(names[1:]))}"
+        found["digit"] = {"kind": "classification", "at": at, "head": 4, "when": draw(when)}
+    return found
+
+
+# --- what is in them ------------------------------------------------------------------------------
+
+
+def features(spec: Spec, plan: Plan) -> set[str]:
+    """Which of FEATURES a spec has."""
+    wired = graph(spec)
+    projections = [edge["projection"] for *_, edge in wired.edges(data=True)]
+    norms = {projection.norm for projection in projections}
+    nodes = wired.nodes.values()
+    roles = set(nx.get_edge_attributes(wired, "role").values())
+    delays = {(edge["role"], edge["delay"]) for *_, edge in wired.edges(data=True)}
+    sizes = [facts["shape"][1:] for facts in nodes]
+    has = {
+        "batch norm": "batch" in norms,
+        "layer norm": "layer" in norms,
+        "joint norm": any("gain" in facts["own"] for facts in nodes),
+        "delay 2": any(delay == 2 for _, delay in delays),
+        "state of delay 2": ("state", 2) in delays,
+        "parallel edges": any(wired.number_of_edges(a, b) > 1 for a, b in wired.edges()),
+        "delay across components": any(phase.shifts for phase in plan.phases),
+        "lateral cell": any(facts["side"] == "lateral" for facts in nodes),
+        "pruned": any("pruned" in note for note in wired.graph["notes"]),
+        "odd size": any(n % 2 and n > 1 for size in sizes for n in size),
+        "iterations": plan.iterations,
+        "static": any(phase.static and len(phase.nodes) > 1 for phase in plan.phases),
+        "any length": plan.length is None,
+        "learned initial": any("initial" in facts["own"] for facts in nodes),
+        "vector to map": any(_vector_to_map(each) for each in projections),
+        "decoder to encoder": "decoder_to_encoder" in roles,
+        "no decoder to encoder": "decoder_to_encoder" not in roles,
+    }
+    has |= {kind.value: any(phase.kind is kind for phase in plan.phases) for kind in Kind}
+    assert has.keys() == FEATURES
+    return {name for name, there in has.items() if there}
+
+
+def _vector_to_map(projection: Any) -> bool:
+    return len(projection.source) == 1 and len(projection.target) == 3
+
+
+def sizes_of(wired: Graph) -> dict[str, int]:
+    """Predicted parameters of every node, with the arrows that enter it."""
+    return {
+        node: wired.nodes[node]["parameters"]
+        + sum(edge["parameters"] for *_, edge in wired.in_edges(node, data=True))
+        for node in wired
+    }

@@ -1,0 +1,377 @@
+"""Occluded Moving MNIST: bars, flights, reconstruction, purity, labelled subsets, order."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from ladderspec.data import DataError, OccludedMnist, words_of
+from ladderspec.data._counter import draws, key_of, permutation
+from ladderspec.data._flight import Stage, reflect
+from ladderspec.data._glyphs import resized
+from ladderspec.data.trackers import prediction_bounds, seen_shares
+
+
+def occluded(seed=0, **words):
+    return words_of("occluded_mnist", **{"digits": "embedded", "canvas": 16, **words}).open(seed)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return occluded()
+
+
+def some(count, start=0):
+    return np.arange(start, start + count)
+
+
+# --- the canvas -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("canvas", "digit", "hidden"),
+    [
+        (32, 14, [8, 9, 10, 11, 20, 21, 22, 23]),
+        (24, 10, [6, 7, 8, 15, 16, 17]),
+        (16, 7, [4, 5, 10, 11]),
+    ],
+)
+def test_bars_keep_the_papers_proportions(canvas, digit, hidden):
+    words = OccludedMnist(canvas=canvas)
+    assert words.digit_size == digit
+    stage = Stage(canvas, digit, *words.bars, words.velocity)
+    assert stage.hidden.nonzero()[0].tolist() == hidden
+    assert stage.mask.mean() == 0.5625
+
+
+def test_a_bar_of_0_hides_nothing():
+    batch = occluded(bar=0).batch("test", 0, some(20))
+    np.testing.assert_array_equal(batch["frames"], batch["clean"])
+
+
+def test_embedded_digits_are_never_shrunk_by_default():
+    sizes = {canvas: occluded(canvas=canvas).words.digit_size for canvas in (16, 24, 32)}
+    assert sizes == {16: 8, 24: 10, 32: 14}
+
+
+def test_resizing_28_to_14_takes_means_of_2x2():
+    images = np.random.default_rng(0).integers(0, 256, (5, 28, 28), np.uint8)
+    expected = images.reshape(5, 14, 2, 14, 2).mean((2, 4), dtype=np.float32)
+    np.testing.assert_array_equal(resized(images, 14), expected)
+    np.testing.assert_allclose(resized(images, 11).mean(), images.mean(), rtol=1e-5)
+
+
+# --- flights --------------------------------------------------------------------------------------
+
+
+def test_the_eight_velocities_are_the_papers():
+    expected = {(a, b) for a in (1, -1) for b in (2, -2)} | {
+        (a, b) for a in (2, -2) for b in (1, -1)
+    }
+    assert set(map(tuple, Stage(32, 14, 8, 4, (1, 2)).velocities.tolist())) == expected
+
+
+def test_reflection_equals_bouncing_step_by_step():
+    for start in range(19):
+        for velocity in (-2, -1, 1, 2):
+            p, v = start, velocity
+            for t in range(1, 40):
+                p += v
+                if p < 0:
+                    p, v = -p, -v
+                elif p > 18:
+                    p, v = 36 - p, -v
+                assert reflect(np.array(start + velocity * t), 18) == p
+
+
+def test_starts_and_velocities_are_uniform():
+    data = occluded(valid=0, extra=0, bar=0)
+    positions = np.concatenate(
+        [data.batch("train", epoch, some(1400), ["position"])["position"] for epoch in range(20)]
+    )
+    for axis in (0, 1):
+        counts = np.bincount(positions[:, 0, axis], minlength=9)
+        expected = len(positions) / 9
+        assert ((counts - expected) ** 2 / expected).sum() < 26  # chi-square, 8 degrees, p = 0.001
+    inside = (positions[:, 0] >= 2).all(1) & (positions[:, 0] <= 6).all(1)
+    steps = (positions[:, 1] - positions[:, 0])[inside]
+    velocities, counts = np.unique(steps, axis=0, return_counts=True)
+    assert len(velocities) == 8
+    assert ((counts - counts.mean()) ** 2 / counts.mean()).sum() < 24  # 7 degrees, p = 0.001
+
+
+@pytest.mark.parametrize("bounce", ["reflect", "resample"])
+def test_digits_stay_inside_and_keep_their_speed(bounce):
+    data = occluded(bounce=bounce, frames=30)
+    positions = data.batch("test", 0, some(200), ["position"])["position"]
+    assert positions.min() == 0
+    assert positions.max() == data.stage.reach
+    steps = np.abs(np.diff(positions, axis=1))
+    assert steps.max() == 2
+    if bounce == "resample":  # every step is one of the eight velocities
+        assert set(map(tuple, np.sort(steps.reshape(-1, 2)).tolist())) == {(1, 2)}
+
+
+def test_resampling_keeps_the_velocity_while_the_digit_stays_inside():
+    data = occluded(bounce="resample", frames=30)
+    positions = data.batch("test", 0, some(200), ["position"])["position"]
+    velocity = np.diff(positions, axis=1)
+    ahead = positions[:, 1:-1] + velocity[:, :-1]
+    inside = ((ahead >= 0) & (ahead <= data.stage.reach)).all(-1)
+    same = (velocity[:, 1:] == velocity[:, :-1]).all(-1)
+    assert same[inside].all()
+    assert not same[~inside].any()
+    assert (~inside).any()
+
+
+def test_frames_equal_a_plain_loop(data):
+    batch = data.batch("test", 0, some(12, 5))
+    flight = data.flight("test", 0, some(12, 5))
+    mask, size = data.stage.mask, data.words.digit_size
+    for i in range(12):
+        seen = np.zeros((size, size), bool)
+        for t in range(5):
+            row, column = batch["position"][i, t]
+            box = (slice(row, row + size), slice(column, column + size))
+            clean, reconstruction = np.zeros((2, 16, 16), np.float32)
+            clean[box] = flight.digits[i, 0]
+            seen |= mask[box]
+            reconstruction[box] = flight.digits[i, 0] * seen
+            np.testing.assert_array_equal(batch["clean"][i, t, 0], clean)
+            np.testing.assert_array_equal(batch["frames"][i, t, 0], clean * mask)
+            np.testing.assert_array_equal(batch["reconstruction"][i, t, 0], reconstruction)
+        np.testing.assert_array_equal(batch["optimal"][i, 0], reconstruction)
+
+
+def test_fields_have_the_forms_that_are_promised(data):
+    batch = data.batch("train", 3, some(7))
+    assert list(batch) == list(data.forms)
+    for name, form in data.forms.items():
+        time = (data.steps,) if form.time else ()
+        assert batch[name].shape == (7, *time, *form.shape), name
+    assert batch["frames"].dtype == np.float32
+    assert batch["label"].dtype == np.int64
+    assert batch["labelled"].dtype == bool
+    assert 0 <= batch["frames"].min() < batch["frames"].max() <= 1
+
+
+def test_extra_frames_are_targets_only(data):
+    longer = occluded(extra=1)
+    assert longer.steps == 5
+    ours, theirs = data.batch("test", 0, some(9)), longer.batch("test", 0, some(9))
+    assert theirs["frames"].shape[1] == 6
+    np.testing.assert_array_equal(ours["frames"], theirs["frames"][:, :5])
+    np.testing.assert_array_equal(ours["optimal"], theirs["optimal"])
+
+
+# --- a pure function ------------------------------------------------------------------------------
+
+
+def test_a_batch_does_not_depend_on_its_company(data):
+    whole = data.batch("train", 2, some(60))
+    order = permutation(key_of("any"), 60)
+    parts = [data.batch("train", 2, order[k : k + 7]) for k in range(0, 60, 7)]
+    for name, values in whole.items():
+        again = np.concatenate([part[name] for part in parts])
+        np.testing.assert_array_equal(again, values[order], err_msg=name)
+
+
+def test_training_flights_change_with_the_epoch_and_the_others_do_not(data):
+    def positions(data, split, epoch):
+        return data.batch(split, epoch, some(50), ["position"])["position"].tolist()
+
+    assert positions(data, "train", 0) != positions(data, "train", 1)
+    for split in ("valid", "test"):
+        assert positions(data, split, 0) == positions(data, split, 9)
+    fixed = occluded(flights="fixed")
+    assert positions(fixed, "train", 0) == positions(fixed, "train", 5)
+    assert positions(data, "test", 0) != positions(occluded(seed=1), "test", 0)
+    pinned = words_of("occluded_mnist", digits="embedded", canvas=16, seed=1).open(99)
+    assert positions(pinned, "test", 0) == positions(occluded(seed=1), "test", 0)
+
+
+def test_a_digit_flies_the_same_way_with_and_without_the_validation_digits(data):
+    few = data.batch("train", 4, some(50), ["frames"])["frames"]
+    many = data.batch("train+valid", 4, some(50), ["frames"])["frames"]
+    np.testing.assert_array_equal(few, many)
+    assert data.size("train+valid") == data.size("train") + data.size("valid")
+
+
+def test_the_draws_never_change():
+    """Runs of last year must resume: these numbers are part of the contract."""
+    assert key_of(0, "flight", "train", 1) == 6306405622640511562
+    assert draws(7, np.array([0, 1]), 2).tolist() == DRAWS
+    batch = occluded().batch("train", 1, some(3), ["position", "label"])
+    assert batch["position"][:, :2].tolist() == POSITIONS
+    assert batch["label"].tolist() == [0, 1, 2]
+
+
+DRAWS = [
+    [9672475392221035855, 5573481420429128725],
+    [13309476754707697221, 11984929618412882174],
+]
+POSITIONS = [[[4, 0], [6, 1]], [[5, 5], [4, 3]], [[2, 4], [4, 5]]]
+
+PROGRAM = """
+import hashlib, sys
+import numpy as np
+from ladderspec.data import words_of
+data = words_of("occluded_mnist", digits="embedded", canvas=16, bounce="resample").open(3)
+batch = data.batch("train", 7, np.arange(40))
+print(hashlib.sha256(b"".join(batch[name].tobytes() for name in sorted(batch))).hexdigest())
+"""
+
+
+def test_another_process_makes_the_same_batch():
+    import hashlib
+
+    batch = occluded(seed=3, bounce="resample").batch("train", 7, some(40))
+    here = hashlib.sha256(b"".join(batch[name].tobytes() for name in sorted(batch))).hexdigest()
+    there = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+    )
+    assert there.stdout.strip() == here
+
+
+def test_an_opened_set_is_sent_to_workers_as_its_words(data):
+    text = pickle.dumps(data)
+    assert len(text) < 2000
+    again = pickle.loads(text)
+    for name, values in data.batch("train", 1, some(5)).items():
+        np.testing.assert_array_equal(again.batch("train", 1, some(5))[name], values)
+
+
+# --- labelled subsets -----------------------------------------------------------------------------
+
+
+def test_a_labelled_subset_has_as_many_of_each_class():
+    data = occluded(labelled=100)
+    batch = data.batch("train", 0, some(data.size("train")), ["label", "labelled"])
+    chosen = batch["label"][batch["labelled"]]
+    assert np.bincount(chosen).tolist() == [10] * 10
+    np.testing.assert_array_equal(data.labelled("train"), np.flatnonzero(batch["labelled"]))
+    assert data.batch("test", 0, some(50), ["labelled"])["labelled"].all()
+    other = occluded(seed=1, labelled=100)
+    assert other.labelled("train").tolist() != data.labelled("train").tolist()
+
+
+def test_only_the_labelled_digits_are_kept_on_request():
+    whole, kept = occluded(labelled=100), occluded(labelled=100, keep="labelled")
+    assert kept.size("train") == 100
+    assert kept.labelled("train") is None
+    expected = whole.batch("train", 2, whole.labelled("train"))
+    for name, values in kept.batch("train", 2, some(100)).items():
+        np.testing.assert_array_equal(values, expected[name])
+
+
+def test_a_batch_holds_the_asked_number_of_labelled_digits():
+    data = occluded(labelled=100, labelled_per_batch=10)
+    batches = data.batches("train", 0, 50)
+    assert len(batches) == -(-data.size("train") // 40)
+    fresh = np.concatenate([batch[10:] for batch in batches])
+    assert sorted(fresh.tolist()) == list(range(data.size("train")))
+    known = np.concatenate([batch[:10] for batch in batches])
+    assert data.batch("train", 0, known, ["labelled"])["labelled"].all()
+    assert len(set(known.tolist())) == len(known)  # repeated digits fly anew
+    assert np.bincount(known[:100] % data.size("train")).max() == 1
+    frames = data.batch("train", 0, known[known % data.size("train") == known[0] % 1197])["frames"]
+    assert len(frames) > 1
+    assert not np.array_equal(frames[0], frames[1])
+    only = data.batches("train", 0, 50, labelled=50)
+    assert sorted(np.concatenate(only).tolist()) == data.labelled("train").tolist()
+
+
+# --- order ----------------------------------------------------------------------------------------
+
+
+def test_an_epoch_is_a_permutation_that_depends_on_seed_and_epoch_alone(data):
+    first, second = data.batches("train", 0, 50), data.batches("train", 1, 50)
+    for batches in (first, second):
+        assert sorted(np.concatenate(batches).tolist()) == list(range(data.size("train")))
+    assert first[0].tolist() != second[0].tolist()
+    assert [b.tolist() for b in occluded().batches("train", 1, 50)] == [b.tolist() for b in second]
+    assert [len(b) for b in data.batches("train", 0, 50, drop_last=True)] == [50] * 23
+    assert np.concatenate(data.batches("test", 3, 64)).tolist() == list(range(300))
+
+
+def test_permutations_are_even():
+    """Every item comes first equally often."""
+    firsts = [permutation(key_of("test", k), 6)[0] for k in range(3000)]
+    counts = np.bincount(firsts, minlength=6)
+    assert ((counts - 500) ** 2 / 500).sum() < 20.5  # 5 degrees, p = 0.001
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"canvas": 12, "digit": 10}, "2 pixels to fly"),
+        ({"velocity": [3, 5], "canvas": 16}, "at least 10 are needed"),
+        ({"labelled": 1005}, "multiple of 10"),
+        ({"canvs": 16}, "did you mean `canvas`"),
+        ({"bounce": "stop"}, "bounce: "),
+        ({"frames": 0}, "frames: "),
+        ({"keep": "labelled"}, "needs to know how many"),
+    ],
+)
+def test_words_that_make_no_sense_are_refused(words, message):
+    with pytest.raises(DataError, match=message):
+        words_of("occluded_mnist", **words)
+
+
+def test_a_network_that_does_not_fit_is_refused(data):
+    data.check_input((1, 16, 16), 5)
+    data.check_input((1, 16, 16), "any")
+    data.check_input((1, 16, 16), None, "optimal")
+    with pytest.raises(DataError, match="`frames` of occluded_mnist runs over time"):
+        data.check_input((1, 16, 16), None)
+    with pytest.raises(DataError, match="`optimal` of occluded_mnist has no time"):
+        data.check_input((1, 16, 16), 5, "optimal")
+    with pytest.raises(
+        DataError, match=r"is 1x16x16, but the network's input is 1x32x32.*canvas: 32"
+    ):
+        data.check_input((1, 32, 32), 5)
+    with pytest.raises(DataError, match="has 5 frames, but the network runs over 7"):
+        data.check_input((1, 16, 16), 7)
+    with pytest.raises(DataError, match="no field `framse`; did you mean `frames`"):
+        data.batch("train", 0, some(2), ["framse"])
+
+
+def test_too_many_labels_or_validation_digits_are_refused():
+    with pytest.raises(DataError, match="training digits are a"):
+        occluded(labelled=5000).size("train")
+    with pytest.raises(DataError, match="leaves no training digits"):
+        occluded(valid=1497)
+    with pytest.raises(DataError, match="cannot hold 60 labelled"):
+        occluded().batches("train", 0, 50, labelled=60)
+
+
+# --- bounds ---------------------------------------------------------------------------------------
+
+
+def test_the_mean_frame_is_that_of_training(data):
+    frames = data.batch("train", 0, some(1000), ["frames"])["frames"]
+    np.testing.assert_allclose(data.mean(), frames.mean((0, 1)), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("bounce", ["reflect", "resample"])
+def test_who_knows_more_predicts_better(bounce):
+    bounds = prediction_bounds(occluded(canvas=32, bounce=bounce), items=300)
+    names = [
+        "tracker that knows the digit",
+        "tracker, unseen pixels of the mean digit",
+        "tracker, unseen pixels 0",
+        "background",
+    ]
+    values = [bounds[name] for name in names]
+    assert values == sorted(values)
+
+
+def test_more_is_seen_with_every_frame():
+    shares = seen_shares(occluded(canvas=32), items=300)
+    assert shares == sorted(shares)
+    np.testing.assert_allclose(shares, [0.466, 0.612, 0.753, 0.833, 0.908], atol=0.015)

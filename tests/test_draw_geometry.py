@@ -1,0 +1,101 @@
+"""Nothing crosses or overlaps: every shipped spec, variant and view, and ladders made up."""
+
+from __future__ import annotations
+
+import pytest
+from draw_pictures import ladder, picture, pictures, shipped, views
+from geometry import problems, struck_words
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ladderspec.draw.compose import compose
+from ladderspec.draw.marks import compare
+from ladderspec.draw.parts import Picture
+from ladderspec.draw.view import View
+
+SHIPPED = shipped()
+
+
+def check(shown: Picture, view: View) -> None:
+    scene = compose(shown, view)
+    assert problems(scene) == []
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped(name: str) -> None:
+    for words in views():
+        scene = compose(picture(name), View(**words))
+        assert problems(scene) == [], words
+        assert struck_words(scene) == [], words
+
+
+@pytest.mark.parametrize("name", [name for name in SHIPPED if ":" in name])
+def test_variants_against_their_spec(name: str) -> None:
+    shown = compare(picture(name.partition(":")[0]), picture(name))
+    for kind in ("unrolled", "rolled", "mini"):
+        check(shown, View(kind=kind))
+    check(shown, View(fold=True))
+
+
+@pytest.mark.parametrize("name", [name for name in SHIPPED if ":" not in name])
+def test_specs_against_each_other(name: str) -> None:
+    check(compare(picture("ommnist/rladder.yaml"), picture(name)), View())
+
+
+@pytest.mark.parametrize("height", [3, 7, 25, 60])
+@pytest.mark.parametrize("iterations", range(1, 9))
+def test_plain_ladders_of_every_size(height: int, iterations: int) -> None:
+    shown = ladder(height, stateful=range(1, height, 3)).done()
+    check(shown, View(iterations=iterations))
+    check(shown, View(iterations=iterations, start=True))
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(pictures(), st.integers(1, 8), st.booleans())
+def test_declared_arrows_unrolled(shown: Picture, iterations: int, mini: bool) -> None:
+    check(shown, View(kind="mini" if mini else "unrolled", iterations=iterations))
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(pictures(), st.booleans())
+def test_declared_arrows_rolled(shown: Picture, fold: bool) -> None:
+    check(shown, View(kind="rolled", fold=fold))
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(pictures(), pictures())
+def test_any_two_compared(one: Picture, two: Picture) -> None:
+    check(compare(one, two), View())
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(pictures(), st.integers(0, 50), st.integers(1, 9))
+def test_plates_anywhere(shown: Picture, bottom: int, height: int) -> None:
+    names = [level.name for level in shown.levels]
+    chosen = names[bottom % len(names) :][:height]
+    check(shown, View(plates={"K": chosen, "in all": names}))
+
+
+def test_the_checker_sees_a_wire_through_a_box() -> None:
+    scene = compose(ladder(4).done(), View())
+    wire = next(wire for wire in scene.wires if wire.source == "encoder.input")
+    over = scene.boxes[3].rect.centre
+    bad = wire._replace(segments=((over[0], over[1]), *wire.segments))
+    assert any("crosses" in problem for problem in problems(scene._replace(wires=(bad,))))
+
+
+def test_the_checker_sees_shared_lines_and_loose_heads() -> None:
+    scene = compose(ladder(4).done(), View())
+    twice = (*scene.wires, scene.wires[0]._replace(target="encoder.level_2"))
+    found = problems(scene._replace(wires=twice))
+    assert any("share a line" in problem for problem in found)
+    assert any("does not meet" in problem for problem in found)
+
+
+def test_the_checker_sees_words_on_boxes_and_on_each_other() -> None:
+    scene = compose(ladder(4).done(), View())
+    x, y = scene.boxes[0].rect.centre
+    moved = scene.texts[0]._replace(x=x, y=y)
+    found = problems(scene._replace(texts=(*scene.texts, moved, moved)))
+    assert any("lies on" in problem for problem in found)
+    assert any("overlap" in problem for problem in found)

@@ -1,0 +1,205 @@
+"""Layer norm and batch norm against torch's own, and against sums written out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ladderspec.nn import BatchNorm, LayerNorm, When
+
+
+@pytest.fixture(autouse=True)
+def _float64():
+    torch.manual_seed(0)
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def _affine(x: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.randn(x.shape[1]), torch.randn(x.shape[1])
+
+
+@pytest.mark.parametrize("shape", [(4, 6, 3, 5), (4, 6)])
+@pytest.mark.parametrize("groups", [1, 3])
+def test_layer_norm_is_group_norm(shape, groups):
+    x = torch.randn(shape)
+    gain, bias = _affine(x)
+    torch_norm = nn.GroupNorm(groups, 6)
+    torch_norm.load_state_dict({"weight": gain, "bias": bias})
+    torch.testing.assert_close(LayerNorm(groups)(x, gain, bias), torch_norm(x))
+
+
+def test_layer_norm_written_out():
+    x = torch.randn(2, 4, 3, 5)
+    normal = torch.empty_like(x)
+    for sample in range(2):
+        for group in (slice(0, 2), slice(2, 4)):
+            values = x[sample, group]
+            std = (((values - values.mean()) ** 2).mean() + 1e-5) ** 0.5
+            normal[sample, group] = (values - values.mean()) / std
+    torch.testing.assert_close(LayerNorm(groups=2)(x), normal)
+
+
+def test_layer_norm_of_one_value_is_zero_for_a_batch_of_one_and_of_two():
+    for batch in (1, 2):
+        assert not LayerNorm()(torch.randn(batch, 1, 1, 1)).any()
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 2, 5), (4, 3)])
+def test_batch_norm_is_that_of_torch(shape):
+    ours = BatchNorm(3)
+    theirs = nn.BatchNorm2d(3) if len(shape) == 4 else nn.BatchNorm1d(3)
+    for _ in range(3):
+        x = torch.randn(shape) * 2 + 1
+        gain, bias = _affine(x)
+        with torch.no_grad():
+            theirs.weight.copy_(gain)
+            theirs.bias.copy_(bias)
+        torch.testing.assert_close(ours(x, gain, bias), theirs(x))
+    torch.testing.assert_close(ours.running_mean[0], theirs.running_mean)
+    torch.testing.assert_close(ours.running_var[0], theirs.running_var)
+    ours.eval()
+    theirs.eval()
+    torch.testing.assert_close(ours(x, gain, bias), theirs(x))
+    torch.testing.assert_close(ours(x[:1], gain, bias), theirs(x[:1]))
+
+
+def test_each_iteration_has_its_own_statistics_and_the_last_kept_serves_later_ones():
+    norm = BatchNorm(3, iterations=2)
+    alone = [nn.BatchNorm2d(3, affine=False), nn.BatchNorm2d(3, affine=False)]
+    batches = [torch.randn(8, 3, 2, 2) + shift for shift in (0.0, 5.0, 9.0)]
+    for t, x in enumerate(batches):
+        torch.testing.assert_close(norm(x, when=When(t)), alone[min(t, 1)](x))
+    torch.testing.assert_close(norm.running_mean, torch.stack([bn.running_mean for bn in alone]))
+    torch.testing.assert_close(norm.running_var, torch.stack([bn.running_var for bn in alone]))
+    norm.eval()
+    for t, x in enumerate(batches):
+        expected = alone[min(t, 1)].eval()(x)
+        torch.testing.assert_close(norm(x, when=When(t)), expected)
+        torch.testing.assert_close(norm(x, when=When(torch.tensor(t))), expected)
+
+
+def test_t_as_data_can_be_exported():
+    class At(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = BatchNorm(3, iterations=4)
+
+        def forward(self, x: Tensor, t: Tensor) -> Tensor:
+            return self.norm(x, when=When(t))
+
+    at = At().eval()
+    at.norm.running_mean.normal_()
+    batch = {0: torch.export.Dim("batch", min=1)}
+    shapes = {"x": batch, "t": None}
+    program = torch.export.export(at, (torch.randn(2, 3), torch.tensor(0)), dynamic_shapes=shapes)
+    x = torch.randn(5, 3)
+    for t in (0, 2, 9):
+        torch.testing.assert_close(program.module()(x, torch.tensor(t)), at.norm(x, when=When(t)))
+
+
+@pytest.mark.parametrize("field", [(), (1, 1)])
+def test_one_value_per_channel_cannot_be_trained_on(field):
+    norm = BatchNorm(3, iterations=2)
+    with pytest.raises(ValueError, match="one value per channel"):
+        norm(torch.randn(1, 3, *field))
+    with pytest.raises(ValueError, match="one value per channel"):
+        norm(torch.randn(2, 3, *field), when=When(0, 2))  # two iterations of one sequence
+    norm(torch.randn(1, 3, 1, 2))  # two values
+    norm.eval()(torch.randn(1, 3, *field))
+
+
+@pytest.mark.parametrize("shape", [(5, 3, 2, 4), (5, 3)])
+def test_statistics_come_from_the_sequences_still_alive(shape):
+    alive = torch.tensor([True, False, True, True, False])
+    x = torch.randn(shape, requires_grad=True)
+    gain, bias = _affine(x)
+    masked, picked = BatchNorm(3), BatchNorm(3)
+    y = masked(x, gain, bias, When(0, 1, alive))
+    expected = picked(x[alive], gain, bias)
+    torch.testing.assert_close(y[alive], expected)
+    torch.testing.assert_close(dict(masked.named_buffers()), dict(picked.named_buffers()))
+    ours, theirs = (torch.autograd.grad((z**3).sum(), x)[0] for z in (y[alive], expected))
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_all_alive_is_no_mask():
+    x = torch.randn(3 * 4, 2, 5, 5)
+    plain, masked = BatchNorm(2, iterations=2), BatchNorm(2, iterations=2)
+    y = plain(x, when=When(0, 3))
+    torch.testing.assert_close(masked(x, when=When(0, 3, torch.ones(12, dtype=torch.bool))), y)
+    torch.testing.assert_close(dict(masked.named_buffers()), dict(plain.named_buffers()))
+
+
+def test_where_one_sequence_is_left_the_kept_statistics_serve():
+    norm = BatchNorm(3, iterations=2)
+    norm.running_mean.normal_()
+    norm.running_var.uniform_(1, 2)
+    kept = {name: buffer.clone() for name, buffer in norm.named_buffers()}
+    x = torch.randn(2 * 4, 3)
+    alive = torch.tensor([True] * 4 + [True] + [False] * 3)
+    y = norm(x, when=When(0, 2, alive))
+    for name, buffer in norm.named_buffers():
+        assert not torch.equal(buffer[0], kept[name][0])
+        torch.testing.assert_close(buffer[1], kept[name][1])
+    torch.testing.assert_close(y[4:], norm.eval()(x[4:], when=When(1)))
+
+
+PROCESS = """
+    import sys
+    import torch
+    from torch import distributed
+    from ladderspec.nn import BatchNorm, When
+
+    rank, folder = int(sys.argv[1]), sys.argv[2]
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo", f"file://{folder}/meet", rank=rank, world_size=2)
+
+    def share(whole):
+        return whole.unflatten(0, (2, 4))[:, 2 * rank : 2 * rank + 2].flatten(0, 1)
+
+    found = []
+    for masked in (False, True):
+        given = torch.load(f"{folder}/given.pt", weights_only=True)
+        norm = BatchNorm(3, iterations=2).double()
+        x, gain = share(given["x"]).requires_grad_(), given["gain"].requires_grad_()
+        alive = share(given["alive"]) if masked else None
+        y = norm(x, gain, None, When(0, 2, alive))
+        (y * share(given["weight"])).sum().backward()
+        found.append({"y": y.detach(), "x": x.grad, "gain": gain.grad, **norm.state_dict()})
+    torch.save(found, f"{folder}/found{rank}.pt")
+    distributed.destroy_process_group()
+"""
+
+
+def test_two_processes_equal_one_on_the_whole_batch(tmp_path):
+    x = torch.randn(2 * 4, 3, 2, 2)  # two iterations, four sequences
+    weight, gain = torch.randn_like(x), torch.randn(3)
+    alive = torch.tensor([True] * 4 + [False, False, True, True])
+    torch.save({"x": x, "weight": weight, "gain": gain, "alive": alive}, tmp_path / "given.pt")
+    (tmp_path / "process.py").write_text(textwrap.dedent(PROCESS))
+    command = [sys.executable, str(tmp_path / "process.py")]
+    here = {**os.environ, "PYTHONPATH": os.getcwd()}
+    running = [subprocess.Popen([*command, str(k), str(tmp_path)], env=here) for k in (0, 1)]
+    assert [process.wait(timeout=120) for process in running] == [0, 0]
+    parts = [torch.load(tmp_path / f"found{rank}.pt", weights_only=True) for rank in (0, 1)]
+
+    for (one, two), mask in zip(zip(*parts, strict=True), (None, alive), strict=True):
+        norm = BatchNorm(3, iterations=2)
+        x, gain = x.detach().requires_grad_(), gain.detach().requires_grad_()
+        y = norm(x, gain, None, When(0, 2, mask))
+        (y * weight).sum().backward()
+        for name, expected in (("y", y.detach()), ("x", x.grad)):
+            halves = [half[name].unflatten(0, (2, 2)) for half in (one, two)]
+            torch.testing.assert_close(torch.cat(halves, dim=1).flatten(0, 1), expected)
+        torch.testing.assert_close(one["gain"] + two["gain"], gain.grad)
+        for name, buffer in norm.named_buffers():
+            torch.testing.assert_close(one[name], buffer)
+            torch.testing.assert_close(two[name], buffer)
