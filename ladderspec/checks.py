@@ -122,8 +122,9 @@ def _check_cycles(graph: Graph, findings: Findings) -> None:
         return
     except CycleError:
         today = now(graph)
+    order = {node: index for index, node in enumerate(in_order(graph))}
     for component in nx.strongly_connected_components(today):
-        nodes = [node for node in in_order(graph) if node in component]
+        nodes = sorted(component, key=order.__getitem__)
         inside = [e for e in today.out_edges(nodes, keys=True) if e[1] in component]
         if not inside:
             continue

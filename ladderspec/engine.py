@@ -17,7 +17,7 @@ from ladderspec.plan import Plan
 from ladderspec.program import Masks, Program, by_iteration, by_phase
 from ladderspec.run import run
 from ladderspec.steps import Step, lay_out
-from ladderspec.tracks import Row, Tracks, past_of
+from ladderspec.tracks import Row, Tracks, channels_last, past_of
 
 INPUT = "encoder.input"
 MOST_PROGRAMS = 64
@@ -57,7 +57,7 @@ class Engine:
     def unroll(self, frames: Tensor, call: Call, carry: Carry | None) -> Tracks:
         """All that a call asks for, phase after phase."""
         tracks = self.tracks(frames, call.length, past_of(self.layout, frames.shape[0], carry))
-        program = self.program(call, frames.shape[0], frames.device.type)
+        program = self.program(call, frames)
         run(program, tracks, self.clock(frames, call, carry), call.length, self._static_holds())
         return tracks
 
@@ -71,14 +71,16 @@ class Engine:
 
     # --- programs --------------------------------------------------------------------------------
 
-    def program(self, call: Call, batch: int, device: str) -> Program:
+    def program(self, call: Call, frames: Tensor) -> Program:
         """Phase after phase, found once for each kind of call."""
-        key = (replace(call, ends=None), call.ends is None, batch, device)
+        most = FOLD_CPU if frames.device.type == "cpu" else FOLD_ACCELERATOR
+        # A graph that is traced serves any batch: no size may decide in it.
+        most = 0 if torch.compiler.is_compiling() else most // frames.shape[0]
+        key = (replace(call, ends=None), call.ends is None, most)
         if key not in self.programs:
-            most = FOLD_CPU if device == "cpu" else FOLD_ACCELERATOR
 
             def chunk(steps: Sequence[Step]) -> int:
-                return max(1, most // (batch * max(step.numbers for step in steps)))
+                return max(1, most // max(step.numbers for step in steps))
 
             fuse = call.ends is None or not call.carries  # a fused call ends with one state
             masks, kept = self.masks(call), self._kept(call)
@@ -120,10 +122,10 @@ class Engine:
         step = self.layout.steps[INPUT]
         for slot in (step.slot, step.seen) if step.seen >= 0 else (step.slot,):
             if self.plan.iterations:
-                tracks.put(slot, 0, 1, _channels_last(frames))
+                tracks.put(slot, 0, 1, channels_last(frames))
                 tracks.repeat(slot)
             else:
-                folded = _channels_last(frames.transpose(0, 1).flatten(0, 1))
+                folded = channels_last(frames.transpose(0, 1).flatten(0, 1))
                 tracks.put(slot, 0, length, folded)
         return tracks
 
@@ -160,9 +162,3 @@ class Engine:
             for norm in self.static_norms
             for kept in (norm.running_mean, norm.running_var)
         )
-
-
-def _channels_last(value: Tensor) -> Tensor:
-    if value.dim() == 4:
-        return value.contiguous(memory_format=torch.channels_last)
-    return value.contiguous()

@@ -20,7 +20,7 @@ from ladderspec.nn._build import nest
 from ladderspec.plan import Plan
 from ladderspec.stretches import unroll_twice
 from ladderspec.tasks import Prediction, Task
-from ladderspec.tracks import Tracks
+from ladderspec.tracks import Tracks, channels_last
 
 Lengths = Tensor | Sequence[int] | None
 
@@ -135,14 +135,14 @@ class Net(nn.Module):
 
     def initial_carry(self, batch: int) -> Carry:
         """What the first iteration remembers."""
-        like = next(self.parameters())
+        like = next(self.parameters(), torch.zeros(()))
         values = {}
         for slot in self.engine.layout.slots:
             if slot.depth:
                 first = slot.initial()
                 first = like.new_zeros(()) if first is None else first
                 whole = first.expand(batch, *slot.shape)
-                values[slot.name] = (whole.contiguous(),) * slot.depth
+                values[slot.name] = (channels_last(whole),) * slot.depth
         return Carry(0, values)
 
     def iterate(self, frame: Tensor, carry: Carry) -> tuple[dict[str, Any], Carry]:

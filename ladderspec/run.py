@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 import torch
@@ -97,9 +98,17 @@ def _run_sequence(stage: Stage, tracks: Tracks) -> None:
             values[key] = tracks.zeros(slot, count) if value is None else value
         for name, slot in step.state:
             previous[name] = _past(tracks, slot, start - 1)
-        output, last = step.module.sequence(values, previous, count)  # type: ignore[operator]
+        with _full_precision(tracks.like):
+            output, last = step.module.sequence(values, previous, count)  # type: ignore[operator]
         tracks.put(step.slot, start, count, output)
         for name, slot in step.state:
             tracks.put(slot, start + count - 1, 1, last[name])
         if step.seen >= 0:
             tracks.put(step.seen, start, count, output)
+
+
+def _full_precision(like: Tensor) -> AbstractContextManager[object]:
+    """On the CPU, autocast would ask for fused calls that are not there in its precision."""
+    if like.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
+        return torch.autocast("cpu", enabled=False)
+    return nullcontext()

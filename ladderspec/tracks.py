@@ -47,7 +47,7 @@ class Tracks:
             return
         self.folds[slot][start, count] = value
         # Not one slice per t: the gradient of each would be as large as all of them together.
-        self.rows[slot][at : at + count] = value.split(self.batch)
+        self.rows[slot][at : at + count] = value.split_with_sizes([self.batch] * count)
 
     def repeat(self, slot: int) -> None:
         """The value of the first t is that of every t."""
@@ -94,3 +94,10 @@ def past_of(layout: Layout, batch: int, carry: Carry | None) -> list[Row]:
             row = [initial.expand(batch, *slot.shape)] * layout.lead
         rows.append(row)
     return rows
+
+
+def channels_last(value: Tensor) -> Tensor:
+    """Maps as all cells pass them on."""
+    if value.dim() == 4:
+        return value.contiguous(memory_format=torch.channels_last)
+    return value.contiguous()

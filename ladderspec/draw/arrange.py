@@ -38,8 +38,9 @@ class Layout(NamedTuple):
     tracks: Tracks
     grid: Grid
     traces: Sequence[Trace]
-    levels: Sequence[Runs]  # the words at the left, and where they end
+    levels: Sequence[Runs]  # the words at the left
     levels_end: float
+    outside: float  # the room for words at the start of arrows from iterations not shown
 
     @property
     def sizes(self) -> Sizes:
@@ -47,6 +48,7 @@ class Layout(NamedTuple):
 
 
 def arrange(picture: Picture, view: View) -> Layout:
+    """Everything that has a place gets it, room by room."""
     sizes = MINI if view.mini else ROLLED if view.rolled else FULL
     plates = plates_of(view, picture)
     sheet = lay(picture, view)  # rows and columns
@@ -58,16 +60,15 @@ def arrange(picture: Picture, view: View) -> Layout:
     levels_end = MARGIN + max((width_of_runs(runs, LEVEL_SIZE) for runs in levels), default=0.0)
     compares = picture.compares
     title = picture.title if view.title is None and compares else view.title or ""
-    origin = (
-        levels_end + _BESIDE_LEVELS + frame.plate_room(plates)[0] + _outside(sheet, sizes),
-        MARGIN + (TITLE_SIZE * 1.9 if title else 0.0),
-    )
+    outside = _outside(sheet, sizes)
+    left = levels_end + _BESIDE_LEVELS + frame.plate_room(plates)[0] + outside
+    origin = (left, MARGIN + (TITLE_SIZE * 1.9 if title else 0.0))
     grid = fit(sheet, contents, tracks, _bands(routes, sizes), sizes, origin)  # coordinates
     edge = grid.extent.x
     traces = [trace(route, i, grid, tracks, edge) for i, route in enumerate(routes)]
     return Layout(
         view, picture, compares, title, plates, sheet, contents, routes, tracks, grid, traces,
-        levels, levels_end,
+        levels, levels_end, outside,
     )  # fmt: skip
 
 
@@ -85,7 +86,6 @@ def _contents(sheet: Sheet, view: View, sizes: Sizes) -> dict[Spot, Content]:
 
 
 def _outside(sheet: Sheet, sizes: Sizes) -> float:
-    """The room for words at the start of arrows from iterations that are not shown."""
     widths = [width_of_runs(link.origin, sizes.facts) for link in sheet.links if link.origin]
     return max(widths) + 4 if widths else 0.0
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ladderspec.draw import frame, legend, tags
+from ladderspec.draw import frame, tags
 from ladderspec.draw.arrange import Layout, arrange
 from ladderspec.draw.contents import write
 from ladderspec.draw.fold import fold
+from ladderspec.draw.legend import Key, entries, lay_out
 from ladderspec.draw.maths import plain
 from ladderspec.draw.parts import Change, Part, Picture
 from ladderspec.draw.paths import middle, segments
@@ -28,38 +29,41 @@ def compose(picture: Picture, view: View) -> Scene:
     layout = arrange(fold(picture) if view.fold else picture, view)
     boxes = tuple(_boxes(layout, theme))
     words = tuple(_texts(layout, theme))
-    wires = tuple(_wires(layout, [*(box.rect for box in boxes), *(x.rect for x in words)], theme))
-    grid, sheet = layout.grid, layout.sheet
-    right = grid.extent.right + frame.plate_room(layout.plates)[1]
-    bottom = grid.extent.bottom + (TIME_SIZE + 10 if frame.has_times(sheet, view) else 2)
-    explained = _explained(layout, wires, boxes)
-    left = grid.columns[0].start if right - grid.columns[0].start > _LEGEND else MARGIN
-    room = max(right - left, _LEGEND)
-    keys, samples, key = legend.lay_out(explained, theme, (left, bottom + 8), room)
-    texts = (*words, *keys)
+    wires = tuple(_wires(layout, [thing.rect for thing in boxes + words], theme))
+    key = _legend(layout, wires, boxes, theme)
+    texts = (*words, *key.texts)
+    grid, sheet, tracks = layout.grid, layout.sheet, layout.tracks
+    plates = frame.frames(layout.plates, grid, tracks, theme, layout.outside)
     return Scene(
-        width=max([right, *(text.rect.right for text in texts)]) + MARGIN,
-        height=(key.bottom if explained else bottom) + MARGIN,
+        width=max([_right(layout), *(text.rect.right for text in texts)]) + MARGIN,
+        height=key.rect.bottom + MARGIN,
         background=theme.background,
         title=layout.title or picture.title,
         description=_description(layout),
-        panels=(
-            *frame.phases(sheet, grid, theme),
-            *frame.frames(layout.plates, grid, layout.tracks, theme),
-        ),
-        rules=tuple(frame.time_lines(sheet, grid, layout.tracks, theme)),
+        panels=(*frame.phases(sheet, grid, theme), *plates),
+        rules=tuple(frame.time_lines(sheet, grid, tracks, theme)),
         wires=wires,
         boxes=boxes,
         texts=texts,
-        samples=tuple(samples),
+        samples=key.samples,
     )
 
 
-def _explained(
-    layout: Layout, wires: Sequence[Wire], boxes: Sequence[Box]
-) -> list[legend.Entry]:  # fmt: skip
-    wanted = layout.view.legend if layout.view.legend is not None else not layout.view.mini
-    return list(legend.entries(layout.picture, wires, boxes)) if wanted else []
+def _right(layout: Layout) -> float:
+    return layout.grid.extent.right + frame.plate_room(layout.plates)[1]
+
+
+def _legend(layout: Layout, wires: Sequence[Wire], boxes: Sequence[Box], theme: Theme) -> Key:
+    """Below the ladder; from the left margin where it would be cramped under the boxes."""
+    view, grid = layout.view, layout.grid
+    wanted = view.legend if view.legend is not None else not view.mini
+    found = list(entries(layout.picture, wires, boxes)) if wanted else []
+    below = TIME_SIZE + 10 if frame.has_times(layout.sheet, view) else 2
+    top = grid.extent.bottom + below + (8 if found else 0)
+    left, right = grid.columns[0].start, _right(layout)
+    if right - left < _LEGEND:
+        left = MARGIN
+    return lay_out(found, theme, (left, top), max(right - left, _LEGEND))
 
 
 def _texts(layout: Layout, theme: Theme) -> Iterator[Text]:

@@ -25,7 +25,7 @@ def level_words(sheet: Sheet, view: View) -> list[Runs]:
     """The words at the left, from the input upwards."""
     if view.levels == "none":
         return [() for _ in sheet.rows]
-    if view.levels == "numbers" or view.mini:
+    if view.levels == "numbers" or view.mini:  # as in the letters beside its arrows
         return [(Run(level.number, "serif"),) for level in sheet.rows]
     return [(formula if x.labelled else plain)(x.shown) for x in sheet.rows]
 
@@ -89,15 +89,15 @@ def _label_room(plate: Plate) -> float:
 
 
 def frames(
-    plates: Sequence[Plate], grid: Grid, tracks: Tracks, theme: Theme
-) -> Iterator[Panel]:  # fmt: skip
-    """A labelled rectangle around the rows of each plate."""
+    plates: Sequence[Plate], grid: Grid, tracks: Tracks, theme: Theme, outside: float
+) -> Iterator[Panel]:
+    """A labelled rectangle around the rows of each plate, and around words from `outside`."""
     waiting = {gutter: list(found) for gutter, found in tracks.rules.items()}
     edges = {
         (id(plate), upper): grid.lines[waiting[gutter].pop(0)]
         for gutter, plate, upper in plate_edges(plates)
     }
-    left, right = grid.extent.x, grid.extent.right
+    left, right = grid.extent.x - outside, grid.extent.right
     for plate in sorted(plates, key=lambda plate: plate.top - plate.bottom):
         left, right = left - _PLATE_STEP, right + _label_room(plate)
         top, bottom = edges[id(plate), True], edges[id(plate), False]

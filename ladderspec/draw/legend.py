@@ -24,7 +24,7 @@ _PHASES = {
     "loop": "loop over $t$",
     "sequence": "one call for the whole sequence",
 }
-_SAMPLE, _SPACE, _BETWEEN, _ROW = 26.0, 5.0, 16.0, 16.0
+_SAMPLE, _SPACE, _BETWEEN, _ROW = 28.0, 5.0, 16.0, 16.0
 _MIDDLE = LEGEND_SIZE * 0.33  # from the base line up to the middle of small letters
 
 
@@ -67,10 +67,16 @@ def entries(picture: Picture, wires: Sequence[Wire], boxes: Sequence[Box]) -> It
         yield Entry(f"phase {phase}", _PHASES[phase])
 
 
-def lay_out(
-    found: Sequence[Entry], theme: Theme, start: Point, width: float
-) -> tuple[list[Text], list[Sample], Rect]:
-    """Rows of entries no wider than `width` (but at least one in each), and the room they take."""
+class Key(NamedTuple):
+    """A legend in its place, and the room that it takes."""
+
+    texts: tuple[Text, ...]
+    samples: tuple[Sample, ...]
+    rect: Rect
+
+
+def lay_out(found: Sequence[Entry], theme: Theme, start: Point, width: float) -> Key:
+    """Rows of entries no wider than `width`, but at least one in each."""
     x, y = start
     texts: list[Text] = []
     samples: list[Sample] = []
@@ -85,7 +91,7 @@ def lay_out(
         right = max(right, x + entry.width)
         x += entry.width + _BETWEEN
     height = y - start[1] + _ROW if found else 0.0
-    return texts, samples, Rect(*start, right - start[0], height)
+    return Key(tuple(texts), tuple(samples), Rect(*start, right - start[0], height))
 
 
 def _sample(entry: Entry, at: Point, theme: Theme) -> list[Sample]:

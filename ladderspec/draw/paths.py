@@ -45,9 +45,7 @@ def trace(route: Route, index: int, grid: Grid, tracks: Tracks, edge: float) -> 
     return Trace(route.form, corners, (corners[first], corners[first + 1]))
 
 
-def _corners(
-    route: Route, source: Point, target: Point, lines: Sequence[float]
-) -> list[Point]:  # fmt: skip
+def _corners(route: Route, source: Point, target: Point, lines: Sequence[float]) -> list[Point]:
     """From port to track to track to port; arrows from outside begin on their track."""
     x, y = source
     found = [source] if route.source else []

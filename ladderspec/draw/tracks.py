@@ -106,6 +106,8 @@ def _slots(routes: Sequence[Route]) -> tuple[dict[tuple[int, int], int], dict[Fa
     halves: dict[tuple[Face, int], list[tuple[float, int, int]]] = defaultdict(list)
     for index, route in enumerate(routes):
         length = sum(stretch.stop - stretch.start for stretch in route.stretches)
+        if route.form is Form.SLANT:
+            length = -1.0  # it leaves the row at once, so it belongs at the corner
         ends = {SOURCE: route.source, TARGET: route.target}
         if route.form is Form.BOW or (route.form is Form.STRAIGHT and route.source):
             del ends[SOURCE]  # both ends at one height

@@ -11,7 +11,7 @@ from ladderspec.draw.parts import Arrow, Change, Part, Picture
 from ladderspec.draw.scene import Ink
 from ladderspec.draw.themes import Theme, theme_of
 from ladderspec.draw.view import View, check
-from ladderspec.draw.writers.dot import attributes, line_words, quoted
+from ladderspec.draw.writers.gv import attributes, line_words, quoted, styles
 from ladderspec.draw.writers.words import escaped
 from ladderspec.names import Role
 
@@ -62,7 +62,7 @@ def _edge(arrow: Arrow, theme: Theme) -> str:
         ink = theme.removed
     elif arrow.change is Change.ADDED:
         ink = Ink(ink.colour, ink.width * 2, ink.dash)
-    facts = line_words(ink)
+    facts = line_words(ink) | {"style": ",".join(styles(ink))}
     words = [arrow.label] if arrow.label else []
     words += [f"t-{arrow.delay}"] if arrow.delay else []
     if words:

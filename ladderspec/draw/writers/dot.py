@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 
-from ladderspec.draw.maths import Run
+from ladderspec.draw.dashes import pieces
 from ladderspec.draw.paths import end_of
 from ladderspec.draw.scene import (
     Box,
-    Ink,
     Mark,
     Panel,
     Pill,
@@ -21,10 +20,16 @@ from ladderspec.draw.scene import (
     Wire,
 )
 from ladderspec.draw.sizes import PILL_HEIGHT
-from ladderspec.draw.writers.words import escaped, number
-from ladderspec.names import Role
+from ladderspec.draw.writers.gv import (
+    SANS,
+    attributes,
+    html_line,
+    line_words,
+    quoted,
+    styles,
+)
+from ladderspec.draw.writers.words import number
 
-_SANS, _SERIF = "Arial", "Times"  # in place of Helvetica, Graphviz may take a wider font
 _HEAD = 0.55  # its heads, to look as ours; they grow with the line
 _THICK = 1.9
 
@@ -47,7 +52,7 @@ class _Writer:
             f'  graph [layout=nop2, bb="{size}", outputorder=nodesfirst, pad=0, margin=0,'
             f' bgcolor="{scene.background}", charset="UTF-8"];'
         )
-        yield f'  node [fontname="{_SANS}", label="", fixedsize=shape, penwidth=0];'
+        yield f'  node [fontname="{SANS}", label="", fixedsize=shape, penwidth=0];'
         yield f"  edge [arrowhead=vee, arrowsize={_HEAD}];"
         yield from self._corners()
         for panel in scene.panels:
@@ -96,8 +101,8 @@ class _Writer:
         return ",".join([*styles, "rounded"] if radius else styles)
 
     def _box(self, box: Box) -> Iterator[str]:
-        style = self._rounded(box.radius, "filled", *_styles(box.ink))
-        html = "<br/>".join(map(_line, box.texts))
+        style = self._rounded(box.radius, "filled", *styles(box.ink))
+        html = "<br/>".join(map(html_line, box.texts))
         html += "".join(f'<br/><font point-size="{PILL_HEIGHT:g}"> </font>' for _ in box.pills)
         facts = {"color": box.ink.colour, "fillcolor": box.fill, "penwidth": number(box.ink.width)}
         name = self._name(box.node, box.iteration)
@@ -106,13 +111,13 @@ class _Writer:
             yield from self._pill(pill)
 
     def _pill(self, pill: Pill) -> Iterator[str]:
-        style = self._rounded(1, "filled", *_styles(pill.ink))
+        style = self._rounded(1, "filled", *styles(pill.ink))
         facts = {
             "color": pill.ink.colour,
             "fillcolor": pill.fill,
             "penwidth": number(pill.ink.width),
         }
-        html = _line(pill.text)
+        html = html_line(pill.text)
         yield self._node(self._new("task"), pill.rect, html=html, shape="box", style=style, **facts)
 
     def _panel(self, panel: Panel) -> Iterator[str]:
@@ -131,11 +136,11 @@ class _Writer:
         return self._node(self._new("delay"), rect, **words)
 
     def _text(self, text: Text) -> str:
-        return self._node(self._new("text"), text.rect, html=_line(text), shape="plaintext")
+        return self._node(self._new("text"), text.rect, html=html_line(text), shape="plaintext")
 
     # --- edges ------------------------------------------------------------------------------------
 
-    def _spline(self, start: Point, segments: Iterable[Segment]) -> str:
+    def _spline(self, start: Point, segments: Sequence[Segment]) -> str:
         points, here = [start], start
         for segment in segments:
             end = end_of(segment)
@@ -152,35 +157,44 @@ class _Writer:
             name = self._new("end")
             yield name, self._node(name, Rect(x, y, 0, 0), shape="point", style="invis")
 
+    def _line(self, start: Point, segments: Sequence[Segment], dash: Sequence[float]) -> list[str]:
+        """The splines of a line; Graphviz knows few dashes, so each dash is a spline."""
+        if not dash:
+            return [self._spline(start, segments)]
+        return [self._spline(piece[0], piece[1:]) for piece in pieces(start, segments, dash)]
+
     def _rule(self, rule: Rule) -> Iterator[str]:
         (one, first), (two, second) = self._ends(rule.start, rule.end)
-        pos = self._spline(rule.start, [rule.end])
+        pos = ";".join(self._line(rule.start, [rule.end], rule.ink.dash))
         facts = {"pos": pos, "arrowhead": "none", **line_words(rule.ink)}
         yield from (first, second, f"  {quoted(one)} -> {quoted(two)} [{attributes(facts)}];")
 
     def _wire(self, wire: Wire) -> Iterator[str]:
-        source, target = (
-            self._name(wire.source, wire.iteration),
-            self._name(wire.target, wire.iteration),
-        )
-        if wire.mark is None:
-            source = self._name(wire.source, wire.iteration - wire.delay)
+        before = wire.iteration - (0 if wire.mark else wire.delay)
+        source, target = self._name(wire.source, before), self._name(wire.target, wire.iteration)
         if wire.from_outside or not wire.source:
             ends = list(self._ends(wire.start, wire.tip))
             yield from (line for _, line in ends)
             source = ends[0][0]
             target = target if wire.source else ends[1][0]
-        pos = f"e,{self._pair(*wire.tip)} {self._spline(wire.start, wire.segments)}"
-        facts = {"pos": pos, **line_words(wire.ink)}
+        facts = {"pos": self._with_head(wire), **line_words(wire.ink)}
         if wire.ink.width > _THICK:
-            facts["arrowsize"] = number(_HEAD * 0.7)
-        if isinstance(wire.role, Role):
+            facts["arrowsize"] = number(_HEAD * 0.85)
+        if wire.role:
             facts["class"] = wire.role.value
         yield f"  {quoted(source)} -> {quoted(target)} [{attributes(facts)}];"
         if wire.mark:
             yield self._mark(wire.mark)
         if wire.label:
             yield self._text(wire.label)
+
+    def _with_head(self, wire: Wire) -> str:
+        lines = self._line(wire.start, wire.segments, wire.ink.dash)
+        if wire.ink.dash:  # the head needs a line of its own to stand on
+            foot = end_of(wire.segments[-1])
+            lines.append(self._spline(foot, [_between(foot, wire.tip, 0.1)]))
+        lines[-1] = f"e,{self._pair(*wire.tip)} {lines[-1]}"
+        return ";".join(lines)
 
     def _sample(self, sample: Wire | Panel | Pill | Mark) -> Iterator[str]:
         if isinstance(sample, Wire):
@@ -193,51 +207,5 @@ class _Writer:
             yield self._mark(sample)
 
 
-# --- words ----------------------------------------------------------------------------------------
-
-
-def quoted(text: str) -> str:
-    """
-    >>> quoted('a "b"')
-    '"a \\\\"b\\\\""'
-    """
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def attributes(facts: Mapping[str, str]) -> str:
-    return ", ".join(f"{key}={quoted(value)}" for key, value in facts.items())
-
-
-def _styles(ink: Ink) -> list[str]:
-    """Graphviz knows two kinds of dashes."""
-    if not ink.dash:
-        return []
-    return ["dotted" if ink.dash[0] < 2 else "dashed"]
-
-
-def line_words(ink: Ink) -> dict[str, str]:
-    words = {"color": ink.colour, "penwidth": number(ink.width)}
-    return words | ({"style": _styles(ink)[0]} if ink.dash else {})
-
-
 def _between(a: Point, b: Point, share: float) -> Point:
     return (a[0] + (b[0] - a[0]) * share, a[1] + (b[1] - a[1]) * share)
-
-
-def _line(text: Text) -> str:
-    """A text as an HTML-like label."""
-    inner = "".join(map(_run, text.runs))
-    if text.struck:
-        inner = f"<s>{inner}</s>"
-    return f'<font point-size="{number(text.size)}" color="{text.colour}">{inner}</font>'
-
-
-def _run(run: Run) -> str:
-    inner = escaped(run.text)
-    if run.face in ("italic", "serif"):
-        inner = f'<font face="{_SERIF}">{inner}</font>'
-    if run.face == "bold":
-        inner = f"<b>{inner}</b>"
-    if run.face == "italic":
-        inner = f"<i>{inner}</i>"
-    return f"<sub>{inner}</sub>" if run.shift < 0 else f"<sup>{inner}</sup>" if run.shift else inner

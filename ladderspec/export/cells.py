@@ -1,0 +1,226 @@
+"""Words -> use: the module of every cell. A user's own cell has none here, and is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import singledispatch
+from typing import Any
+
+from ladderspec import cells
+from ladderspec.cells._contract import Five, Norm
+from ladderspec.errors import UsageError
+from ladderspec.export.arrows import arrow_use
+from ladderspec.export.pools import pool_use
+from ladderspec.export.uses import NOTHING, Arrow, Facts, Use
+from ladderspec.graph import Graph
+from ladderspec.names import Role, Shape, size_of
+from ladderspec.shapes import inlets
+
+EVEN: Five = (1, 1, 0, 0, 0)
+
+ACTIVATIONS = {  # as a module, and as an expression of a
+    "none": ("nn.Identity()", "a"),
+    "relu": ("nn.ReLU()", "torch.relu(a)"),
+    "leaky_relu": ("nn.LeakyReLU(0.1)", "functional.leaky_relu(a, 0.1)"),
+    "elu": ("nn.ELU()", "functional.elu(a)"),
+    "gelu": ("nn.GELU()", "functional.gelu(a)"),
+    "silu": ("nn.SiLU()", "functional.silu(a)"),
+    "softplus": ("nn.Softplus()", "functional.softplus(a)"),
+    "tanh": ("nn.Tanh()", "torch.tanh(a)"),
+    "sigmoid": ("nn.Sigmoid()", "torch.sigmoid(a)"),
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a module stands: what arrives, what shape leaves, what its node owns."""
+
+    arrows: tuple[Arrow, ...]
+    below: Shape  # what the first arrow brings
+    out: Shape
+    own: dict[str, Shape]
+    facts: Facts
+
+    @property
+    def channels(self) -> str:
+        return str(self.out[0])
+
+    @property
+    def shape(self) -> tuple[str, ...]:
+        return tuple(map(str, self.out))
+
+    @property
+    def map(self) -> frozenset[str]:
+        return frozenset({"map"}) if len(self.out) > 1 else NOTHING
+
+    def joint(self, words: Any, default: str) -> frozenset[str]:
+        """The norm of the sum of all drives."""
+        norm: Norm = words.norm
+        kind = (norm.kind or default) if norm.terms == "joint" else "none"
+        found = self.facts.norm(kind, words.statistics)
+        return found | {"joint"} if found else NOTHING
+
+
+def cell_use(graph: Graph, node: str, facts: Facts) -> Use:
+    """The module of a node."""
+    at = graph.nodes[node]
+    statistics = getattr(at["cell"], "statistics", None)
+    edges = {key: (source, e) for source, _, key, e in graph.in_edges(node, keys=True, data=True)}
+    arrows = []
+    for inlet in inlets(graph, node):
+        source, edge = edges[inlet.key]
+        norm = facts.norm(edge["projection"].norm, statistics)
+        use = arrow_use(edge["projection"], norm, facts)
+        arrows.append(Arrow(inlet.key, inlet.role, inlet.delay, source, use))
+    below = graph.nodes[arrows[0].source]["shape"] if arrows else ()
+    place = Place(tuple(arrows), below, at["shape"], at["own"], facts)
+    try:
+        return replace(_use(at["cell"], place), side=at["side"])
+    except NotImplementedError:
+        where = f" ({at['place']})" if at["place"] else ""
+        raise UsageError(
+            f"cannot export {node}{where}: `{at['cell'].cell}` is a cell of your own,"
+            " and its code is not a part of ladderspec"
+        ) from None
+
+
+@singledispatch
+def _use(words: cells.Cell, place: Place) -> Use:
+    raise NotImplementedError
+
+
+@_use.register
+def _(words: cells.input.Input, place: Place) -> Use:
+    return Use("", ("nn.Identity()",))
+
+
+@_use.register
+def _(words: cells.conv.Conv | cells.conv.DecoderConv, place: Place) -> Use:
+    kind = place.joint(words, cells.conv.DEFAULT_NORM)
+    activation, asks = _activation(words, place.facts)
+    return Use("conv", (place.channels, *activation), kind, asks, place.arrows)
+
+
+@_use.register
+def _(words: cells.fc.FC | cells.fc.DecoderFC, place: Place) -> Use:
+    kind = place.joint(words, cells.fc.DEFAULT_NORM)
+    activation, asks = _activation(words, place.facts)
+    return Use("fc", (*place.shape, *activation), kind, asks | place.map, place.arrows)
+
+
+@_use.register
+def _(words: cells.conv_lstm.ConvLSTM, place: Place) -> Use:
+    kind = place.joint(words, cells.conv_lstm.DEFAULT_NORM) | {"conv"}
+    return _lstm(kind, words.forget_bias, place)
+
+
+@_use.register
+def _(words: cells.lstm.LSTM, place: Place) -> Use:
+    return _lstm(place.joint(words, cells.lstm.DEFAULT_NORM), words.forget_bias, place)
+
+
+@_use.register
+def _(words: cells.conv_gru.ConvGRU, place: Place) -> Use:
+    kind = place.joint(words, cells.conv_gru.DEFAULT_NORM) | {"conv"}
+    return Use("gru", (place.channels,), kind, NOTHING, place.arrows)
+
+
+@_use.register
+def _(words: cells.gru.GRU, place: Place) -> Use:
+    kind = place.joint(words, cells.gru.DEFAULT_NORM)
+    return Use("gru", (place.channels,), kind, NOTHING, place.arrows)
+
+
+@_use.register
+def _(words: cells.pool.Pool, place: Place) -> Use:
+    return pool_use(words, place.below, place.arrows)
+
+
+@_use.register
+def _(words: cells.softmax.SoftMax, place: Place) -> Use:
+    if words.weights == "none":
+        return Use("", ("nn.Softmax(dim=1)",), arrows=place.arrows)
+    kind = place.joint(words, cells.softmax.DEFAULT_NORM)
+    return Use("softmax", (place.channels,), kind, NOTHING, place.arrows)
+
+
+@_use.register
+def _(words: cells.g1.G1, place: Place) -> Use:
+    kind, arrows, start, asks = _gated(words, place, size_of(place.out))
+    return Use("g1", (*place.shape, *start), kind, asks | place.map, arrows)
+
+
+@_use.register
+def _(words: cells.conv_g1.ConvG1, place: Place) -> Use:
+    kind, arrows, start, asks = _gated(words, place, place.out[0])
+    return Use("conv_g1", (place.channels, *start), kind, asks, arrows)
+
+
+@_use.register
+def _(words: cells.conv_g2.ConvG2, place: Place) -> Use:
+    kind = place.joint(words, cells.conv_g2.DEFAULT_NORM)
+    kind |= {"read_out"} if words.inner else NOTHING
+    width = (str(words.inner),) if words.inner else ()
+    start, asks = _start(words.w)
+    return Use("conv_g2", (place.channels, *width, *start), kind, asks, place.arrows)
+
+
+@_use.register
+def _(words: cells.conv_g3.ConvG3, place: Place) -> Use:
+    kind = place.joint(words, cells.conv_g3.DEFAULT_NORM)
+    arguments, asks = (place.channels, str(place.own["c"][0])), NOTHING
+    if words.inner_filter != (1, 1):
+        even = {"even"} if any(k % 2 == 0 for k in words.inner_filter) else NOTHING
+        arguments += (f"inner_filter={place.facts.size(words.inner_filter)}",)
+        asks = frozenset({"filtered"} | even)
+    return Use("conv_g3", arguments, kind, asks, place.arrows)
+
+
+@_use.register
+def _(words: cells.identity.Identity, place: Place) -> Use:
+    return Use("", ("nn.Identity()",), arrows=place.arrows)
+
+
+@_use.register
+def _(words: cells.average.Average, place: Place) -> Use:
+    if place.below == place.out:
+        return Use("", ("nn.Identity()",), arrows=place.arrows)
+    asks = frozenset({"vector"}) if len(place.below) == 1 else NOTHING
+    return Use("average", place.shape[1:], asks=asks, arrows=place.arrows)
+
+
+# --- what several cells share ---------------------------------------------------------------------
+
+
+def _activation(words: Any, facts: Facts) -> tuple[tuple[str, ...], frozenset[str]]:
+    """An argument where the cells of this name differ in it."""
+    if len(facts.activations[words.cell]) == 1:
+        return (), NOTHING
+    return (f"activation={ACTIVATIONS[words.activation][0]}",), frozenset({"chosen"})
+
+
+def _lstm(kind: frozenset[str], forget_bias: float, place: Place) -> Use:
+    if forget_bias == 1:
+        return Use("lstm", (place.channels,), kind, NOTHING, place.arrows)
+    arguments = (place.channels, f"forget_bias={float(forget_bias)}")
+    return Use("lstm", arguments, kind, frozenset({"forget"}), place.arrows)
+
+
+def _start(w: Five) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Where the coefficients of f(u, w) start."""
+    return ((), NOTHING) if w == EVEN else ((f"start={w}",), frozenset({"started"}))
+
+
+def _gated(
+    words: cells.g1.G1 | cells.conv_g1.ConvG1, place: Place, units: int
+) -> tuple[frozenset[str], tuple[Arrow, ...], tuple[str, ...], frozenset[str]]:
+    """G1 and convG1: their norm is on the node, their lateral arrow is a gate."""
+    kind = place.facts.norm(words.norm, words.statistics)
+    start, asks = _start(words.w_s)
+    gate = Use("gate", (str(units), *start), asks=asks)
+    arrows = tuple(
+        replace(arrow, use=gate) if arrow.role is Role.LATERAL else arrow for arrow in place.arrows
+    )
+    if any(arrow.role is Role.LATERAL for arrow in arrows):
+        kind |= {"lateral"}
+    return kind, arrows, *_start(words.w)

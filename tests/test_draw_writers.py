@@ -1,0 +1,282 @@
+"""The formats: well formed, the same bytes every time, the same picture from every program."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from draw_pictures import SPECS, shipped
+
+from ladderspec import draw as drawing
+from ladderspec.build import load, loads
+from ladderspec.draw import dot, ladder, render, scene_of, svg
+from ladderspec.draw.writers.dot import to_dot
+from ladderspec.draw.writers.svg import to_svg
+from ladderspec.draw.writers.tex import escape
+from ladderspec.draw.writers.tikz import to_tikz
+
+UNET = SPECS / "related/unet.yaml"
+TEXTS = {"svg": to_svg, "gv": to_dot, "tex": to_tikz}
+SMALLEST = """
+name: smallest
+title: The smallest ladder
+input: {channels: 1, size: [8, 8]}
+time: {frames: any}
+levels:
+  - name: lstm
+    encoder: {cell: ConvLSTM, channels: 4}
+    decoder: {cell: convG3, filter: 3, label: 'x\u0302'}
+  - name: top
+    encoder: {cell: Conv, channels: 4}
+    decoder: {cell: convG3, filter: 3}
+edges:
+  add: [{arrow: decoder.input(t-1) -> encoder.top, label: 'w_x m_y & <more>'}]
+tasks:
+  next: {kind: prediction, at: decoder.input, weight: 100}
+"""
+need_dot = pytest.mark.skipif(not shutil.which("dot"), reason="not checked: no `dot` here")
+need_latex = pytest.mark.skipif(not shutil.which("pdflatex"), reason="not checked: no `pdflatex`")
+
+
+@pytest.mark.parametrize("form", TEXTS)
+def test_golden(form: str, golden: object) -> None:
+    text = render(loads(SMALLEST), form)
+    golden(f"draw_smallest.{form}", text)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("view", ["unrolled", "rolled", "mini"])
+@pytest.mark.parametrize("form", TEXTS)
+def test_same_input_same_bytes(view: str, form: str) -> None:
+    spec = load(SPECS / "ommnist/appendix_c.yaml")
+    once = render(spec, form, view=view, plan=True)
+    assert once == render(load(SPECS / "ommnist/appendix_c.yaml"), form, view=view, plan=True)
+
+
+@pytest.mark.parametrize("form", TEXTS)
+def test_same_bytes_in_another_process(form: str) -> None:
+    """Whatever the order of sets and hashes."""
+    program = (
+        "import sys; from ladderspec.build import load; from ladderspec.draw import render;"
+        f"sys.stdout.write(render(load({str(UNET)!r}), {form!r}))"
+    )
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONIOENCODING": "utf-8"},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(texts) == 1
+    assert texts.pop().decode() == render(load(UNET), form)
+
+
+def test_no_torch_and_no_graphviz_for_an_svg() -> None:
+    program = (
+        "import sys; from ladderspec.build import load; from ladderspec.draw import svg;"
+        f"svg(load({str(UNET)!r}), plan=True);"
+        "print({'torch', 'graphviz', 'numpy', 'subprocess'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "set()"
+
+
+# --- svg ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_svg_is_well_formed(name: str) -> None:
+    path, _, variant = name.partition(":")
+    root = ElementTree.fromstring(svg(load(SPECS / path, variant or None)))
+    space = "{http://www.w3.org/2000/svg}"
+    assert root.tag == f"{space}svg"
+    assert root.get("role") == "img"
+    assert root.find(f"{space}title") is not None
+    assert root.find(f"{space}desc") is not None
+    assert not any(element.get("id") for element in root.iter()), "many may share a page"
+
+
+def test_svg_tells_what_is_what() -> None:
+    root = ElementTree.fromstring(svg(loads(SMALLEST)))
+    groups = [element for element in root.iter() if element.get("class")]
+    nodes = {(g.get("data-node"), g.get("data-iteration")) for g in groups if g.get("data-node")}
+    assert ("encoder.lstm", "0") in nodes
+    states = [g for g in groups if g.get("data-role") == "state"]
+    assert [g.get("data-delay") for g in states] == ["1"]
+
+
+def test_svg_escapes_words() -> None:
+    root = ElementTree.fromstring(svg(loads(SMALLEST), title='a "title" & <so on>'))
+    assert root.get("aria-label") == 'a "title" & <so on>'
+    assert "&" in "".join(root.itertext())
+
+
+# --- Graphviz -------------------------------------------------------------------------------------
+
+
+def _plain(text: str, engine: list[str]) -> dict[str, tuple[float, float]]:
+    done = subprocess.run(
+        ["dot", *engine, "-Tplain"], input=text, capture_output=True, text=True, check=True
+    )
+    rows = [line.split() for line in done.stdout.splitlines() if line.startswith("node")]
+    return {row[1].strip('"'): (72 * float(row[2]), 72 * float(row[3])) for row in rows}
+
+
+@need_dot
+@pytest.mark.parametrize("view", ["unrolled", "rolled"])
+@pytest.mark.parametrize("engine", [[], ["-Kdot"], ["-Kneato", "-n2"]])
+def test_graphviz_keeps_the_places(view: str, engine: list[str]) -> None:
+    scene = scene_of(load(UNET), view=view)
+    places = _plain(to_dot(scene), engine)
+    last = max(box.iteration for box in scene.boxes)
+    for box in scene.boxes:
+        back = last - box.iteration
+        x, y = places[f"{box.node}(t-{back})" if back else box.node]
+        assert x == pytest.approx(box.rect.centre[0], abs=1)
+        assert scene.height - y == pytest.approx(box.rect.centre[1], abs=1)
+
+
+@need_dot
+def test_graphviz_keeps_the_splines_and_says_nothing() -> None:
+    spec = load(UNET, "feedback")
+    done = subprocess.run(
+        ["dot", "-Tsvg"], input=to_dot(scene_of(spec)), capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    edges = [
+        element
+        for element in ElementTree.fromstring(done.stdout).iter()
+        if (element.get("class") or "").startswith("edge state")
+    ]
+    scene = scene_of(spec)
+    states = [wire for wire in scene.wires if wire.role == "state"]
+    assert len(edges) == len(states)
+    for element, wire in zip(edges, states, strict=True):
+        path = next(child.get("d") or "" for child in element if child.tag.endswith("path"))
+        x, y = (float(word) for word in path[1:].split("C")[0].split(","))
+        assert x == pytest.approx(wire.start[0], abs=1)
+        assert -y == pytest.approx(scene.height - wire.start[1], abs=1)
+
+
+@need_dot
+@pytest.mark.parametrize("form", ["png", "pdf"])
+def test_images(form: str) -> None:
+    image = render(load(UNET), form)
+    assert isinstance(image, bytes)
+    assert image.startswith({"png": b"\x89PNG", "pdf": b"%PDF"}[form])
+
+
+def test_an_object_of_the_package_graphviz() -> None:
+    source = dot(load(UNET), view="rolled")
+    assert "layout=nop2" in source.source
+    assert source.filename == "convlstm-unet.gv"
+    if shutil.which("dot"):
+        assert source.pipe(format="svg").startswith(b"<?xml")
+
+
+def test_automatic_layout() -> None:
+    spec = load(SPECS / "related/feedback_convrnn.yaml", "no_feedback")
+    base = load(SPECS / "related/feedback_convrnn.yaml")
+    text = str(render(spec, "gv", layout="dot", base=base))
+    assert "layout=dot" in text
+    assert "pos=" not in text
+    for role in ("gru4", "gru1"):
+        assert role in text
+    if shutil.which("dot"):
+        assert str(render(spec, "svg", layout="dot"))[:5] == "<?xml"
+
+
+# --- TikZ -----------------------------------------------------------------------------------------
+
+CASES = [
+    ("ommnist/rladder.yaml", {}),
+    ("ommnist/appendix_c.yaml", {"view": "rolled", "fold": True, "theme": "mono"}),
+    ("related/video_ladder.yaml", {"theme": "dark", "plates": {"K": ["conv*"]}}),
+    ("music/rladder.yaml", {"view": "mini"}),
+    ("related/feedback_convrnn.yaml", {"iterations": 1, "plan": True}),
+]
+
+
+@need_latex
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_tikz_compiles_by_itself(name: str, options: dict[str, object], tmp_path: Path) -> None:
+    file = tmp_path / "ladder.tex"
+    drawing(load(SPECS / name), file, **options)
+    pages = _latex(file)
+    scene = scene_of(load(SPECS / name), **options)  # type: ignore[arg-type]
+    assert pages == 1
+    if shutil.which("pdfinfo"):
+        said = subprocess.run(
+            ["pdfinfo", tmp_path / "ladder.pdf"], capture_output=True, text=True, check=True
+        ).stdout
+        size = next(line for line in said.splitlines() if line.startswith("Page size"))
+        width, height = float(size.split()[2]), float(size.split()[4])
+        assert (width, height) == pytest.approx((scene.width, scene.height), abs=1)
+
+
+@need_latex
+def test_tikz_compiles_inside_a_paper(tmp_path: Path) -> None:
+    drawing(loads(SMALLEST), tmp_path / "ladder.tex")
+    paper = tmp_path / "paper.tex"
+    paper.write_text(
+        r"\documentclass{article}\usepackage{tikz}\begin{document}Before."
+        r"\begin{figure}\input{ladder}\caption{A ladder.}\end{figure}After.\end{document}"
+    )
+    assert _latex(paper) == 1
+
+
+def _latex(file: Path) -> int:
+    done = subprocess.run(
+        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", file.name],
+        cwd=file.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:]
+    return int(done.stdout.rpartition("(")[2].split()[0])  # Output written on x.pdf (1 page, ...)
+
+
+def test_tikz_escapes_what_tex_would_read() -> None:
+    assert escape("50% & a_b #1 {x} \\ ~ ^ $") == (
+        r"50\% \& a\_b \#1 \{x\} \textbackslash{} \textasciitilde{} \textasciicircum{} \$"
+    )
+    assert escape("3\u00d73 \u2013 \u03c3") == r"3$\times $3 -- $\sigma $"
+    assert escape("x\u0302 \u8a9e") == r"$\hat{x}$ $?$"
+
+
+# --- terminal -------------------------------------------------------------------------------------
+
+
+def test_terminal_ladder(golden: object) -> None:
+    text = ladder(load(UNET, "feedback"))
+    golden("draw_unet.ladder.txt", text)  # type: ignore[operator]
+    assert max(map(len, text.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_terminal_ladder_in_ascii_names_every_arrow(name: str) -> None:
+    path, _, variant = name.partition(":")
+    spec = load(SPECS / path, variant or None)
+    text = ladder(spec, ascii_only=True)
+    assert text.isascii()
+    unicode = ladder(spec)
+    assert len(text.splitlines()) == len(unicode.splitlines())
+    for cell in ("encoder.input",):
+        assert cell not in text.splitlines()[0]
+
+
+def test_terminal_ladder_tells_in_words_what_has_no_sign() -> None:
+    text = ladder(loads(SMALLEST))
+    assert "decoder.input(t-1) -> encoder.top" in text
+    assert "task next: MSE \u00d7 100 at decoder.input" in text
+    folded = ladder(load(SPECS / "ommnist/rladder.yaml"), fold=True)
+    assert "2 \u00d7 Conv 3\u00d73" in folded

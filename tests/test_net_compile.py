@@ -1,0 +1,124 @@
+"""The network under torch.compile, torch.export and autocast."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.export import Dim, export
+from torch.utils import _pytree
+
+from ladderspec.build import build, load, loads
+from ladderspec.carry import Carry
+from ladderspec.net import Net
+
+SMALL = """
+input: {channels: 1, size: [6, 6]}
+time: {frames: 4}
+levels:
+  - {name: lstm, encoder: {cell: ConvLSTM, channels: 2}, decoder: convG3}
+  - {name: pool, encoder: Pool, decoder: {cell: convG3, filter: 4}}
+  - {name: conv, encoder: {cell: Conv, channels: 3}, decoder: {cell: convG2}}
+  - {name: top, encoder: {cell: LSTM, channels: 3}, decoder: G1}
+  - {name: digit, encoder: {cell: SoftMax, channels: 3}, decoder: Identity}
+tasks:
+  digit: {kind: classification, at: encoder.digit}
+  next: {kind: prediction, at: decoder.input}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _threads():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    yield
+    torch.set_num_threads(threads)
+    torch.compiler.reset()
+
+
+def small() -> Net:
+    net = build(loads(SMALL))
+    for _ in range(2):
+        net(torch.rand(5, 4, *net.shape))
+    return net.eval()
+
+
+def stream(iterate, frames: Tensor, carry: Carry) -> dict[str, Tensor]:
+    steps = []
+    with torch.no_grad():
+        for frame in frames.unbind(1):
+            outputs, carry = iterate(frame, carry)
+            steps.append(outputs)
+    return {name: torch.stack([step[name] for step in steps], dim=1) for name in steps[0]}
+
+
+def same(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> None:
+    for name in theirs:
+        torch.testing.assert_close(ours[name], theirs[name], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("counts", ["numbers", "data"])
+def test_one_iteration_is_one_graph(counts):
+    """With t as data, one graph serves every t."""
+    net, frames = small(), torch.rand(2, 4, 1, 6, 6)
+    graphs = []
+
+    def counted(graph, inputs):
+        graphs.append(graph)
+        return graph
+
+    carry = net.initial_carry(2)
+    carry = carry._replace(t=torch.tensor(0)) if counts == "data" else carry
+    iterate = torch.compile(net.iterate, fullgraph=True, backend=counted)
+    same(stream(iterate, frames, carry), net(frames))
+    assert len(graphs) == 1 if counts == "data" else len(graphs) <= 4
+
+
+def test_export_of_one_iteration_with_any_batch():
+    net = small()
+    frame, carry = torch.rand(2, 1, 6, 6), net.initial_carry(2)._replace(t=torch.tensor(0))
+
+    class Iteration(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = net
+
+        def forward(self, frame: Tensor, carry: Carry) -> tuple[dict[str, Tensor], Carry]:
+            return self.net.iterate(frame, carry)
+
+    batch = Dim("batch", min=1, max=512)
+    shapes = _pytree.tree_map(lambda value: {0: batch} if value.dim() else None, (frame, carry))
+    program = export(Iteration(), (frame, carry), dynamic_shapes=shapes).module()
+    frames = torch.rand(5, 4, 1, 6, 6)
+    start = net.initial_carry(5)._replace(t=torch.tensor(0))
+    same(stream(program, frames, start), net(frames))
+
+
+def test_export_of_a_whole_sequence_with_any_batch():
+    net = small()
+
+    class Whole(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = net
+
+        def forward(self, frames: Tensor) -> dict[str, Tensor]:
+            return dict(self.net(frames))
+
+    batch = Dim("batch", min=2, max=512)
+    program = export(Whole(), (torch.rand(2, 4, 1, 6, 6),), dynamic_shapes=({0: batch},)).module()
+    frames = torch.rand(5, 4, 1, 6, 6)
+    same(program(frames), net(frames))
+
+
+@pytest.mark.parametrize("variant", [None, "no_decoder_to_encoder", "temporal_baseline"])
+def test_autocast(variant):
+    net = build(load("specs/ommnist/rladder_tiny.yaml", variant))
+    frames, label = torch.rand(6, 5, *net.shape), torch.arange(6)
+    plain = net.cost(frames, label).total
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        cost = net.cost(frames, label).total
+    cost.backward()
+    torch.testing.assert_close(cost, plain, rtol=0.05, atol=0.05)
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in net.parameters())
