@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ladderspec.build import load
-from ladderspec.draw import draw
+from ladderspec.drawing import draw
 from ladderspec.files import write_atomic
 
 ROOT = Path(__file__).parents[1]

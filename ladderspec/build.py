@@ -111,7 +111,8 @@ def validate(path: str | Path, request: Request, root: str | Path | None = None)
         built = compile_graph(spec, findings)
         names = list(spec.words.variants) if request == Request() else []
         for name in names:
-            _check_variant(document, name, findings)
+            if not findings.enough:
+                _check_variant(document, name, findings)
     except SpecError as error:
         return Checked(error.findings)
     if findings:

@@ -17,12 +17,21 @@ from ladderspec.notation import (
     parse_selector,
 )
 
+MAX_ITEMS = 5000  # of one list or table
+
 
 def as_list(value: Any) -> Any:
     """A single text stands for a list of one."""
+    value = not_too_many(value)
     if isinstance(value, list):
         return tuple(value)
     return (value,) if isinstance(value, str) else value
+
+
+def not_too_many(value: Any) -> Any:
+    if isinstance(value, dict | list) and len(value) > MAX_ITEMS:
+        raise refusal("S106", f"more than {MAX_ITEMS:,} entries")
+    return value
 
 
 def _selector(value: Any) -> Any:

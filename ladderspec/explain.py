@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from ladderspec.cells import Cell, registered
 from ladderspec.errors import CODES, Finding, Findings, did_you_mean, one_of, tick
@@ -29,12 +30,13 @@ _EXPECTED = {
     "model_attributes_type": "a mapping",
     "finite_number": "a finite number",
 }
+MAX_ITEMS = 5000  # more than any user reads
 _RANGE = {"ge": "at least", "le": "at most", "gt": "more than", "lt": "less than"}
 _RANGES = ("greater_than_equal", "less_than_equal", "greater_than", "less_than")
 
 
 def explain(
-    error: ValidationError,
+    items: Sequence[Any],
     tree: Node,
     model: type[BaseModel],
     findings: Findings,
@@ -45,7 +47,7 @@ def explain(
     Not `whole`: some of its words are in a file that could not be read, so nothing is missing.
     """
     values: dict[int, list[tuple[Any, Node]]] = defaultdict(list)
-    for item in error.errors(include_url=False, include_input=False):
+    for item in items[:MAX_ITEMS]:
         node = tree.find(present(tree, item["loc"]))[0]
         left_out = item["type"] in ("missing", "union_tag_not_found")
         if item["loc"][-1:] == ("[key]",) and node.parent is not None:

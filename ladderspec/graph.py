@@ -70,15 +70,15 @@ def _level_names(spec: Spec, findings: Findings) -> list[str]:
     lines: dict[str, Node] = {}
     for index, row in enumerate(spec.words.levels):
         name, node = str(row.name), spec.at("levels", index, "name")
-        if name in lines:
+        if name in lines and not findings.enough:
             hint = f"first on line {lines[name].mark.line}"
             if node.mark == lines[name].mark:
                 hint = "a row that is used twice: `repeat: 2` numbers its copies"
             elif isinstance(node.key, int):  # not written: made from cell and position
                 hint += "; a row without a name is called by its cell and position"
             findings.add(Finding("S108", f"two levels `{name}`", node.mark, node.path, hint))
-            while name in lines:
-                name += "'"
+        if name in lines:
+            name = f"{name}'{index}"
         lines[name] = node
     return list(lines)
 

@@ -252,8 +252,8 @@ class Net(nn.Module):
 
     def _see(self, tracks: Tracks, name: str, times: list[int]) -> dict[str, Tensor]:
         """What a task sees by node, (n, B, ...)."""
-        found = {}
-        for node, readout in self.readouts[name].items():
-            series = tracks.series(self.engine.layout.seen(node), times)
-            found[node] = readout(series.flatten(0, 1)).view(*series.shape[:2], *readout.shape)
-        return found
+        index = self.engine.layout
+        return {
+            node: readout(tracks.series(index.seen(node), times))
+            for node, readout in self.readouts[name].items()
+        }

@@ -13,7 +13,7 @@ from ladderspec.scalars import resolve_scalar
 from ladderspec.tree import Node
 
 MAX_CHARACTERS = 2_000_000
-MAX_VALUES = 200_000  # after aliases are expanded
+MAX_VALUES = 100_000  # after aliases are expanded
 MAX_DEPTH = 32
 
 # Control characters, halves of surrogate pairs, and line breaks that YAML 1.1 and 1.2 read apart.
@@ -62,21 +62,24 @@ class _Reader:
         for event in self._events():
             start = event.start_mark.index + self.offset
             end = event.end_mark.index + self.offset
-            self._count(1, start)
-            if isinstance(event, yaml.ScalarEvent):
+            kind = type(event)
+            self.count += 1
+            if self.count > MAX_VALUES:
+                self._too_many(start)
+            if kind is yaml.ScalarEvent:
                 node = Node(self._scalar(event), self.source, self._begin(event, start), end)
                 if event.anchor:
                     self.anchors[event.anchor] = (node, 1)
                 self._place(node, 1, event.value)
-            elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
-                empty: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
+            elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
+                empty: Any = {} if kind is yaml.MappingStartEvent else []
                 node = Node(empty, self.source, self._begin(event, start), end)
                 self._open(node, event.anchor)
-            elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
+            elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
                 self._close(end)
-            elif isinstance(event, yaml.AliasEvent):
+            elif kind is yaml.AliasEvent:
                 self._alias(event.anchor, start, end)
-            elif isinstance(event, yaml.DocumentStartEvent) and self.root is not None:
+            elif kind is yaml.DocumentStartEvent and self.root is not None:
                 hint = "one file, one spec"
                 self._fail(start, end, "Y005", "a second document begins here", hint)
         if self.root is None or (self.root.value is None and self.root.start == self.root.end):
@@ -111,7 +114,7 @@ class _Reader:
             return start
         found = _PROPERTIES.match(self.source.text, start)
         begin = found.end() if found else start
-        if event.tag is not None:
+        if event.tag is not None and not self.findings.enough:
             tag = event.tag.replace("tag:yaml.org,2002:", "!!")
             hint = "`extends` builds on another file" if tag == "!include" else "remove the tag"
             message = f"a tag, `{tag}`: a spec is plain data"
@@ -120,11 +123,9 @@ class _Reader:
             self.findings.blame(Place(self.source, begin, begin + 1))
         return min(begin, event.end_mark.index + self.offset)
 
-    def _count(self, values: int, start: int) -> None:
-        self.count += values
-        if self.count > MAX_VALUES:
-            what = "values, aliases counted with all that they stand for"
-            self._fail(start, start + 1, "Y008", f"more than {MAX_VALUES:,} {what}")
+    def _too_many(self, start: int) -> NoReturn:
+        what = "values, aliases counted with all that they stand for"
+        self._fail(start, start + 1, "Y008", f"more than {MAX_VALUES:,} {what}")
 
     def _open(self, node: Node, anchor: str | None) -> None:
         if len(self.stack) >= MAX_DEPTH:
@@ -150,7 +151,9 @@ class _Reader:
         if target is None:
             self._fail(start, end, "Y007", f"`*{name}` stands inside `&{name}` itself")
         node, size = target
-        self._count(size, start)
+        self.count += size
+        if self.count > MAX_VALUES:
+            self._too_many(start)
         if isinstance(node.value, dict | list) or self.stack[-1].key is not None:
             self._place(node, size, None)
         else:
@@ -188,7 +191,7 @@ class _Reader:
             hint = "a parameter is written `$name`" if written.startswith("{") else ""
             message = "a key must be a word, not a list or mapping"
             self._fail(node.start, node.end, "Y009", message, hint)
-        if text in parent.value and not inside.doubled:
+        if text in parent.value and not inside.doubled and not self.findings.enough:
             hint = f"first on line {Place(*parent.keys[text]).line}"
             if len(self.stack) > 1 and isinstance(self.stack[-2].node.value, list):
                 inside.doubled = True  # a row: what follows is likely to be another one

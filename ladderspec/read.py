@@ -128,6 +128,8 @@ def read(document: Document, request: Request, findings: Findings) -> Spec | Non
             findings.update(found)
             return words.spec(choices, request, findings)
         findings.update(words.strays.said)
+        if findings.enough:
+            break
         tree, command = words.strays.repair(tree), words.strays.repair(command)
     return None
 
@@ -206,12 +208,13 @@ class _Words:
         from ladderspec.salvage import salvage
         from ladderspec.strays import find_strays
 
-        self.strays = find_strays(error, self.tree, SpecWords)
+        items = error.errors(include_url=False, include_input=False)
+        self.strays = find_strays(items, self.tree, SpecWords)
         if self.strays is not None:
             return
-        explain(error, self.tree, SpecWords, self.findings, whole)
-        locs = [item["loc"] for item in error.errors(include_url=False, include_input=False)]
-        saved = salvage(self.tree, locs) if whole else None
+        explain(items, self.tree, SpecWords, self.findings, whole)
+        enough = self.findings.enough
+        saved = salvage(self.tree, [i["loc"] for i in items]) if whole and not enough else None
         if saved is None:
             return
         self.tree, self.unsure = saved
@@ -247,8 +250,8 @@ def _variant(node: Node, findings: Findings) -> tuple[Variant, Node]:
         from ladderspec.explain import explain
         from ladderspec.salvage import salvage
 
-        explain(error, node, Variant, findings)
-        locs = [item["loc"] for item in error.errors(include_url=False, include_input=False)]
-        saved = salvage(node, locs)
+        items = error.errors(include_url=False, include_input=False)
+        explain(items, node, Variant, findings)
+        saved = salvage(node, [item["loc"] for item in items])
         assert saved is not None
         return Variant.model_validate(saved[0].plain()), saved[0]

@@ -36,9 +36,10 @@ class Readout(Owner):
         self.register_buffer("offset", torch.zeros(shape) if offset else None)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Of values (B, ...), or of several t, (n, B, ...)."""
         x = x if self.teaches else x.detach()
         if self.headed:
-            maps = x.dim() > 2
-            linear = functional.conv2d if maps else functional.linear
-            x = linear(x, self.weight, self.bias)
+            flat = x.reshape(-1, *x.shape[x.dim() - len(self.shape) :])
+            linear = functional.linear if len(self.shape) == 1 else functional.conv2d
+            x = linear(flat, self.weight, self.bias).view(*x.shape[: -len(self.shape)], *self.shape)
         return x if self.offset is None else x + self.offset

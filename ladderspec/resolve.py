@@ -164,6 +164,8 @@ def _params(tree: Node, findings: Findings) -> Lookup:
     lookup = solve({name: node.value for name, node in _items(params)})
     known = [name for name, _ in _items(params)]
     for name, node in _items(params):
+        if findings.enough:
+            break
         if not PARAM_NAME.fullmatch(name):
             assert params is not None
             hint = f"did you mean `{spell(name)}`?" if spell(name) else "a-z, 0-9 and _"
@@ -199,7 +201,7 @@ def _substitute(node: Node, lookup: Lookup, known: Sequence[str], findings: Find
         try:
             return node.replaced(evaluate(text, lookup))
         except ArithmeticProblem as problem:
-            if not findings.blames(node.place):
+            if not findings.blames(node.place) and not findings.enough:
                 _report(problem, node, known, findings)
             return node
     if isinstance(value, dict):
@@ -219,12 +221,14 @@ def _drop(tree: Node, choices: Sequence[Choice], findings: Findings) -> Node:
     """Remove the rows and tasks that `without: [level.NAME, task.NAME]` names."""
     for choice in choices:
         for node in _texts(choice.node.get("without")):
+            if findings.enough:
+                return tree
+            if not node.value.strip().startswith(("level.", "task.")):
+                continue
             try:
                 selector = parse_selector(node.value)
             except NotationProblem:
                 continue  # refused by the words
-            if findings.enough:
-                return tree
             if selector.kind == "level":
                 tree = _drop_levels(tree, selector.pattern, node, findings)
             elif selector.kind == "task":

@@ -72,7 +72,7 @@ def _rows(levels: Node, rests: Sequence[Loc], unsure: set[str]) -> Node:
 
 def _free_name(name: Node | None, index: int, rows: Sequence[Node]) -> str:
     """The name that was meant, if it is free."""
-    taken = {node.value for row in rows if (node := row.get("name")) is not None}
+    taken = {str(node.value) for row in rows if (node := row.get("name")) is not None}
     meant = spell(str(name.value)) if name is not None and name.value is not None else ""
     return meant if meant not in {*taken, "", "input"} else f"row{index + 1}_"
 

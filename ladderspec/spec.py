@@ -12,7 +12,7 @@ from ladderspec.cells import Cell, Words, registered
 from ladderspec.cells._contract import refusal
 from ladderspec.cells.input import Input
 from ladderspec.cells.unknown import UNKNOWN, Unknown
-from ladderspec.edges import Edges, Names, Selectors
+from ladderspec.edges import Edges, Names, Selectors, not_too_many
 from ladderspec.errors import spell, tick
 from ladderspec.names import INPUT, LEVEL_NAME, Side
 from ladderspec.tasks import AnyTask
@@ -128,7 +128,7 @@ class Variant(Words):
 
     title: str | None = Field(None, description="What tables and drawings call it.")
     of: Names = Field((), description="Variants that it builds on.")
-    set: Mapping[str, Any] = Field(
+    set: Annotated[Mapping[str, Any], BeforeValidator(not_too_many)] = Field(
         default_factory=dict, description="Fields by node: {encoder.lstm1.channels: 16}."
     )
     tasks: Mapping[str, Any] = Field(
@@ -143,6 +143,15 @@ class Variant(Words):
 
 AnyTaskField = Annotated[AnyTask, Field(discriminator="kind")]
 Parameter = int | float
+
+
+MAX_VARIANTS = 200  # each is checked by itself
+
+
+def _few_variants(value: Any) -> Any:
+    if isinstance(value, dict) and len(value) > MAX_VARIANTS:
+        raise refusal("S106", f"more than {MAX_VARIANTS} variants")
+    return value
 
 
 class SpecWords(Words):
@@ -173,14 +182,16 @@ class SpecWords(Words):
     defaults: Mapping[str, Mapping[str, Any]] = Field(
         default_factory=dict, description="Fields by cell: {Conv: {activation: leaky_relu}}."
     )
-    tasks: dict[Name, AnyTaskField] = Field(
+    tasks: Annotated[dict[Name, AnyTaskField], BeforeValidator(not_too_many)] = Field(
         default_factory=dict, description="What is learnt, where."
     )
     edges: Edges = Field(Edges.model_construct(), description="Changes to the arrows.")
     without: Selectors = Field(
         (), description="What is removed: roles, arrows, nodes, levels, tasks."
     )
-    variants: dict[Name, Variant] = Field(default_factory=dict, description="Named patches.")
+    variants: Annotated[dict[Name, Variant], BeforeValidator(_few_variants)] = Field(
+        default_factory=dict, description="Named patches."
+    )
     expect: Expect | None = Field(None, description="Facts that must hold.")
 
 

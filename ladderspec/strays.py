@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from ladderspec.cells import Cell, registered
 from ladderspec.errors import Finding, Findings, did_you_mean, one_of, tick
@@ -16,17 +16,18 @@ from ladderspec.repair import Action, Stray, Strays, mark_of
 from ladderspec.scalars import resolve_scalar
 from ladderspec.tree import Node
 
+MAX_ITEMS = 5000  # more than any user reads
 ROW_KEYS = ("encoder", "decoder", "repeat", "label")
 TOLD_BY = {"kind", "at", "cell", "without", "of", "set"}  # of an entry of a table
 LISTS = ("without", "of", "add", "size", "filter", "stride", "at")
 TABLES = ("tasks", "variants", "laterals", "defaults")  # names chosen by the user, then mappings
 
 
-def find_strays(error: ValidationError, tree: Node, model: type[BaseModel]) -> Strays | None:
+def find_strays(items: Sequence[Any], tree: Node, model: type[BaseModel]) -> Strays | None:
     """The unknown keys that pydantic found, mapping by mapping; None where there is none."""
     owners: dict[int, tuple[Node, Loc, list[str]]] = {}
     said, found = Findings(), list[Stray]()
-    for item in error.errors(include_url=False, include_input=False):
+    for item in items[:MAX_ITEMS]:
         loc = item["loc"]
         if item["type"] == "extra_forbidden":
             owner = tree.find(present(tree, loc[:-1]))[0]
@@ -168,8 +169,8 @@ class _Table:
         if did_you_mean(key, self.known) or (isinstance(over.value, dict) and key in over.value):
             return False
         if above in TABLES:
-            told = over.value is None or not TOLD_BY.isdisjoint(node.value or ())
-            return isinstance(node.value, dict) and told
+            entry = node.value if isinstance(node.value, dict) else None
+            return entry is not None and (over.value is None or not TOLD_BY.isdisjoint(entry))
         return key in inner.get(above, []) or (above == "params" and over.value is None)
 
     def _bare_cell(self) -> bool:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ladderspec.build import graph, load
 from ladderspec.cells.conv import Conv
 from ladderspec.cells.conv_lstm import ConvLSTM
-from ladderspec.draw.parts import Arrow, Level, Part, Picture, Reading, picture_of
+from ladderspec.drawing.parts import Arrow, Level, Part, Picture, Reading, picture_of
 from ladderspec.names import Role, Side, edge_key
 
 SPECS = Path(__file__).parents[1] / "specs"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations, pairwise
 from math import floor
 
-from ladderspec.draw.scene import Box, Point, Rect, Scene, Text, Wire
+from ladderspec.drawing.scene import Box, Point, Rect, Scene, Text, Wire
 
 TOUCH = 0.6  # how close counts as meeting, in points
 _CELL = 60.0

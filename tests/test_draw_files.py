@@ -11,10 +11,9 @@ from types import SimpleNamespace
 import pytest
 from draw_pictures import SPECS
 
-import ladderspec.draw
 from ladderspec.build import graph, load
 from ladderspec.cli import fill
-from ladderspec.draw import draw, render
+from ladderspec.drawing import draw, render
 from ladderspec.errors import UsageError
 
 UNET = SPECS / "related/unet.yaml"
@@ -34,9 +33,8 @@ def test_formats_by_suffix(tmp_path: Path) -> None:
     assert starts == ["<?xml", "digraph", "digraph", "%", "<?xml"]
 
 
-def test_a_graph_will_do_and_the_package_is_a_verb(tmp_path: Path) -> None:
-    built = graph(load(UNET))
-    (path,) = ladderspec.draw(built, tmp_path / "a.svg")  # type: ignore[operator]
+def test_a_graph_will_do(tmp_path: Path) -> None:
+    (path,) = draw(graph(load(UNET)), tmp_path / "a.svg")
     assert path.read_text() == render(load(UNET), "svg")
 
 

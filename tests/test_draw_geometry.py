@@ -8,10 +8,10 @@ from geometry import problems, struck_words
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ladderspec.draw.compose import compose
-from ladderspec.draw.marks import compare
-from ladderspec.draw.parts import Picture
-from ladderspec.draw.view import View
+from ladderspec.drawing.compose import compose
+from ladderspec.drawing.marks import compare
+from ladderspec.drawing.parts import Picture
+from ladderspec.drawing.view import View
 
 SHIPPED = shipped()
 

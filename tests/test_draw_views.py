@@ -8,13 +8,13 @@ import pytest
 from draw_pictures import SPECS, ladder, picture, shipped
 
 from ladderspec.build import graph, load, loads
-from ladderspec.draw import scene_of
-from ladderspec.draw.compose import compose
-from ladderspec.draw.fold import fold
-from ladderspec.draw.maths import text_of
-from ladderspec.draw.scene import Scene, Wire
-from ladderspec.draw.themes import PAPER, THEMES
-from ladderspec.draw.view import View
+from ladderspec.drawing import scene_of
+from ladderspec.drawing.compose import compose
+from ladderspec.drawing.fold import fold
+from ladderspec.drawing.maths import text_of
+from ladderspec.drawing.scene import Scene, Wire
+from ladderspec.drawing.themes import PAPER, THEMES
+from ladderspec.drawing.view import View
 from ladderspec.errors import UsageError
 from ladderspec.names import Role
 
@@ -229,7 +229,7 @@ def test_a_declared_arrow_keeps_its_row_unfolded() -> None:
 
 
 def fold_of(spec: object) -> tuple[object, ...]:
-    from ladderspec.draw.parts import picture_of
+    from ladderspec.drawing.parts import picture_of
 
     return fold(picture_of(graph(spec))).levels  # type: ignore[arg-type]
 

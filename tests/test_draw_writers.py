@@ -12,13 +12,13 @@ from xml.etree import ElementTree
 import pytest
 from draw_pictures import SPECS, shipped
 
-from ladderspec import draw as drawing
+from ladderspec import drawing
 from ladderspec.build import load, loads
-from ladderspec.draw import dot, ladder, render, scene_of, svg
-from ladderspec.draw.writers.dot import to_dot
-from ladderspec.draw.writers.svg import to_svg
-from ladderspec.draw.writers.tex import escape
-from ladderspec.draw.writers.tikz import to_tikz
+from ladderspec.drawing import dot, ladder, render, scene_of, svg
+from ladderspec.drawing.writers.dot import to_dot
+from ladderspec.drawing.writers.svg import to_svg
+from ladderspec.drawing.writers.tex import escape
+from ladderspec.drawing.writers.tikz import to_tikz
 
 UNET = SPECS / "related/unet.yaml"
 TEXTS = {"svg": to_svg, "gv": to_dot, "tex": to_tikz}
@@ -61,7 +61,7 @@ def test_same_input_same_bytes(view: str, form: str) -> None:
 def test_same_bytes_in_another_process(form: str) -> None:
     """Whatever the order of sets and hashes."""
     program = (
-        "import sys; from ladderspec.build import load; from ladderspec.draw import render;"
+        "import sys; from ladderspec.build import load; from ladderspec.drawing import render;"
         f"sys.stdout.write(render(load({str(UNET)!r}), {form!r}))"
     )
     texts = {
@@ -79,7 +79,7 @@ def test_same_bytes_in_another_process(form: str) -> None:
 
 def test_no_torch_and_no_graphviz_for_an_svg() -> None:
     program = (
-        "import sys; from ladderspec.build import load; from ladderspec.draw import svg;"
+        "import sys; from ladderspec.build import load; from ladderspec.drawing import svg;"
         f"svg(load({str(UNET)!r}), plan=True);"
         "print({'torch', 'graphviz', 'numpy', 'subprocess'} & set(sys.modules))"
     )

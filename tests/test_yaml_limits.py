@@ -113,7 +113,7 @@ EVIL: dict[str, Callable[[], str | bytes]] = {
     "params of params": lambda: many("params:\n", "  p{i}: $p{i}0\n", 20_000) + GOOD,
     "params in a row": lambda: many("params:\n", "  p{i}: $(p{i}_ + 1)\n", 20_000) + GOOD,
     "brackets in arithmetic": lambda: f"params: {{a: $({'(' * 190})}}\n" + GOOD,
-    "signs in arithmetic": lambda: f"params: {{a: $({'-' * 190}1)}}\n" + GOOD,
+    "signs in arithmetic": lambda: f"params: {{a: $({'-' * 190})}}\n" + GOOD,
     "powers in arithmetic": lambda: "params: {a: $(9**9**9**9), b: $(99**64**2)}\n" + GOOD,
     "stars in a pattern": lambda: GOOD + f"without: [encoder.{'*a' * 400}b]",
     "stars in a task": lambda: GOOD

@@ -61,12 +61,12 @@ def pair(value: Any) -> Any:
         return tuple(value)
     if isinstance(value, tuple | NoneType):
         return value
-    hint = "like 3 or [3, 5]" if not isinstance(value, list) else "height and width: [3, 5]"
-    if isinstance(value, str):
-        numbers = re.findall(r"\d+", value)[:2]
-        hint = f"write [{', '.join(numbers)}]" if len(numbers) == 2 else hint
-        hint = f"write [{numbers[0]}, {numbers[0]}]" if value == f"({''.join(numbers)}" else hint
-        hint = f"write {numbers[0]}" if value.strip(" ,") == "".join(numbers) else hint
+    hint = "height and width: [3, 5]" if isinstance(value, list) else "like 3 or [3, 5]"
+    numbers = re.findall(r"\d+", value)[:2] if isinstance(value, str) else []
+    if len(numbers) == 2 or value == f"({''.join(numbers)}":
+        hint = f"write [{', '.join([*numbers, *numbers][:2])}]"
+    elif numbers and value.strip(" ,") == numbers[0]:
+        hint = f"write {numbers[0]}"
     raise refusal("S104", "one whole number or a list of two is needed", hint)
 
 

@@ -19,8 +19,10 @@ COMMANDS = {
     "show": "print a spec as the paper's table, with shapes and parameters",
     "graph": "print the typed graph",
     "plan": "print how it runs: what is computed once, what loops, and why",
+    "draw": "draw it: svg, pdf, png, tex, gv",
     "diff": "compare two specs, or a spec and its variant",
     "data": "list, check, fetch and preview the data sets",
+    "train": "train the runs of an experiment",
     "schema": "print the JSON Schema of the language, for editors",
     "completion": "print a completion script for the shell",
 }

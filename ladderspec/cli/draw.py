@@ -16,10 +16,10 @@ from pathlib import Path
 
 from ladderspec.build import graph, open_spec
 from ladderspec.cli._options import add_changes, add_spec, request
-from ladderspec.draw import draw, render
-from ladderspec.draw.artist import IMAGES, LAYOUTS, TEXTS, Options
-from ladderspec.draw.themes import THEMES
-from ladderspec.draw.view import KINDS, LEVELS
+from ladderspec.drawing import draw, render
+from ladderspec.drawing.artist import IMAGES, LAYOUTS, TEXTS, Options
+from ladderspec.drawing.themes import THEMES
+from ladderspec.drawing.view import KINDS, LEVELS
 from ladderspec.errors import UsageError
 from ladderspec.read import Request
 

@@ -146,7 +146,10 @@ def _(words: cells.softmax.SoftMax, place: Place) -> Use:
 
 @_use.register
 def _(words: cells.g1.G1, place: Place) -> Use:
-    kind, arrows, start, asks = _gated(words, place, size_of(place.out))
+    units = size_of(place.out)
+    kind, arrows, start, asks = _gated(words, place, units)
+    if "lateral" in kind:  # whose shape is that of the output
+        return Use("g1", (str(units), *start), kind, asks, arrows)
     return Use("g1", (*place.shape, *start), kind, asks | place.map, arrows)
 
 

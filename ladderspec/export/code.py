@@ -10,7 +10,7 @@ WIDTH = 88  # what formatters take unless told otherwise
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
 
 
-def fit(line: str) -> list[str]:
+def fit(line: str, width: int = WIDTH) -> list[str]:
     """A line as it is, or with one argument per line where it is too long.
 
     The comma after the last argument keeps formatters of any width from joining them again.
@@ -26,13 +26,13 @@ def fit(line: str) -> list[str]:
         )
     """
     inner = max(_brackets(line), key=lambda pair: pair[1] - pair[0], default=None)
-    if len(line) <= WIDTH or inner is None or inner[1] - inner[0] < 2:
+    if len(line) <= width or inner is None or inner[1] - inner[0] < 2:
         return [line]
     start, end = inner
     indent = len(line) - len(line.lstrip())
     found = [line[: start + 1]]
     for argument in _arguments(line[start + 1 : end]):
-        found += fit(f"{' ' * (indent + 4)}{argument},")
+        found += fit(f"{' ' * (indent + 4)}{argument},", width)
     return [*found, f"{' ' * indent}{line[end:]}"]
 
 

@@ -1,6 +1,6 @@
 """Templates of definitions: Python with conditions, in `pieces/`.
 
-A line that ends in `#: a not b` stays where feature a is wanted and b is not; `{{a|x|y}}` is x where a
+A line that ends in `#: a not b` stays where feature a is wanted and b is not; `{{a?x?y}}` is x where a
 is wanted, else y; `$word` is filled in.
 """
 
@@ -15,7 +15,7 @@ from string import Template
 from ladderspec.export.code import fit
 
 _CONDITION = re.compile(r"  #: ([\w ]+)$")
-_CHOICE = re.compile(r"\{\{(\w+)\|([^|{}]*)(?:\|([^|{}]*))?\}\}")
+_CHOICE = re.compile(r"\{\{(\w+)\?([^?{}]*)(?:\?([^?{}]*))?\}\}")
 
 
 def render(piece: str, features: Collection[str], words: Mapping[str, str]) -> str:

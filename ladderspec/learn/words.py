@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ladderspec.cells import Words
 from ladderspec.cells._contract import by_form, refusal
+from ladderspec.errors import did_you_mean, one_of, tick
 
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
@@ -18,15 +19,6 @@ Whole = Annotated[int, Field(ge=0)]
 
 def _pair(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
-
-
-def _word(name: str) -> Any:
-    """`halve` for `{kind: halve}`."""
-
-    def spell_out(value: Any) -> Any:
-        return {name: value} if isinstance(value, str) else value
-
-    return BeforeValidator(spell_out)
 
 
 # --- how the learning rate changes ----------------------------------------------------------------
@@ -64,8 +56,20 @@ class Linear(Words):
     floor: NotNegative = Field(0.0, description="The learning rate at the end.")
 
 
+_SCHEDULES = ("constant", "halve", "cosine", "linear")
+
+
+def _schedule(value: Any) -> Any:
+    """`halve` for `{kind: halve}`."""
+    kind = value.get("kind") if isinstance(value, dict) else value
+    if isinstance(value, dict | str) and kind not in _SCHEDULES:
+        hint = did_you_mean(kind, _SCHEDULES) or one_of(_SCHEDULES)
+        raise refusal("S105", f"no schedule {tick(kind)}" if kind else "which schedule?", hint)
+    return {"kind": value} if isinstance(value, str) else value
+
+
 Schedule = Annotated[
-    Constant | Halve | Cosine | Linear, Field(discriminator="kind"), _word("kind")
+    Constant | Halve | Cosine | Linear, Field(discriminator="kind"), BeforeValidator(_schedule)
 ]
 
 
@@ -77,9 +81,6 @@ class Clip(Words):
         default_factory=dict,
         description="By task: length of what its cost alone asks for; a backward pass for each.",
     )
-
-
-_CLIP_SCHEMA = {"anyOf": [{"type": "number"}, {"type": "object"}]}
 
 
 def _clip(value: Any) -> Any:
@@ -157,15 +158,6 @@ class Training(Words):
     explode: Positive = Field(
         1000.0, description="Stop where the cost is so many times that of the first update."
     )
-
-
-def whole_length(value: Any) -> Any:
-    """Either updates or epochs."""
-    if isinstance(value, dict) and ("updates" in value) == ("epochs" in value):
-        both = "both `updates` and `epochs`" if "updates" in value else "how long?"
-        code = "S105" if "updates" in value else "S102"
-        raise refusal(code, f"training: {both}", "like `updates: 1000` or `epochs: 10`")
-    return value
 
 
 class Evaluation(Words):

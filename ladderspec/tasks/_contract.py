@@ -117,6 +117,19 @@ class Task(Words):
         """What is seen, in the units of the data: the next input of a closed loop."""
         return seen
 
+    @property
+    def units(self) -> dict[str, str]:
+        """What it reports, the most telling first, in the paper's units: `{"error": "%"}`."""
+        return {}
+
+    def measure(self, seen: Tensor, target: Tensor) -> dict[str, Tensor]:
+        """What it reports of each of n samples, (n,), by the names of `units`."""
+        return {}
+
+    def known(self, target: Tensor) -> Tensor | None:
+        """Which of n samples can be measured, (n,); None: all."""
+        return None
+
     def head_parameters(self, shape: Shape) -> dict[str, Shape]:
         """A read-out of its own: a dense layer on vectors, a 1x1 convolution on maps."""
         if self.head is None:
@@ -145,6 +158,15 @@ def compare_by(cost: Cost, seen: Tensor, target: Tensor) -> Tensor:
         return functional.mse_loss(seen, target, reduction="none").flatten(1).mean(1)
     each = functional.binary_cross_entropy_with_logits(seen, target, reduction="none")
     return each.flatten(1).sum(1)
+
+
+UNITS: dict[Cost, dict[str, str]] = {"mse": {"error": "x 1e-5"}, "bce": {"nll": "nats"}}
+
+
+def measure_by(cost: Cost, seen: Tensor, target: Tensor) -> dict[str, Tensor]:
+    """mse: squared error of a number, x 1e-5 as in [t:ommnist]; bce: nats of a frame [t:midires]."""
+    each = compare_by(cost, seen, target)
+    return {"error": each * 1e5} if cost == "mse" else {"nll": each}
 
 
 def present_by(cost: Cost, seen: Tensor) -> Tensor:

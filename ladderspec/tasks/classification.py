@@ -41,3 +41,17 @@ class Classification(Task):
 
     def present(self, seen: Tensor) -> Tensor:
         return seen.softmax(1)
+
+    @property
+    def units(self) -> dict[str, str]:
+        return {"error": "%", "nll": "nats"}
+
+    def measure(self, seen: Tensor, target: Tensor) -> dict[str, Tensor]:
+        wrong = (seen.argmax(1) != target).to(seen.dtype) * 100
+        return {"error": wrong if wrong.dim() == 1 else wrong.flatten(1).mean(1),
+                "nll": self.compare(seen, target)}  # fmt: skip
+
+    def known(self, target: Tensor) -> Tensor:
+        """Labels of -1 are missing."""
+        known: Tensor = target.reshape(len(target), -1).ge(0).all(1)
+        return known

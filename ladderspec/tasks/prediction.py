@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from ladderspec.tasks._contract import Cost, Reading, Task, compare_by, present_by, same_as_input
+from ladderspec.tasks._contract import (
+    UNITS,
+    Cost,
+    Reading,
+    Task,
+    compare_by,
+    measure_by,
+    present_by,
+    same_as_input,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,3 +44,10 @@ class Prediction(Task):
 
     def present(self, seen: Tensor) -> Tensor:
         return present_by(self.cost, seen)
+
+    @property
+    def units(self) -> dict[str, str]:
+        return UNITS[self.cost]
+
+    def measure(self, seen: Tensor, target: Tensor) -> dict[str, Tensor]:
+        return measure_by(self.cost, seen, target)

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from ladderspec.tasks._contract import Cost, Reading, Task, compare_by, present_by
+from ladderspec.tasks._contract import (
+    UNITS,
+    Cost,
+    Reading,
+    Task,
+    compare_by,
+    measure_by,
+    present_by,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,3 +38,10 @@ class Probe(Task):
 
     def present(self, seen: Tensor) -> Tensor:
         return present_by(self.cost, seen)
+
+    @property
+    def units(self) -> dict[str, str]:
+        return UNITS[self.cost]
+
+    def measure(self, seen: Tensor, target: Tensor) -> dict[str, Tensor]:
+        return measure_by(self.cost, seen, target)

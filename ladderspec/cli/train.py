@@ -1,0 +1,68 @@
+"""Train the runs of an experiment, one after another.
+
+Example:
+  ladderspec train specs/experiments/quickstart.yaml --row rladder -o out/quickstart
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ladderspec.cli._options import load_plugins
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("experiment", metavar="EXPERIMENT", type=Path, help="an experiment file")
+    chosen = parser.add_argument_group("which runs", "each may be repeated; default: all")
+    chosen.add_argument("--row", metavar="NAME", action="append", default=[])
+    chosen.add_argument("--column", metavar="NAME", action="append", default=[])
+    chosen.add_argument("--seed", metavar="N", type=int, action="append", default=[])
+    parser.add_argument("-o", "--output", metavar="FOLDER", type=Path,
+                        help="one folder for each run in it; default: out/EXPERIMENT")  # fmt: skip
+    parser.add_argument("--resume", action="store_true",
+                        help="go on with runs that were interrupted")  # fmt: skip
+    parser.add_argument("--data", metavar="FOLDER", type=Path, help="the data folder")
+    parser.add_argument("--threads", metavar="N", type=int, help="instead of the file's")
+    parser.add_argument("--workers", metavar="N", type=int, help="that make batches ahead")
+    parser.add_argument("--device", metavar="NAME", help="instead of the file's: cpu, cuda")
+    parser.add_argument("--list", action="store_true", help="print the runs, and train none")
+    parser.add_argument("--plugin", metavar="FILE", action="append", default=[], type=Path,
+                        help="a Python file with cells of your own; it is run")  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    load_plugins(args.plugin)
+    from ladderspec.open_experiment import open_experiment
+
+    experiment = open_experiment(args.experiment)
+    runs = experiment.select(args.row, args.column, args.seed)
+    if args.list:
+        for one in runs:
+            print(f"{one.id}  {one.title}")
+        return 0
+    from dataclasses import replace
+
+    from ladderspec.train import train
+
+    machine = {
+        word: value
+        for word in ("threads", "workers", "device")
+        if (value := getattr(args, word)) is not None
+    }
+    output = args.output or Path("out") / experiment.name
+    for one in runs:
+        changed = replace(one, machine=one.machine.model_copy(update=machine))
+        result = train(changed, output / one.id, resume=args.resume, data=args.data)
+        print(f"{one.id}: {_line(result)}  {output / one.id}")
+    return 0
+
+
+def _line(result: dict[str, object]) -> str:
+    metrics, units = result["metrics"], result["units"]
+    assert isinstance(metrics, dict)
+    assert isinstance(units, dict)
+    split = "test" if "test" in metrics else next(iter(metrics), "")
+    shown = metrics.get(split, {})
+    parts = [f"{name} {shown[name]:.4g} {unit}" for name, unit in units.items() if name in shown]
+    return f"{split} after {result['updates']} updates: " + "  ".join(parts)

@@ -1,0 +1,93 @@
+"""The docstring of the file: what the network is, its table, what goes in and comes out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ladderspec import table
+from ladderspec.export.readouts import Readout
+from ladderspec.graph import Graph
+from ladderspec.names import Shape, Side
+from ladderspec.read import Spec
+from ladderspec.shapes import parameters
+
+_COLUMNS = ("level", "layer", "channels", "filter", "stride", "shape", "lateral", "decoder")
+_RIGHT = ("channels", "stride")
+
+
+def docstring(spec: Spec, graph: Graph, readouts: Sequence[Readout], name: str) -> list[str]:
+    text = [_title(graph), "", *_description(spec), *_table(graph), ""]
+    over, given = ("frames", "B, T") if graph.graph["frames"] is not None else ("e_input", "B")
+    shape = graph.nodes["encoder.input"]["shape"]
+    text += [f"Takes {over} {_shape(given, shape)} and gives by task, at every t:", ""]
+    text += _outputs(readouts)
+    text += ["", f"{parameters(graph):,} parameters. The weights of the same spec, built, fit:", ""]
+    text += [f"    model = {name}()", "    model.load_state_dict(net.state_dict())"]
+    return text
+
+
+def about(graph: Graph) -> list[str]:
+    """The docstring of the class: what the letters in its loop mean."""
+    nodes = graph.nodes.values()
+    sides = {facts["side"] for facts in nodes}
+    letters = "At level x, the encoder gives e_x"
+    letters += ", the lateral cell h_x" if Side.LATERAL in sides else ""
+    letters += ", the decoder d_x" if Side.DECODER in sides else ""
+    if any(facts["cell"].state_shapes(facts["shape"]) for facts in nodes):
+        letters += "; s_x is the state (h, c) of an LSTM"
+    return [f'"""{graph.graph["title"] or graph.graph["name"]}.', "", f"{letters}.", '"""']
+
+
+def _title(graph: Graph) -> str:
+    name, title = graph.graph["name"], graph.graph["title"]
+    return f"{name}: {title}." if title else f"{name}."
+
+
+def _description(spec: Spec) -> list[str]:
+    return [f"{spec.words.description}", ""] if spec.words.description else []
+
+
+def _shape(first: str, shape: Shape) -> str:
+    return f"({first}, {', '.join(map(str, shape))})"
+
+
+def _outputs(readouts: Sequence[Readout]) -> list[str]:
+    shapes = [_shape("B, T", each.shape) for each in readouts]
+    names, sizes = max(len(each.name) for each in readouts), max(map(len, shapes))
+    return [
+        f"    {each.name:<{names}}  {shape:<{sizes}}  {_says(each)}".rstrip()
+        for each, shape in zip(readouts, shapes, strict=True)
+    ]
+
+
+def _says(readout: Readout) -> str:
+    return f"{readout.kind} at {readout.node}" if readout.kind else ""
+
+
+def _table(graph: Graph) -> list[str]:
+    """The paper's table: one row per layer, its decoder beside it."""
+    rows = []
+    for line in table.lines(graph):
+        made = line.estimates.split(" ")[0]
+        down = f"{line.decoder} {line.decoder_filter}".rstrip()
+        rows.append([*(getattr(line, column) for column in _COLUMNS[:-1]), down, made])
+    head = [*_COLUMNS, "makes"]
+    used = [i for i in range(len(head)) if any(row[i] for row in rows)]
+    widths = {i: max(len(row[i]) for row in [head, *rows]) for i in used}
+
+    def one(row: Sequence[str]) -> str:
+        cells = [
+            row[i].rjust(widths[i]) if head[i] in _RIGHT else row[i].ljust(widths[i]) for i in used
+        ]
+        return "    " + "  ".join(cells).rstrip()
+
+    return [one(head), "    " + "  ".join("-" * widths[i] for i in used), *map(one, rows)]
+
+
+def class_name(spec: Spec, taken: set[str]) -> str:
+    """The name of the spec as that of a class, with the capitals of its title."""
+    known = {word.lower(): word for word in re.findall(r"\w+", f"{spec.title} {spec.words.title}")}
+    parts = [known.get(part, part) for part in re.findall(r"[a-z0-9]+", spec.name.lower())]
+    made = "".join(part[0].upper() + part[1:] for part in parts)
+    return f"Net{made}" if not made[:1].isalpha() or made in taken else made

@@ -1,0 +1,120 @@
+"""State on disk: tensors as safetensors, the rest as JSON. Nothing is ever unpickled.
+
+A checkpoint is NAME.json, which names the file of its tensors and their checksum. The JSON is
+renamed into place last: whatever moment a process is killed at, it names files that are whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from ladderspec.errors import UsageError
+from ladderspec.files import write_atomic
+
+FORMAT = "ladderspec checkpoint 1"
+
+
+class CheckpointError(UsageError):
+    """A checkpoint that cannot be used."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Tensors by name, and plain facts."""
+
+    tensors: dict[str, Tensor]
+    facts: dict[str, Any]
+
+    def under(self, prefix: str) -> dict[str, Tensor]:
+        """The tensors whose names begin so, without it."""
+        return {k.removeprefix(prefix): v for k, v in self.tensors.items() if k.startswith(prefix)}
+
+
+def write(folder: Path, name: str, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+    """Replace the checkpoint of this name; the one before it stays as NAME.before."""
+    data = save({key: value.detach().cpu().contiguous() for key, value in tensors.items()})
+    checksum = hashlib.blake2b(data, digest_size=16).hexdigest()
+    file = f"{name}-{checksum[:12]}.safetensors"
+    write_atomic(folder / file, data)
+    record = {"format": FORMAT, "file": file, "checksum": checksum, **facts}
+    place, before = folder / f"{name}.json", folder / f"{name}.before.json"
+    if place.exists():
+        write_atomic(before, place.read_bytes())
+    write_atomic(place, json.dumps(record, indent=1) + "\n")
+    _sweep(folder, name)
+
+
+def _sweep(folder: Path, name: str) -> None:
+    """Remove tensors that no record of this name mentions any more."""
+    kept = set()
+    for record in (folder / f"{name}.json", folder / f"{name}.before.json"):
+        try:
+            kept.add(json.loads(record.read_text())["file"])
+        except (OSError, ValueError, KeyError):
+            continue
+    for file in folder.glob(f"{name}-*.safetensors"):
+        if file.name not in kept:
+            file.unlink(missing_ok=True)
+
+
+def read(folder: Path, name: str) -> Checkpoint:
+    """A checkpoint by name, checked."""
+    place = folder / f"{name}.json"
+    try:
+        facts = json.loads(place.read_text(encoding="utf-8"))
+        if facts["format"] != FORMAT:
+            raise CheckpointError(f"{place}: expected `{FORMAT}`, not `{facts['format']}`")
+        file, checksum = folder / str(facts["file"]), facts["checksum"]
+        if file.parent != folder:
+            raise CheckpointError(f"{place} names a file outside its folder")
+        data = file.read_bytes()
+    except FileNotFoundError as error:
+        raise CheckpointError(f"no checkpoint {error.filename}") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{place} is damaged: {error}") from None
+    if hashlib.blake2b(data, digest_size=16).hexdigest() != checksum:
+        raise CheckpointError(f"{file} is damaged: its checksum is not that of {place.name}")
+    try:
+        return Checkpoint(load(data), facts)
+    except (SafetensorError, ValueError) as error:
+        raise CheckpointError(f"{file} is damaged: {error}") from None
+
+
+def restore(module: torch.nn.Module, tensors: Mapping[str, Tensor], what: str) -> None:
+    """Copy tensors into a module that has exactly these; else say what differs."""
+    own = module.state_dict()
+    if differs := difference(own, tensors):
+        raise CheckpointError(f"{what} does not fit: {differs}")
+    with torch.no_grad():
+        for name, value in own.items():
+            value.copy_(tensors[name])
+
+
+def difference(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> str:
+    """What is missing, what is too much, what has another shape or type; by name."""
+    parts = []
+    missing = [name for name in own if name not in given]
+    unknown = [name for name in given if name not in own]
+    for words, names in (("it lacks", missing), ("the network has no", unknown)):
+        if names:
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            parts.append(f"{words} {', '.join(names[:3])}{more}")
+    for name in own:
+        if name in given:
+            here, there = own[name], given[name]
+            if here.shape != there.shape:
+                parts.append(f"{name} is {tuple(there.shape)}, not {tuple(here.shape)}")
+            elif here.dtype != there.dtype:
+                parts.append(f"{name} is {there.dtype}, not {here.dtype}")
+    more = [f"and {len(parts) - 5} more"] if len(parts) > 5 else []
+    return "; ".join([*parts[:5], *more])

@@ -1,0 +1,149 @@
+"""Evaluations during training: what they measure, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ladderspec.data import Split
+from ladderspec.errors import UsageError, did_you_mean, one_of
+from ladderspec.learn import checkpoint, processes
+from ladderspec.learn.feed import Diet, Feed
+from ladderspec.learn.journal import Journal
+from ladderspec.learn.learner import Learner
+from ladderspec.learn.measure import Report, measure, units_of
+from ladderspec.learn.pictures import draw_samples
+from ladderspec.learn.progress import Progress
+from ladderspec.learn.statistics import settled
+from ladderspec.learn.words import Halve
+from ladderspec.net import Net
+from ladderspec.runs import Run
+
+TEACHER = "teacher."
+
+
+def training_feeds(diet: Diet, split: str, size: int, count: int) -> Iterator[Feed]:
+    """The first training batches, for the statistics of batch norms; rows by process."""
+    rank, world = processes.rank(), processes.world()
+    for indices in diet.data.batches(split, 0, size, drop_last=False)[:count]:
+        if len(indices) >= 2 * world:
+            yield from diet.pieces(diet.take(split, 0, indices[rank::world]))
+
+
+def split_feeds(diet: Diet, split: str, size: int, items: int | None = None) -> Iterator[Feed]:
+    """All batches of a split, or those of its first items; batches by process."""
+    rank, world = processes.rank(), processes.world()
+    batches = diet.data.batches(split, 0, size)
+    if items is not None:
+        batches = [kept for b in batches if len(kept := b[np.asarray(b) < items])]
+    for indices in batches[rank::world]:
+        yield from diet.pieces(diet.take(split, 0, indices))
+
+
+@dataclass
+class Examiner:
+    """Evaluates a learner."""
+
+    run: Run
+    learner: Learner
+    journal: Journal
+    folder: Path
+    progress: Progress
+    watched: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        units = units_of(self.learner.net.tasks.items())
+        words = self.run.training
+        schedule = words.optimiser.schedule
+        asked = words.stop.watch if words.stop is not None else None
+        asked = asked or (schedule.watch if isinstance(schedule, Halve) else None)
+        asked = asked or next(iter(units), "")
+        if asked and asked not in units:
+            hint = did_you_mean(asked, units) or f"there are {one_of(units, 'and')}"
+            raise UsageError(f"`watch: {asked}`: no such measure; {hint}")
+        self.watched = asked
+
+    @property
+    def has_validation(self) -> bool:
+        """Not where the training data hold it."""
+        return self.learner.order.split is Split.TRAIN and self.learner.diet.data.size("valid") > 0
+
+    def examine(self) -> None:
+        """Measure the validation data; let the learning rate, stopping and the best follow."""
+        learner = self.learner
+        if self.has_validation:
+            report = self.report("valid", self.run.evaluation.items)
+            row = {"update": learner.update, "epoch": learner.epoch, "split": "valid"}
+            learner.written = self.journal.append({**row, **report.metrics}, learner.written)
+            self.progress.say(f"valid after {learner.update}: {self._short(report.metrics)}")
+            if self.watched and not learner.replays:
+                value = report.metrics[self.watched]
+                if learner.course.follow(self.run.training, learner.update, value):
+                    self._keep_best()
+        draw_samples(self.run, learner, self.folder / "pictures")
+
+    def report(self, split: str, items: int | None = None) -> Report:
+        """Everything about a split: the network, and its teacher where it has one."""
+        found = self._report(self.learner.net, split, items)
+        if self.learner.teacher is not None:
+            taught = self._report(self.learner.teacher, split, items)
+            metrics = {f"{TEACHER}{name}": value for name, value in taught.metrics.items()}
+            found = Report({**found.metrics, **metrics}, found.by_time, found.confusion, found.units)
+        return found
+
+    def _report(self, net: Net, split: str, items: int | None) -> Report:
+        words, diet = self.run.evaluation, self.learner.diet
+        size = words.batch or self.run.training.batch
+        settling = training_feeds(
+            diet, self.learner.order.split, self.run.training.batch, words.statistics
+        )
+        with settled(net, settling):
+            return measure(net, diet, split_feeds(diet, split, size, items))
+
+    def _short(self, metrics: dict[str, float]) -> str:
+        units = units_of(self.learner.net.tasks.items())
+        shown = {n: v for n, v in metrics.items() if not n.endswith(".nll") or len(metrics) == 1}
+        return "  ".join(
+            f"{name} {value:.4g} {units.get(name.removeprefix(TEACHER), '')}".rstrip()
+            for name, value in shown.items()
+        )
+
+    def _keep_best(self) -> None:
+        if processes.rank() == 0:
+            tensors = {
+                name: value
+                for name, value in self.learner.tensors().items()
+                if name.startswith(("net.", "teacher."))
+            }
+            facts = {"update": self.learner.update, "value": self.learner.course.best}
+            checkpoint.write(self.folder, "best", tensors, facts)
+        processes.wait()
+
+    def conclude(self) -> dict[str, Any]:
+        """Test the weights that are to be reported."""
+        words = self.run.evaluation
+        report = words.report or ("best" if self.run.training.stop is not None else "last")
+        best = report == "best" and self.has_validation and bool(self.watched)
+        if best:
+            found = checkpoint.read(self.folder, "best")
+            checkpoint.restore(self.learner.net, found.under("net."), "the best checkpoint")
+            if self.learner.teacher is not None:
+                teacher = found.under("teacher.")
+                checkpoint.restore(self.learner.teacher, teacher, "the best teacher")
+        splits = [s for s in ("valid", "test") if s != "valid" or self.has_validation]
+        splits = [split for split in splits if self.learner.diet.data.size(split)]
+        reports = {split: self.report(split) for split in splits}
+        for split, found_report in reports.items():
+            self.progress.say(f"{split}: {self._short(found_report.metrics)}")
+        return {
+            "reported": "best" if best else "last",
+            "watched": self.watched,
+            "metrics": {split: found.metrics for split, found in reports.items()},
+            "by_time": {split: found.by_time for split, found in reports.items()},
+            "units": units_of(self.learner.net.tasks.items()),
+            "parameters": sum(p.numel() for p in self.learner.net.parameters()),
+        }

@@ -1,0 +1,165 @@
+"""Data -> what a network is fed: tensors, aligned with the t that it runs over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ladderspec.data import DataError, DataSet
+from ladderspec.data._types import Batch, Indices
+from ladderspec.data.chunks import chunks
+from ladderspec.net import Net
+from ladderspec.tasks import Consistency, Prediction, Task
+
+
+@dataclass(frozen=True)
+class Feed:
+    """What one call of a network takes."""
+
+    frames: Tensor  # (B, T, ...), or (B, ...) where time runs over iterations
+    targets: dict[str, Tensor]  # by field, or by task with one target for each t
+    lengths: tuple[int, ...] | None = None
+    first: bool = True  # the state starts anew
+    start: int = 0  # the frame of the sequence that comes first here
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+
+@dataclass(frozen=True)
+class Diet:
+    """What a network takes of a data set."""
+
+    data: DataSet
+    tasks: Mapping[str, Task]
+    steps: int | None = None  # frames of one piece, where long sequences are cut
+    device: torch.device = torch.device("cpu")
+    dtype: torch.dtype = torch.float32
+
+    @property
+    def input(self) -> str:
+        return self.data.words.input
+
+    @property
+    def fields(self) -> list[str]:
+        """The fields of the data that are read."""
+        wanted = [self.input, *(field for field in map(self.field, self.tasks.values()) if field)]
+        extra = [name for name in ("mask", "labelled") if name in self.data.forms]
+        return list(dict.fromkeys([*wanted, *extra]))
+
+    def field(self, task: Task) -> str | None:
+        """The field that a task compares with; None where no field of the data is."""
+        return None if isinstance(task, Consistency) else task.field or self.input
+
+    def ahead(self, task: Task) -> int:
+        return task.ahead if isinstance(task, Prediction) else 0
+
+    def check(self, net: Net, frames: int | str | None) -> None:
+        """Refuse data that the network cannot take."""
+        self.data.check_input(net.shape, frames)
+        for name, task in self.tasks.items():
+            if (field := self.field(task)) is not None and field not in self.data.forms:
+                raise DataError(f"task `{name}`: {self._lacks(field)}")
+            uncut = task.when != "all" and not isinstance(task, Consistency)
+            if self.steps and self.data.steps is None and uncut:
+                raise DataError(
+                    f"task `{name}` reads only some t: it cannot be trained in pieces; leave out"
+                    " `steps`, or say `when: all`"
+                )
+
+    def _lacks(self, field: str) -> str:
+        try:
+            self.data.form(field)
+        except DataError as error:
+            return str(error)
+        return ""
+
+    # --- batches ---------------------------------------------------------------------------------
+
+    def take(self, split: str, epoch: int, indices: Indices) -> Batch:
+        """The fields of a batch; labels that may not be used are -1."""
+        batch = self.data.batch(split, epoch, indices, self.fields)
+        if "labelled" in batch and "label" in batch:
+            batch["label"] = np.where(batch.pop("labelled"), batch["label"], -1)
+        batch.pop("labelled", None)
+        return batch
+
+    def pieces(self, batch: Batch) -> Iterator[Feed]:
+        """The whole batch, or pieces of it along time."""
+        if not self.data.forms[self.input].time:
+            yield self._whole(batch, None)
+        elif "mask" not in batch:
+            yield self._whole(batch, self.data.steps)
+        elif self.steps is None:
+            lengths = batch["mask"].sum(1).tolist()
+            yield self._whole(batch, batch["mask"].shape[1], lengths)
+        else:
+            yield from self._cut(batch, self.steps)
+
+    def count(self, lengths: Indices) -> int:
+        """How many pieces a batch of these lengths gives."""
+        if self.steps is None or self.data.steps is not None:
+            return 1
+        return -(-max(1, int(lengths.max()) - self._most_ahead) // self.steps)
+
+    @property
+    def _most_ahead(self) -> int:
+        return max((self.ahead(task) for task in self.tasks.values()), default=0)
+
+    def _whole(
+        self, batch: Batch, steps: int | None, lengths: Sequence[int] | None = None
+    ) -> Feed:
+        frames = batch[self.input]
+        targets = {}
+        for name, task in self.tasks.items():
+            field, ahead = self.field(task), self.ahead(task)
+            if field is None:
+                continue
+            if self.data.forms[field].time and steps is not None:
+                if field == self.input and frames.shape[1] >= steps + ahead > steps:
+                    targets[name] = batch[field][:, ahead : ahead + steps]  # frames after the last
+                else:
+                    targets[field] = batch[field][:, :steps]
+            else:
+                targets[field] = batch[field]
+        return self._feed(frames[:, :steps] if steps else frames, targets, lengths)
+
+    def _cut(self, batch: Batch, steps: int) -> Iterator[Feed]:
+        """Pieces of a batch; each t that is run over has its target."""
+        most, whole = self._most_ahead, batch["mask"].sum(1)
+        for chunk in chunks(batch, self.data.forms, steps, most):
+            targets = {}
+            for name, task in self.tasks.items():
+                field, ahead = self.field(task), self.ahead(task)
+                if field is not None and self.data.forms[field].time:
+                    targets[name] = chunk.batch[field][:, ahead : ahead + chunk.steps]
+                elif field is not None:
+                    targets[field] = chunk.batch[field]
+            left = np.clip(whole[: chunk.rows] - most - chunk.start, 0, chunk.steps).tolist()
+            frames = chunk.batch[self.input][:, : chunk.steps]
+            yield self._feed(frames, targets, left, chunk.start)
+
+    def _feed(
+        self,
+        frames: np.ndarray,
+        targets: Mapping[str, np.ndarray],
+        lengths: Sequence[int] | None,
+        start: int = 0,
+    ) -> Feed:
+        even = lengths is None or all(length == frames.shape[1] for length in lengths)
+        return Feed(
+            self._tensor(frames),
+            {name: self._tensor(target) for name, target in targets.items()},
+            None if even or lengths is None else tuple(lengths),
+            start == 0,
+            start,
+        )
+
+    def _tensor(self, array: np.ndarray) -> Tensor:
+        tensor = torch.from_numpy(np.ascontiguousarray(array))
+        kind = self.dtype if tensor.is_floating_point() else tensor.dtype
+        return tensor.to(self.device, kind, non_blocking=True)

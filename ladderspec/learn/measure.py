@@ -1,0 +1,155 @@
+"""What is reported of a network: each task by itself, in the paper's units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from ladderspec.carry import Carry
+from ladderspec.learn import processes
+from ladderspec.learn.feed import Diet, Feed
+from ladderspec.net import Net
+from ladderspec.tasks import Classification, Task
+
+
+@dataclass
+class Sums:
+    """Weighted sums by name; the mean of each is what is reported."""
+
+    sums: dict[str, Tensor] = field(default_factory=dict)
+    weights: dict[str, Tensor] = field(default_factory=dict)
+
+    def add(self, name: str, values: Tensor, weights: Tensor) -> None:
+        """Sums over all but the last axis, in float64."""
+        weights = weights.double()
+        kept = torch.where(weights > 0, values.double() * weights, 0.0)
+        for table, new in ((self.sums, kept), (self.weights, weights)):
+            table[name] = table[name] + new.sum(0) if name in table else new.sum(0)
+
+    def means(self) -> dict[str, Tensor]:
+        """The mean of each name, over all processes."""
+        found = {}
+        for name in self.sums:
+            total = processes.summed(torch.stack([self.sums[name], self.weights[name]]))
+            found[name] = total[0] / total[1]
+        return found
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was measured: a number for each measure; by t; and which class was taken for which."""
+
+    metrics: dict[str, float]
+    by_time: dict[str, list[float]]
+    confusion: dict[str, list[list[int]]]
+    units: dict[str, str]
+
+
+@torch.no_grad()
+def measure(net: Net, diet: Diet, feeds: Iterable[Feed]) -> Report:
+    """Run a network over feeds and measure every task."""
+    whole, by_time = Sums(), Sums()
+    confusion: dict[str, Tensor] = {}
+    carry: Carry | None = None
+    for feed in feeds:
+        carry = trimmed(carry, len(feed)) if not feed.first else None
+        outputs = net(feed.frames, feed.lengths, carry)
+        carry = outputs.carry
+        for name, task in diet.tasks.items():
+            if task.units:
+                seen = outputs[name]
+                for value in seen.values() if isinstance(seen, dict) else [seen]:
+                    _add(name, task, diet, feed, value, whole, by_time)
+                    if isinstance(task, Classification) and value.dim() == 3:
+                        _confuse(confusion, name, task, diet, feed, value)
+    means = whole.means()
+    metrics = {name: float(means[name]) for name in sorted(means)}
+    times = {
+        name: [float(value) for value in values] for name, values in by_time.means().items()
+    }
+    tables = {name: processes.summed(table).long().tolist() for name, table in confusion.items()}
+    return Report(metrics, times, tables, units_of(diet.tasks.items()))
+
+
+def units_of(tasks: Iterable[tuple[str, Task]]) -> dict[str, str]:
+    """`{"digit.error": "%", ...}`, the most telling measure of each task first."""
+    return {f"{name}.{m}": unit for name, task in tasks for m, unit in task.units.items()}
+
+
+def trimmed(carry: Carry | None, rows: int) -> Carry | None:
+    """What is remembered of the first sequences; the others have ended."""
+    if carry is None:
+        return None
+    t = carry.t if isinstance(carry.t, int) else carry.t[:rows]
+    values = {
+        name: tuple(value[:rows] for value in kept) for name, kept in carry.values.items()
+    }
+    return Carry(t, values)
+
+
+def _add(
+    name: str,
+    task: Task,
+    diet: Diet,
+    feed: Feed,
+    seen: Tensor,
+    whole: Sums,
+    by_time: Sums,
+) -> None:
+    target, there = aligned(name, task, diet, feed, seen)
+    batch, length = there.shape
+    flat_seen, flat = seen[:, :length].flatten(0, 1), target.flatten(0, 1)
+    known = task.known(flat)
+    there = there if known is None else there & known.view(batch, length)
+    for measure, values in task.measure(flat_seen, flat).items():
+        key, values = f"{name}.{measure}", values.view(batch, length)
+        counts = there * _when(task, there)
+        whole.add(key, values.flatten(), counts.flatten())
+        if diet.data.steps is not None or feed.frames.dim() == seen.dim() - 1:
+            by_time.add(key, values, there)
+
+
+def aligned(
+    name: str, task: Task, diet: Diet, feed: Feed, seen: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The target of every t that has one, (B, T, ...), and where it is, (B, T)."""
+    own, steps, ahead = name in feed.targets, seen.shape[1], diet.ahead(task)
+    field = diet.field(task)
+    assert field is not None
+    target = feed.targets[name if own else field]
+    shape = task.target_shape(seen.shape[2:])
+    timed = own or diet.data.forms[field].time
+    if not timed:
+        target = target.reshape(len(seen), 1, *shape).expand(-1, steps, *shape)
+    late = 0 if own else ahead
+    target = target[:, late:steps].reshape(len(seen), -1, *shape)
+    ends = torch.tensor(feed.lengths or (steps,) * len(seen), device=seen.device)
+    times = torch.arange(late, steps, device=seen.device)
+    return target, times < ends[:, None]
+
+
+def _when(task: Task, there: Tensor) -> Tensor:
+    """How much each t counts, (B, T)."""
+    if task.when == "all":
+        return there.double()
+    if task.when == "last":
+        later = torch.zeros_like(there)
+        later[:, :-1] = there[:, 1:]
+        return (there & ~later).double()
+    weights = torch.tensor(task.when[: there.shape[1]], device=there.device).double()
+    return weights.expand(there.shape[0], -1)
+
+
+def _confuse(
+    found: dict[str, Tensor], name: str, task: Task, diet: Diet, feed: Feed, seen: Tensor
+) -> None:
+    """Rows: the class it is; columns: the class that it is taken for, at the t that count."""
+    target, there = aligned(name, task, diet, feed, seen)
+    counts = there & (_when(task, there) > 0) & (target >= 0)
+    classes = seen.shape[2]
+    pairs = target[counts] * classes + seen[:, : there.shape[1]].argmax(2)[counts]
+    table = torch.bincount(pairs, minlength=classes * classes).view(classes, classes).double()
+    found[name] = found[name] + table if name in found else table

@@ -1,0 +1,87 @@
+"""One process or many, through torch's own process groups: `torchrun ... -m ladderspec train`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, distributed, nn
+
+
+def world() -> int:
+    return distributed.get_world_size() if _joined() else 1
+
+
+def rank() -> int:
+    return distributed.get_rank() if _joined() else 0
+
+
+def _joined() -> bool:
+    return distributed.is_available() and distributed.is_initialized()
+
+
+@contextmanager
+def joined(device: str) -> Iterator[torch.device]:
+    """The device of this process; with others, where torchrun has started several."""
+    chosen = _device(device)
+    several = int(os.environ.get("WORLD_SIZE", "1")) > 1 and not _joined()
+    if several:
+        backend = "nccl" if chosen.type == "cuda" else "gloo"
+        distributed.init_process_group(backend)
+    try:
+        yield chosen
+    finally:
+        if several:
+            distributed.destroy_process_group()
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and "LOCAL_RANK" in os.environ:
+        name = f"cuda:{os.environ['LOCAL_RANK']}"
+    device = torch.device(name)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    return device
+
+
+def summed(value: Tensor) -> Tensor:
+    """The sum over all processes."""
+    if world() > 1:
+        value = value.clone()
+        distributed.all_reduce(value)
+    return value
+
+
+def any_of(flag: bool, device: torch.device) -> bool:
+    """Whether it holds in any process."""
+    if world() == 1:
+        return flag
+    return bool(summed(torch.tensor(float(flag), device=device)) > 0)
+
+
+def sum_gradients(parameters: Iterable[nn.Parameter]) -> None:
+    """Gradients of the whole batch: one exchange for all parameters of a type."""
+    if world() == 1:
+        return
+    kept = list(parameters)
+    for parameter in kept:
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+    for dtype in sorted({parameter.dtype for parameter in kept}, key=str):
+        gradients = [p.grad for p in kept if p.dtype == dtype and p.grad is not None]
+        flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
+        distributed.all_reduce(flat)
+        for gradient, part in zip(
+            gradients, flat.split([g.numel() for g in gradients]), strict=True
+        ):
+            gradient.copy_(part.view(gradient.shape))
+
+
+def wait() -> None:
+    """Until all processes are here."""
+    if world() > 1:
+        distributed.barrier()

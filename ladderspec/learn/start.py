@@ -1,0 +1,64 @@
+"""Where a network begins: weights of another run, what does not learn, offsets from data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from ladderspec.build import graph
+from ladderspec.data import DataSet
+from ladderspec.errors import UsageError
+from ladderspec.learn import checkpoint
+from ladderspec.net import Net
+from ladderspec.notation import parse_selector
+from ladderspec.runs import Run
+from ladderspec.tasks import Denoising, Prediction
+from ladderspec.variant import select
+
+
+def begin_with(net: Net, run: Run, data: DataSet, folder: Path) -> None:
+    """Offsets at the mean of the data; then the weights of another run, where one is named."""
+    for name, task in net.tasks.items():
+        if isinstance(task, Prediction | Denoising):
+            mean = torch.from_numpy(data.mean(task.field or data.words.input))
+            net.set_offset(mean, name)
+    if run.start is not None:
+        net.adopt(weights_of(place_of(run, folder)))
+
+
+def place_of(run: Run, folder: Path) -> Path:
+    """The folder of the run that this one starts from: beside its own, or as named."""
+    named = Path(str(run.start))
+    return named if named.is_absolute() else folder.parent / named
+
+
+def weights_of(folder: Path) -> dict[str, torch.Tensor]:
+    """The weights of a finished run: of the retrained one, else the best, else the last."""
+    if (folder / "retrain").is_dir():
+        folder = folder / "retrain"
+    for name in ("best", "last"):
+        if (folder / f"{name}.json").exists():
+            return checkpoint.read(folder, name).under("net.")
+    raise UsageError(f"{folder} holds no checkpoint to start from; train that run first")
+
+
+def freeze(net: Net, run: Run) -> None:
+    """What the selectors name does not learn."""
+    if not run.freeze:
+        return
+    wired = graph(run.spec)
+    prefixes: list[str] = []
+    for text in run.freeze:
+        selector = parse_selector(text)
+        if selector.kind == "level":
+            prefixes += [f"{side}.{selector.pattern}." for side in ("encoder", "decoder", "lateral")]
+        elif selector.kind == "task":
+            prefixes.append(f"task.{selector.pattern}.")
+        else:
+            nodes, edges = select(wired, selector)
+            prefixes += [f"{node}." for node in nodes]
+            prefixes += [f"{target}.{key}." for _, target, key in edges]
+    for name, parameter in net.named_parameters():
+        if name.startswith(tuple(prefixes)):
+            parameter.requires_grad_(False)
