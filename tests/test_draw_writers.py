@@ -12,9 +12,8 @@ from xml.etree import ElementTree
 import pytest
 from draw_pictures import SPECS, shipped
 
-from ladderspec import drawing
 from ladderspec.build import load, loads
-from ladderspec.drawing import dot, ladder, render, scene_of, svg
+from ladderspec.drawing import dot, draw, ladder, render, scene_of, svg
 from ladderspec.drawing.writers.dot import to_dot
 from ladderspec.drawing.writers.svg import to_svg
 from ladderspec.drawing.writers.tex import escape
@@ -209,7 +208,7 @@ CASES = [
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_tikz_compiles_by_itself(name: str, options: dict[str, object], tmp_path: Path) -> None:
     file = tmp_path / "ladder.tex"
-    drawing(load(SPECS / name), file, **options)
+    draw(load(SPECS / name), file, **options)
     pages = _latex(file)
     scene = scene_of(load(SPECS / name), **options)  # type: ignore[arg-type]
     assert pages == 1
@@ -224,7 +223,7 @@ def test_tikz_compiles_by_itself(name: str, options: dict[str, object], tmp_path
 
 @need_latex
 def test_tikz_compiles_inside_a_paper(tmp_path: Path) -> None:
-    drawing(loads(SMALLEST), tmp_path / "ladder.tex")
+    draw(loads(SMALLEST), tmp_path / "ladder.tex")
     paper = tmp_path / "paper.tex"
     paper.write_text(
         r"\documentclass{article}\usepackage{tikz}\begin{document}Before."
