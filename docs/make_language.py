@@ -40,6 +40,7 @@ def page() -> str:
         "## Roles\n\n" + roles(),
         "## Edges\n\n" + fields(schema["$defs"]["Edges"], schema),
         "## Variants\n\n" + fields(schema["$defs"]["Variant"], schema),
+        "## Ramp\n\n" + fields(schema["$defs"]["Ramp"], schema),
         "## Expect\n\n" + fields(schema["$defs"]["Expect"], schema),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -93,7 +94,7 @@ def fields(definition: dict[str, Any], schema: dict[str, Any], skip: set[str] | 
             continue
         default = "**needed**" if name in required else show(words.get("default"))
         meaning = words.get("description", "").replace("|", "\\|")
-        kind = CELL_FIELDS.get(name) if "anyOf" in words else None
+        kind = CELL_FIELDS.get(name) if "repeat" in definition["properties"] or name == "top" else ""
         rows.append(f"| `{name}` | {kind or takes(words, schema)} | {default} | {meaning} |")
     return "\n".join(rows)
 

@@ -71,6 +71,7 @@ def compile_graph(spec: Spec, findings: Findings) -> Graph:
     for patch in spec.patches:
         variant.apply(result, patch, findings)  # what goes, moves and comes
     variant.read_tasks(result, spec, findings)
+    shapes.infer_levels(result)  # of all levels, read or not
     variant.prune(result)  # what no task reads
     check(result, findings)  # roles, cycles
     shapes.infer(result, findings)  # shapes and parameters
@@ -98,6 +99,7 @@ class Checked:
     levels: int = 0
     parameters: int = 0
     variants: int = 0
+    notes: tuple[str, ...] = ()  # what was pruned
 
 
 def validate(path: str | Path, request: Request, root: str | Path | None = None) -> Checked:
@@ -117,7 +119,8 @@ def validate(path: str | Path, request: Request, root: str | Path | None = None)
         return Checked(error.findings)
     if findings:
         return Checked(tuple(findings.sorted()))
-    return Checked((), len(built.graph["levels"]), shapes.parameters(built), len(names))
+    size = shapes.parameters(built)
+    return Checked((), len(built.graph["levels"]), size, len(names), tuple(built.graph["notes"]))
 
 
 def _check_variant(document: Document, name: str, findings: Findings) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
@@ -173,13 +173,19 @@ ArrowField = Annotated[
 # --- roles ----------------------------------------------------------------------------------------
 
 
+if TYPE_CHECKING:
+    Where = Literal["none", "stateful", "all"] | tuple[str, ...] | None
+else:
+    Where = Annotated[
+        by_form(word=Literal["none", "stateful", "all"] | None, list=tuple[str, ...]),
+        BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v),
+    ]
+
+
 class RoleWords(Words):
     """Where the arrows of one role are, and with which delay."""
 
-    levels: Annotated[
-        by_form(word=Literal["none", "stateful", "all"] | None, list=tuple[str, ...]),
-        BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v),
-    ] = Field(None, description="none, stateful, all, or a list of levels.")
+    levels: Where = Field(None, description="none, stateful, all, or a list of levels.")
     delay: Annotated[int, Field(ge=0, le=MAX_DELAY)] | None = Field(
         None, description="In iterations; default: that of the table of roles."
     )

@@ -72,7 +72,6 @@ Paper = dict[str, by_form(word=Number, mapping=Measures)]  # type: ignore[misc] 
 # --- rows and columns -----------------------------------------------------------------------------
 
 
-
 class Change(Words):
     """What a row or a column changes."""
 

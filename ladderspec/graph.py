@@ -14,20 +14,21 @@ import networkx as nx
 from ladderspec.cells import Cell
 from ladderspec.cells.unknown import Unknown
 from ladderspec.errors import Finding, Findings, did_you_mean, tick
-from ladderspec.names import (
-    INPUT,
-    TABLE,
-    Role,
-    Side,
-    edge_key,
-    node_name,
-    show_arrow,
-    show_shape,
-)
+from ladderspec.names import INPUT, TABLE, Role, Side, edge_key, node_name, show_arrow, show_shape
+from ladderspec.notation import Selector, parse_selector
 from ladderspec.read import Spec
 from ladderspec.tree import Node
 
 Graph: TypeAlias = nx.MultiDiGraph
+
+
+class LadderGraph(nx.MultiDiGraph):  # type: ignore[misc]
+    """The graph of a spec: notebooks draw it."""
+
+    def _repr_svg_(self) -> str | None:
+        from ladderspec.drawing import svg
+
+        return svg(self) if "levels" in self.graph else None
 
 
 def place_nodes(spec: Spec, findings: Findings) -> Graph:
@@ -35,9 +36,10 @@ def place_nodes(spec: Spec, findings: Findings) -> Graph:
     words = spec.words
     names = _level_names(spec, findings)
     levels = [INPUT, *names]
-    graph = nx.MultiDiGraph(
+    graph = LadderGraph(
         name=spec.name,
         title=spec.title,
+        variants=spec.variants,
         levels=levels,
         order={level: index for index, level in enumerate(levels)},
         labels={str(row.name): row.label for row in words.levels if row.label},
@@ -49,6 +51,8 @@ def place_nodes(spec: Spec, findings: Findings) -> Graph:
         broken=spec.broken,
         unsure=spec.unsure,
         removed={},
+        dropped=[s.pattern for s in _selectors(spec) if s.kind == "level"],
+        level_shapes={},
     )
     bottom: Cell = Unknown() if "input" in spec.unsure else words.input
     _add_node(graph, Side.ENCODER, INPUT, bottom, spec.at("input"))
@@ -123,6 +127,12 @@ def few(names: Iterable[str]) -> str:
     """The first of many names."""
     names = list(names)
     return ", ".join(f"`{name}`" for name in names[:8]) + (", ..." if len(names) > 8 else "")
+
+
+def _selectors(spec: Spec) -> Iterator[Selector]:
+    """All that the patches of a spec remove."""
+    for patch in spec.patches:
+        yield from map(parse_selector, patch.without)
 
 
 def _add_node(graph: Graph, side: Side, level: str, cell: Cell, node: Node) -> None:

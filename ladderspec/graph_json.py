@@ -30,6 +30,7 @@ def as_dict(graph: Graph) -> dict[str, Any]:
         format=FORMAT,
         **{key: graph.graph[key] for key in _PLAIN},
         delays={str(role): delay for role, delay in graph.graph["delays"].items()},
+        level_shapes={level: list(shape) for level, shape in graph.graph["level_shapes"].items()},
         tasks={
             name: {**entry["task"].model_dump(mode="json", exclude_none=True), "nodes": entry["at"]}
             for name, entry in graph.graph["tasks"].items()
@@ -87,6 +88,7 @@ def _graph(data: dict[str, Any]) -> Graph:
         **{key: facts[key] for key in _PLAIN},
         order={level: index for index, level in enumerate(facts["levels"])},
         delays={role: facts["delays"][role] for role in TABLE},
+        level_shapes={level: tuple(shape) for level, shape in facts["level_shapes"].items()},
         tasks={},
         broken=False,
     )

@@ -109,7 +109,9 @@ class _Reader:
         said = at.get("spec") or self.tree.get("spec")
         if said is None:
             hint = "like `spec: ../ommnist/rladder_tiny.yaml`, here or for all rows"
-            self.findings.add(Finding("S102", "`spec` is missing", at.mark, f"{at.path}.spec", hint))
+            self.findings.add(
+                Finding("S102", "`spec` is missing", at.mark, f"{at.path}.spec", hint)
+            )
             return None
         name = str(said.value)
         if name not in known:
@@ -167,7 +169,12 @@ class _Reader:
     # --- data and training -----------------------------------------------------------------------
 
     def _cell(
-        self, row: Row, at: Node, column: Column | None, over: Node | None, document: Document | None
+        self,
+        row: Row,
+        at: Node,
+        column: Column | None,
+        over: Node | None,
+        document: Document | None,
     ) -> Run | None:
         layers = [self.tree, *([over] if over is not None else []), at]
         data = self._data(_merged(layers, "data"))

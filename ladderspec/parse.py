@@ -121,7 +121,7 @@ class _Reader:
             at = self.source.text.find("!", start)
             self._note(at, at + len(tag), "Y004", message, hint)
             self.findings.blame(Place(self.source, begin, begin + 1))
-        return min(begin, event.end_mark.index + self.offset)
+        return min(begin, int(event.end_mark.index) + self.offset)
 
     def _too_many(self, start: int) -> NoReturn:
         what = "values, aliases counted with all that they stand for"

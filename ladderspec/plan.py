@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from ladderspec.equations import Equation, Reader, equation_of, reader_of
@@ -38,11 +38,17 @@ class Plan:
     carry: Mapping[str, Carried]
     last_use: Mapping[str, int]  # the last phase that reads a node; tasks read to the end
     tasks: tuple[Reader, ...]
+    graph: Graph | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         from ladderspec.plan_text import to_text
 
         return to_text(self)
+
+    def _repr_svg_(self) -> str | None:
+        from ladderspec.drawing import svg  # in notebooks
+
+        return svg(self.graph, plan=True) if self.graph is not None else None
 
     @cached_property
     def frees(self) -> tuple[tuple[str, ...], ...]:
@@ -69,6 +75,7 @@ def schedule(graph: Graph) -> Plan:
         carry=_carry(equations),
         last_use=_last_use(phases, equations, tasks),
         tasks=tasks,
+        graph=graph,
     )
     check(plan, graph)
     return plan

@@ -57,6 +57,11 @@ class Spec:
         """The place in the text that says this."""
         return self.tree.find(path)[0]
 
+    def _repr_svg_(self) -> str:
+        from ladderspec.drawing import svg  # in notebooks
+
+        return svg(self)
+
 
 @dataclass(frozen=True)
 class Request:

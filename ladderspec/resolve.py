@@ -50,6 +50,7 @@ def resolve(tree: Node, choices: Sequence[Choice], findings: Findings) -> Node:
     for choice in choices:
         if (tasks := choice.node.get("tasks")) is not None:
             tree = _merge_tasks(tree, tasks, findings)
+    _check_used(tree, [value for _, value, _ in sets], findings)
     lookup = _params(tree, findings)
     known = [name for name, _ in _items(tree.get("params"))]
     tree = _substitute(tree, lookup, known, findings)
@@ -177,6 +178,31 @@ def _params(tree: Node, findings: Findings) -> Lookup:
         except ArithmeticProblem as problem:
             _report(problem, node, known, findings)
     return lookup
+
+
+def _check_used(tree: Node, others: Sequence[Node], findings: Findings) -> None:
+    """A parameter that nothing uses is most likely misspelt; an inherited one may stand idle."""
+    own = {name: node for name, node in _items(tree.get("params")) if node.source is tree.source}
+    if not own:
+        return
+    used = {word for node in [tree, *others] for word in _names_in(node)}
+    for name in sorted(own.keys() - used):
+        place = tree.value["params"].key_place(name)
+        known = [other for other, _ in _items(tree.get("params")) if other != name]
+        hint = did_you_mean(name, known) or f"use it as `${name}`, or remove it"
+        message = f"nothing uses the parameter {tick(name)}"
+        findings.add(Finding("G202", message, place, own[name].path, hint))
+
+
+def _names_in(node: Node) -> Iterator[str]:
+    """The parameters that the texts below a node speak of."""
+    value = node.value
+    if isinstance(value, str):
+        if value[:1] == "$" and (text := expression(value)) is not None:
+            yield from PARAM_NAME.findall(text)
+    elif isinstance(value, dict | list):
+        for child in value.values() if isinstance(value, dict) else value:
+            yield from _names_in(child)
 
 
 def _report(

@@ -67,7 +67,8 @@ def _bare(graph: dict[str, Any]) -> dict[str, Any]:
     dropped = {"place", "path", "label"}
     return {
         "graph": {
-            key: graph["graph"][key] for key in ("levels", "frames", "iterations", "delays", "tasks")
+            key: graph["graph"][key]
+            for key in ("levels", "frames", "iterations", "delays", "tasks")
         },
         "nodes": [{k: v for k, v in node.items() if k not in dropped} for node in graph["nodes"]],
         "edges": [{k: v for k, v in edge.items() if k not in dropped} for edge in graph["edges"]],
@@ -123,7 +124,11 @@ def with_seeds(runs: Sequence[Run], seeds: Sequence[int]) -> Sequence[Run]:
         return runs
     first = {(run.row, run.column): run for run in reversed(runs)}
     cells = dict.fromkeys((run.row, run.column) for run in runs)
-    return [_reseeded(replace(first[cell], seed=seed), first[cell].seed) for cell in cells for seed in seeds]
+    return [
+        _reseeded(replace(first[cell], seed=seed), first[cell].seed)
+        for cell in cells
+        for seed in seeds
+    ]
 
 
 def _reseeded(run: Run, before: int) -> Run:

@@ -52,19 +52,33 @@ def inlets(graph: Graph, node: str) -> list[Inlet]:
     return sorted(found, key=lambda inlet: (roles.index(inlet.role), inlet.key))
 
 
+def infer_levels(graph: Graph) -> None:
+    """The shape of every level: decoders need it even where no task reads the encoder."""
+    shapes: dict[str, Shape] = graph.graph["level_shapes"]
+    for level in graph.graph["levels"]:
+        node = node_name(Side.ENCODER, level)
+        if node in graph:
+            _infer_shape(graph, node, Findings())
+            if graph.nodes[node]["shape"] is not None:
+                shapes[level] = graph.nodes[node]["shape"]
+
+
 def _level_shapes(graph: Graph, node: str) -> tuple[Shape | None, Shape | None]:
     """For a decoder: the shape of its level's encoder, and of the row that it inverts."""
     facts = graph.nodes[node]
     if facts["side"] is not Side.DECODER:
         return None, None
     levels, index = graph.graph["levels"], graph.graph["order"][facts["level"]]
-    shapes = [_encoder_shape(graph, level) for level in levels[index : index + 2]]
-    return shapes[0], shapes[-1]
+    level, row = levels[index], levels[min(index + 1, len(levels) - 1)]
+    return _level_shape(graph, node, level), _level_shape(graph, node, row)
 
 
-def _encoder_shape(graph: Graph, level: str) -> Shape:
-    node = node_name(Side.ENCODER, level)
-    shape: Shape | None = graph.nodes[node].get("shape") if node in graph else None
+def _level_shape(graph: Graph, node: str, level: str) -> Shape:
+    encoder = node_name(Side.ENCODER, level)
+    shape: Shape | None = graph.graph["level_shapes"].get(level)
+    if shape is None and encoder not in graph:
+        hint = f"`level.{level}` removes the whole row and joins its neighbours"
+        raise ShapeProblem(f"its shape follows from {encoder}, which is removed", hint)
     if shape is None:
         raise UnknownShape
     return shape
@@ -149,7 +163,7 @@ def _report(
     message = f"{arrow or node}: {problem.message}"
     notes = []
     for name in filter(None, [source, node]):
-        if graph.nodes[name].get("shape") is not None:
+        if name in graph and graph.nodes[name].get("shape") is not None:
             shape = show_shape(graph.nodes[name]["shape"])
             at = graph.nodes[name]["place"]
             notes.append(f"{name} is {shape}" + (f", from {at}" if at else ""))

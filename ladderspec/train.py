@@ -163,7 +163,9 @@ def loop(
     """Update after update, until all are done or an evaluation says stop."""
     machine = run.machine
     every = updates_between(run, learner)
-    saving = Saving(machine.checkpoint.seconds, machine.checkpoint.share, machine.checkpoint.updates)
+    saving = Saving(
+        machine.checkpoint.seconds, machine.checkpoint.share, machine.checkpoint.updates
+    )
     progress.begin(learner.update)
     with Patience() as patience:
         for feed, share in feeds(learner, machine.workers):

@@ -59,7 +59,7 @@ class Node:
         """The deepest node on `path`, and how many of its words led there."""
         node: Node = self
         for depth, word in enumerate(path):
-            inside = node.value
+            inside: Any = node.value
             if (isinstance(inside, dict) and word in inside) or (
                 isinstance(inside, list) and isinstance(word, int) and word < len(inside)
             ):

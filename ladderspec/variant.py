@@ -196,7 +196,8 @@ def _add(
     """One declared arrow, in the role that its ends and delay fit."""
     for end in (arrow.source, arrow.target):
         if end not in graph:
-            if "levels" not in graph.graph["unsure"] and not findings.enough:
+            gone = any(matches(end.partition(".")[2], level) for level in graph.graph["dropped"])
+            if not gone and "levels" not in graph.graph["unsure"] and not findings.enough:
                 hint = missing_node(graph, end)
                 findings.add(Finding("G201", f"no node {tick(end)}", node.place, node.path, hint))
             return

@@ -6,15 +6,12 @@ from ladderspec.cells._contract import (
     DecoderCell,
     Inlet,
     Projection,
-    Role,
-    Shape,
     ShapeProblem,
-    Side,
     Site,
     between,
     register,
-    show_shape,
 )
+from ladderspec.names import Role, Shape, Side, show_shape
 
 
 @register

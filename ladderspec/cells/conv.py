@@ -15,7 +15,6 @@ from ladderspec.cells._contract import (
     NormKind,
     PairField,
     Projection,
-    Shape,
     Site,
     Statistics,
     drive,
@@ -24,6 +23,7 @@ from ladderspec.cells._contract import (
     register,
     strided,
 )
+from ladderspec.names import Shape
 
 DEFAULT_NORM: NormKind = "batch"
 

@@ -11,9 +11,6 @@ from ladderspec.cells._contract import (
     NormKind,
     PairField,
     Projection,
-    Role,
-    Shape,
-    Side,
     Site,
     Statistics,
     between,
@@ -22,6 +19,7 @@ from ladderspec.cells._contract import (
     register,
 )
 from ladderspec.cells.g1 import gate
+from ladderspec.names import Role, Shape, Side
 
 
 @register

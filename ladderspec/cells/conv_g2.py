@@ -14,7 +14,6 @@ from ladderspec.cells._contract import (
     NormKind,
     PairField,
     Projection,
-    Shape,
     Site,
     Statistics,
     drive,
@@ -22,6 +21,7 @@ from ladderspec.cells._contract import (
     need_map,
     register,
 )
+from ladderspec.names import Shape
 
 DEFAULT_NORM: NormKind = "layer"
 

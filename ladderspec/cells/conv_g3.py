@@ -13,7 +13,6 @@ from ladderspec.cells._contract import (
     NormKind,
     PairField,
     Projection,
-    Shape,
     Site,
     Statistics,
     drive,
@@ -21,6 +20,7 @@ from ladderspec.cells._contract import (
     need_map,
     register,
 )
+from ladderspec.names import Shape
 
 DEFAULT_NORM: NormKind = "layer"
 

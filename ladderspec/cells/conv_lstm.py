@@ -14,7 +14,6 @@ from ladderspec.cells._contract import (
     NormKind,
     PairField,
     Projection,
-    Shape,
     Site,
     Statistics,
     drive,
@@ -23,6 +22,7 @@ from ladderspec.cells._contract import (
     register,
     strided,
 )
+from ladderspec.names import Shape
 
 DEFAULT_NORM: NormKind = "layer"
 

@@ -14,14 +14,13 @@ from ladderspec.cells._contract import (
     NormField,
     NormKind,
     Projection,
-    Shape,
     Site,
     Statistics,
     drive,
     joint_gain,
     register,
-    size_of,
 )
+from ladderspec.names import Shape, size_of
 
 DEFAULT_NORM: NormKind = "batch"
 

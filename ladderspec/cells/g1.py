@@ -10,17 +10,13 @@ from ladderspec.cells._contract import (
     Inlet,
     NormKind,
     Projection,
-    Role,
-    Shape,
     ShapeProblem,
-    Side,
     Site,
     Statistics,
     between,
     register,
-    show_shape,
-    size_of,
 )
+from ladderspec.names import Role, Shape, Side, show_shape, size_of
 
 
 @register

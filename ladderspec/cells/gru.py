@@ -13,13 +13,13 @@ from ladderspec.cells._contract import (
     NormField,
     NormKind,
     Projection,
-    Shape,
     Site,
     Statistics,
     drive,
     joint_gain,
     register,
 )
+from ladderspec.names import Shape
 
 DEFAULT_NORM: NormKind = "none"
 

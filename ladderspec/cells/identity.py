@@ -6,11 +6,10 @@ from ladderspec.cells._contract import (
     DecoderCell,
     Inlet,
     Projection,
-    Role,
-    Shape,
     Site,
     register,
 )
+from ladderspec.names import Role, Shape
 
 
 @register

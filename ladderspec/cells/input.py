@@ -10,11 +10,10 @@ from ladderspec.cells._contract import (
     Inlet,
     PairField,
     Projection,
-    Shape,
-    Side,
     Site,
     Words,
 )
+from ladderspec.names import Shape, Side
 
 
 class Noise(Words):

@@ -1,6 +1,6 @@
 """Pool: the largest or the mean value of each window."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
@@ -11,9 +11,6 @@ from ladderspec.cells._contract import (
     Pair,
     PairField,
     Projection,
-    Role,
-    Shape,
-    Side,
     Site,
     Size,
     by_form,
@@ -24,6 +21,7 @@ from ladderspec.cells._contract import (
     strided,
 )
 from ladderspec.errors import tick
+from ladderspec.names import Role, Shape, Side
 
 
 def _window(value: Any) -> Any:
@@ -33,11 +31,14 @@ def _window(value: Any) -> Any:
 
 
 _SCHEMA = {"anyOf": [{"const": "global"}, *PAIR_SCHEMA["anyOf"]]}
-Window = Annotated[
-    by_form(list=tuple[Size, Size], word=Literal["global"]),
-    BeforeValidator(_window),
-    WithJsonSchema(_SCHEMA),
-]
+if TYPE_CHECKING:
+    Window = Pair | Literal["global"]
+else:
+    Window = Annotated[
+        by_form(list=tuple[Size, Size], word=Literal["global"]),
+        BeforeValidator(_window),
+        WithJsonSchema(_SCHEMA),
+    ]
 
 
 @register

@@ -12,7 +12,6 @@ from ladderspec.cells._contract import (
     NormField,
     NormKind,
     Projection,
-    Shape,
     ShapeProblem,
     Site,
     Statistics,
@@ -20,8 +19,8 @@ from ladderspec.cells._contract import (
     joint_gain,
     refusal,
     register,
-    show_shape,
 )
+from ladderspec.names import Shape, show_shape
 
 DEFAULT_NORM: NormKind = "batch"
 

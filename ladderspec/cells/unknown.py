@@ -2,7 +2,13 @@
 
 from typing import ClassVar, Literal
 
-from ladderspec.cells._contract import Cell, Inlet, Projection, Role, Shape, Side, Site
+from ladderspec.cells._contract import (
+    Cell,
+    Inlet,
+    Projection,
+    Site,
+)
+from ladderspec.names import Role, Shape, Side
 
 UNKNOWN = "\0unknown"  # a word that no YAML text can hold
 

@@ -1,9 +1,11 @@
 """Draw a spec: unrolled in time, rolled up, or in small; or what a variant changed in it.
 
-The suffix of the file says the format: svg, gv and tex need nothing; png and pdf need Graphviz.
+The suffix of the file says the format: svg, html (a page to explore and remove arrows in), gv and
+tex need nothing; png and pdf need Graphviz.
 
 Example:
   ladderspec draw specs/ommnist/rladder.yaml -o rladder.svg
+  ladderspec draw specs/ommnist/rladder.yaml -o rladder.html --open
   ladderspec draw specs/ommnist/rladder.yaml -o rladder.pdf -o rladder.tex --view rolled --fold
   ladderspec draw specs/ommnist/rladder.yaml --variant no_decoder_to_encoder --changes -o w_o.svg
 """

@@ -67,5 +67,12 @@ def _files(paths: list[str]) -> list[str]:
 
 
 def _summary(path: str, checked: Checked) -> str:
-    variants = f", {checked.variants} variants" if checked.variants else ""
-    return f"{path}: fine, {checked.levels} levels, {checked.parameters:,} parameters{variants}"
+    counts = [_count(checked.levels, "level"), _count(checked.parameters, "parameter")]
+    if checked.variants:
+        counts.append(_count(checked.variants, "variant"))
+    notes = [f"  note: {note}" for note in checked.notes]
+    return "\n".join([f"{path}: fine, {', '.join(counts)}", *notes])
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" + ("" if number == 1 else "s")

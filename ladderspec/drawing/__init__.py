@@ -29,8 +29,8 @@ def draw(
 ) -> list[Path]:
     """Write a drawing of a spec or graph to a file, in the format of its suffix; or to several.
 
-    `options` are those of `ladderspec.drawing.artist.Options`. svg, gv and tex need nothing; png and
-    pdf need Graphviz. Where that is missing, the gv is written instead, and the error says so.
+    `options` are those of `ladderspec.drawing.artist.Options`. svg, html, gv and tex need nothing;
+    png and pdf need Graphviz. Where that is missing, the gv is written instead, and the error says so.
     """
     from ladderspec.drawing.artist import form_of
     from ladderspec.files import write_atomic
@@ -43,7 +43,7 @@ def draw(
 
 
 def render(what: Any, form: str, **options: Unpack[Options]) -> str | bytes:
-    """The content of such a file: `form` is svg, gv, tex, png or pdf."""
+    """The content of such a file: `form` is svg, html, gv, tex, png or pdf."""
     from ladderspec.drawing.artist import known_form
 
     return _artist(what, options).render(known_form(form))

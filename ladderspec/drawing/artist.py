@@ -17,7 +17,7 @@ from ladderspec.errors import UsageError, did_you_mean, one_of
 if TYPE_CHECKING:
     from ladderspec.drawing.scene import Scene
 
-TEXTS = ("svg", "gv", "dot", "tex")
+TEXTS = ("svg", "html", "gv", "dot", "tex")
 IMAGES = ("png", "pdf")
 LAYOUTS = ("ladder", "dot")
 
@@ -49,7 +49,8 @@ class Artist:
         if self.layout not in LAYOUTS:
             hint = did_you_mean(self.layout, LAYOUTS) or f"there are {one_of(LAYOUTS)}"
             raise UsageError(f"no layout `{self.layout}`: {hint}")
-        self.picture = _picture(what, options.get("base"), options.get("plan", False))
+        self.graph = graph_of(what)
+        self.picture = _picture(self.graph, options.get("base"), options.get("plan", False))
         self._scene: Scene | None = None
 
     def scene(self) -> Scene:
@@ -64,6 +65,10 @@ class Artist:
             from ladderspec.drawing.writers.svg import to_svg
 
             return to_svg(self.scene())
+        if form == "html":
+            from ladderspec.drawing.writers.html import to_html
+
+            return to_html(self.graph, self.picture, self.view)
         if form == "tex":
             from ladderspec.drawing.writers.tikz import to_tikz
 
@@ -89,8 +94,8 @@ class Artist:
     def _automatic(self, form: str) -> str | bytes:
         from ladderspec.drawing.writers.automatic import to_automatic
 
-        if form == "tex":
-            raise UsageError("layout `dot` gives no tex: use layout `ladder`")
+        if form in ("tex", "html"):
+            raise UsageError(f"layout `dot` gives no {form}: use layout `ladder`")
         text = to_automatic(self.picture, self.view)
         if form in ("gv", "dot"):
             return text
@@ -130,8 +135,7 @@ def graph_of(what: Any) -> Any:
     return graph(what)
 
 
-def _picture(what: Any, base: Any, plan: bool | Mapping[str, str]) -> Picture:
-    graph = graph_of(what)
+def _picture(graph: Any, base: Any, plan: bool | Mapping[str, str]) -> Picture:
     if plan is True:
         from ladderspec.plan import schedule
 

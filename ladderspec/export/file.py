@@ -32,10 +32,14 @@ def to_python(spec: Spec, name: str | None = None) -> str:
     names = needed([network], parts)
     lines = ['"""' + "\n".join(docstring(spec, graph, readouts_of(graph), name)) + '\n"""', ""]
     lines += imports(names)
-    for title, section in sections.items():
-        used = [text for n, text in section.items() if n in names]
-        lines += _section(title, used)
-    return "\n".join([*lines, *_section("the network", [network])]) + "\n"
+    used = {
+        title: [text for n, text in section.items() if n in names]
+        for title, section in sections.items()
+    }
+    titled = any(used.values())
+    for title, texts in {**used, "the network": [network]}.items():
+        lines += _section(title if titled else "", texts)
+    return "\n".join(lines) + "\n"
 
 
 def _network(

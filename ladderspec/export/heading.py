@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from textwrap import wrap
 
 from ladderspec import table
+from ladderspec.export.code import WIDTH
 from ladderspec.export.readouts import Readout
 from ladderspec.graph import Graph
 from ladderspec.names import Shape, Side
@@ -36,7 +38,8 @@ def about(graph: Graph) -> list[str]:
     letters += ", the decoder d_x" if Side.DECODER in sides else ""
     if any(facts["cell"].state_shapes(facts["shape"]) for facts in nodes):
         letters += "; s_x is the state (h, c) of an LSTM"
-    return [f'"""{graph.graph["title"] or graph.graph["name"]}.', "", f"{letters}.", '"""']
+    title = graph.graph["title"] or graph.graph["name"]
+    return [f'"""{title}.', "", *wrap(f"{letters}.", WIDTH - 4), '"""']
 
 
 def _title(graph: Graph) -> str:

@@ -86,16 +86,20 @@ class Unrolled:
             return name
         if self.delayed[name][1] > 1:
             return f"past_{name}[-{arrow.delay}]"
-        return f"previous_{name}" if name in self.overwritten else name
+        return self._kept(name)
+
+    def _kept(self, name: str) -> str:
+        """The variable that holds a value of t-1."""
+        late = name in self.overwritten and self.delayed[name][1] == 1
+        return f"previous_{name}" if late else name
 
     def start(self) -> Iterator[str]:
         """What delayed arrows bring at first."""
         for name, (node, depth) in self.delayed.items():
             first = self._initial(node, name.startswith("s"))
+            yield f"{self._kept(name)} = {first}"
             if depth > 1:
-                yield f"past_{name} = deque([{first}] * {depth}, maxlen={depth})"
-            else:
-                yield f"{name} = {first}"
+                yield f"past_{name} = deque([{self._kept(name)}] * {depth}, maxlen={depth})"
 
     def _initial(self, node: str, state: bool) -> str:
         facts = self.graph.nodes[node]
@@ -113,10 +117,7 @@ class Unrolled:
     # --- one t -----------------------------------------------------------------------------------
 
     def iteration(self) -> Iterator[str]:
-        """One t: what is kept of the one before, then the nodes in order."""
-        for name in self.delayed:
-            if name in self.overwritten and self.delayed[name][1] == 1:
-                yield f"previous_{name} = {name}"
+        """One t: the nodes in order, then what is kept for later."""
         called = [node for node in self.order if self.is_called(node)]
         ways = [(down, list(nodes)) for down, nodes in groupby(called, key=_is_down)]
         for down, nodes in ways:
@@ -127,6 +128,8 @@ class Unrolled:
         for name, (_, depth) in self.delayed.items():
             if depth > 1:
                 yield f"past_{name}.append({name})"
+            elif name in self.overwritten:
+                yield f"{self._kept(name)} = {name}"
 
     def is_called(self, node: str) -> bool:
         """Whether the node has a module to call: not the input, nor a bare softmax for tasks."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-from torch.utils.data import DataLoader, Dataset
 
 from ladderspec.data import DataError
 from ladderspec.data._types import Batch, Indices
@@ -68,34 +69,25 @@ class Order:
             raise DataError("sequences of unequal length are trained in one process")
 
     def batches(self, epoch: int, number: int, workers: int) -> Iterator[Shown]:
-        """The batches themselves; workers make them ahead, in the same order."""
-        show = _Show(self)
+        """The batches themselves; with workers, made ahead in so many threads, in the same order.
+
+        Threads, not processes: numpy works beside Python, nothing has to travel, and none is left
+        behind by a process that is killed.
+        """
         if workers == 0:
-            for item in self.items(epoch, number):
-                yield show[item]
-        else:
-            loader = DataLoader(
-                show,
-                batch_size=None,
-                sampler=self.items(epoch, number),  # type: ignore[arg-type]  # any iterable
-                num_workers=workers,
-                collate_fn=_as_it_is,
-            )
-            yield from loader
+            yield from map(self._show, self.items(epoch, number))
+            return
+        with ThreadPoolExecutor(workers) as pool:
+            ahead: deque[Future[Shown]] = deque()
+            try:
+                for item in self.items(epoch, number):
+                    ahead.append(pool.submit(self._show, item))
+                    if len(ahead) > 2 * workers:
+                        yield ahead.popleft().result()
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
 
-
-def _as_it_is(item: object) -> object:
-    return item
-
-
-class _Show(Dataset[Shown]):
-    """What a worker makes: numpy arrays, which need no care to travel."""
-
-    def __init__(self, order: Order) -> None:
-        self.order = order
-
-    def __getitem__(self, item: Item) -> Shown:  # type: ignore[override]
+    def _show(self, item: Item) -> Shown:
         epoch, number, indices = item
-        own = np.asarray(indices)[self.order.rank :: self.order.world]
-        batch = self.order.diet.take(self.order.split, epoch, own)
-        return epoch, number, len(indices), batch
+        own = np.asarray(indices)[self.rank :: self.world]
+        return epoch, number, len(indices), self.diet.take(self.split, epoch, own)

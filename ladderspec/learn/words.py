@@ -193,7 +193,7 @@ class Machine(Words):
         "auto", description="cpu, cuda, ...; auto: an accelerator where there is one."
     )
     threads: Count | None = Field(None, description="Of one process; default: as torch decides.")
-    workers: Whole = Field(0, description="Processes that make batches ahead.")
+    workers: Whole = Field(0, description="Threads that make batches ahead.")
     checkpoint: Saving = Field(Saving(), description="When checkpoints are written.")
     log: Count = Field(50, description="Updates between two rows of metrics.")
     pictures: Whole = Field(4, description="Sequences drawn at every evaluation; 0: none.")

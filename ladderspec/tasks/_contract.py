@@ -43,12 +43,16 @@ _WHEN_SCHEMA = {
     ]
 }
 # Which iterations count: the last, all alike, or a weight for each.
-When = Annotated[
-    by_form(word=Literal["last", "all"], list=tuple[Positive, ...]),
-    BeforeValidator(_when),
-    WithJsonSchema(_WHEN_SCHEMA),
-]
-Weight = by_form(word=Positive, mapping=Ramp)
+if TYPE_CHECKING:
+    When = Literal["last", "all"] | tuple[float, ...]
+    Weight = float | Ramp
+else:
+    When = Annotated[
+        by_form(word=Literal["last", "all"], list=tuple[Positive, ...]),
+        BeforeValidator(_when),
+        WithJsonSchema(_WHEN_SCHEMA),
+    ]
+    Weight = by_form(word=Positive, mapping=Ramp)
 Cost = Literal["mse", "bce"]
 
 

@@ -1,0 +1,98 @@
+"use strict";
+/** What a variant would be, by the rules of `ladderspec diff --without`. */
+function rulesOf(data) {
+  const node = new Map(data.nodes.map((each) => [each.id, each]));
+  const sum = (list) => list.reduce((a, b) => a + b, 0);
+  const arrow = (e) => `${e.source}${e.delay ? `(t-${e.delay})` : ""} -> ${e.target}`;
+  const kindSelector = (role) => (["encoder", "decoder"].includes(role) ? `${role}@*` : role);
+
+  function selectorsOf(removed) {
+    const found = [];
+    for (const role of new Set(data.edges.map((e) => e.role))) {
+      const all = data.edges.filter((e) => e.role === role);
+      const out = all.filter((e) => removed.has(e));
+      if (out.length === all.length) found.push(kindSelector(role));
+      else found.push(...out.map(arrow));
+    }
+    return [...new Set(found)];
+  }
+
+  function ablate(selectors) {
+    const removed = new Set(), cause = new Map();
+    for (const text of selectors) {
+      for (const e of data.edges) {
+        if (text !== kindSelector(e.role) && text !== arrow(e)) continue;
+        removed.add(e);
+        for (const key of [`${e.target} ${e.role}`, e.target]) if (!cause.has(key)) cause.set(key, text);
+      }
+    }
+    let left = data.edges.filter((e) => !removed.has(e));
+    const needed = reached(left);
+    const pruned = data.nodes.filter((n) => !needed.has(n.id)).map((n) => n.id);
+    left = left.filter((e) => needed.has(e.source) && needed.has(e.target));
+    const kept = new Set(left);
+    return {
+      selectors, pruned, needed, kept,
+      arrows: data.edges.filter((e) => !kept.has(e)),
+      problems: problemsOf(needed, left, cause),
+      parameters: count(needed, left),
+    };
+  }
+
+  /** The nodes that a task reads, now or at a later t; all of them where there are no tasks. */
+  function reached(left) {
+    const todo = data.tasks.flatMap((task) => task.at);
+    if (!todo.length) return new Set(node.keys());
+    const found = new Set(todo);
+    const into = byTarget(left);
+    while (todo.length) {
+      for (const e of into.get(todo.pop()) || []) {
+        if (!found.has(e.source)) { found.add(e.source); todo.push(e.source); }
+      }
+    }
+    for (const n of data.nodes) if (n.cell === "Input") found.add(n.id);
+    return found;
+  }
+
+  function byTarget(list) {
+    const found = new Map();
+    for (const e of list) found.set(e.target, [...(found.get(e.target) || []), e]);
+    return found;
+  }
+
+  function count(needed, left) {
+    const delayed = left.filter((e) => e.delay);
+    const past = new Set(delayed.map((e) => e.source));
+    const state = new Set(delayed.filter((e) => e.role === "state").map((e) => e.source));
+    return (
+      sum(data.nodes.filter((n) => needed.has(n.id)).map((n) =>
+        n.own + (past.has(n.id) ? n.initial[0] : 0) + (state.has(n.id) ? n.initial[1] : 0))) +
+      sum(left.map((e) => e.parameters)) + sum(data.tasks.map((t) => t.parameters))
+    );
+  }
+
+  /** Cells without an arrow that they need, told together where one selector is the reason. */
+  function problemsOf(needed, left, cause) {
+    const found = new Map();
+    const into = byTarget(left);
+    const add = (key, message, id) => {
+      if (!found.has(key)) found.set(key, { message, nodes: [] });
+      found.get(key).nodes.push(id);
+    };
+    for (const n of data.nodes.filter((each) => needed.has(each.id))) {
+      const roles = new Set((into.get(n.id) || []).map((e) => e.role));
+      for (const role of n.needs.filter((each) => !roles.has(each))) {
+        const key = `${cause.get(`${n.id} ${role}`)} ${role}`;
+        add(key, `${n.cell} at ${n.id} cannot be without its ${role} arrow`, n.id);
+      }
+      if (!n.needs.length && !roles.size && n.cell !== "Input") {
+        add(`${cause.get(n.id)} none`, `no arrow would lead to ${n.id}`, n.id);
+      }
+      const lost = n.shaped.filter((id) => node.has(id) && !needed.has(id));
+      if (lost.length) add(`shape ${lost}`, `${n.id} would have no shape: ${lost.join(" and ")} is pruned`, n.id);
+    }
+    return [...found.values()];
+  }
+
+  return { ablate, arrow, selectorsOf, sum };
+}
