@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 SPEC   := specs/ommnist/rladder_tiny.yaml
 
-.PHONY: quickstart test lint docs schema bench clean
+.PHONY: quickstart test lint docs gallery bench clean
 
 # torch first and pinned: left free, pip would fetch the newest build with its accelerator libraries.
 $(VENV)/.core: pyproject.toml constraints.txt
@@ -26,6 +26,10 @@ quickstart: $(VENV)/.core
 	$(BIN)/ladderspec validate $(SPEC)
 	$(BIN)/ladderspec show $(SPEC)
 	-$(BIN)/ladderspec diff $(SPEC) --variant no_decoder_to_encoder
+	mkdir -p out
+	$(BIN)/ladderspec draw $(SPEC) -o out/rladder_tiny.svg
+	$(BIN)/ladderspec plan $(SPEC)
+	$(BIN)/python examples/quickstart.py
 
 test: lint
 	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
@@ -39,6 +43,9 @@ docs: $(VENV)/.dev
 	$(BIN)/python docs/make_language.py
 	$(BIN)/python docs/make_errors.py
 	$(BIN)/ladderspec schema -o specs/ladderspec.schema.json
+
+gallery: $(VENV)/.dev
+	$(BIN)/python docs/make_gallery.py
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/cold_start.py

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from ladderspec.build import build, load
+from ladderspec.corridor import build, load
 from ladderspec.data import DataSet, words_of
 
 ROOT = Path(__file__).resolve().parent.parent

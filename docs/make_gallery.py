@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ladderspec.build import load
+from ladderspec.corridor import load
 from ladderspec.drawing import draw
 from ladderspec.files import write_atomic
 

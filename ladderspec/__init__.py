@@ -36,36 +36,41 @@ from ladderspec.version import __version__ as __version__
 # Public names and the rooms they live in; loaded on first use, so that torch comes in only with
 # what needs it.
 _PUBLIC = {
-    "load": "build",
-    "loads": "build",
-    "graph": "build",
-    "to_text": "graph",
-    "table": "table",
+    "load": "corridor",
+    "loads": "corridor",
+    "graph": "corridor",
+    "plan": "corridor",
+    "build": "corridor",
+    "draw": "drawing",
+    "dot": "drawing",
+    "to_text": "wiring",
     "register": "cells",
     "Cell": "cells",
+    "Spec": "read",
     "SpecError": "errors",
     "LadderspecError": "errors",
-    "Spec": "read",
 }
 
 if TYPE_CHECKING:
-    from ladderspec import table as table
-    from ladderspec.build import graph as graph
-    from ladderspec.build import load as load
-    from ladderspec.build import loads as loads
     from ladderspec.cells import Cell as Cell
     from ladderspec.cells import register as register
+    from ladderspec.corridor import build as build
+    from ladderspec.corridor import graph as graph
+    from ladderspec.corridor import load as load
+    from ladderspec.corridor import loads as loads
+    from ladderspec.corridor import plan as plan
+    from ladderspec.drawing import dot as dot
+    from ladderspec.drawing import draw as draw
     from ladderspec.errors import LadderspecError as LadderspecError
     from ladderspec.errors import SpecError as SpecError
-    from ladderspec.graph import to_text as to_text
     from ladderspec.read import Spec as Spec
+    from ladderspec.wiring import to_text as to_text
 
 
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'ladderspec' has no attribute '{name}'")
-    room = importlib.import_module(f"ladderspec.{_PUBLIC[name]}")
-    value = room if name == _PUBLIC[name] else getattr(room, name)
+    value = getattr(importlib.import_module(f"ladderspec.{_PUBLIC[name]}"), name)
     globals()[name] = value
     return value
 

@@ -60,6 +60,14 @@ def expression(text: object) -> str | None:
     return None if found is None else (found[1] or found[2])
 
 
+def names_in(text: str) -> list[str]:
+    """
+    >>> names_in("width * 2 + 1e1 - depth")
+    ['width', 'depth']
+    """
+    return [found[0].strip() for found in _TOKEN.finditer(text) if found["name"]]
+
+
 def evaluate(text: str, lookup: Lookup) -> Number:
     """
     >>> evaluate("(width + 2) / 2", {"width": 30}.__getitem__)

@@ -10,8 +10,8 @@ import networkx as nx
 from ladderspec.cells import Cell
 from ladderspec.cells.unknown import UNKNOWN
 from ladderspec.errors import Finding, Findings
-from ladderspec.graph import Graph, in_order, now
 from ladderspec.names import TABLE, Role, Side, show_arrow
+from ladderspec.wiring import Graph, in_order, now
 
 
 def check(graph: Graph, findings: Findings) -> None:
@@ -73,9 +73,10 @@ def _needed(graph: Graph, node: str) -> list[Role | None]:
 
 def _cause(graph: Graph, node: str, role: Role | None) -> tuple[str, Any, str]:
     """The node that a lost arrow came from, if it went too; and the place that removed it."""
-    removed = graph.graph.get("removed", {}).items()
-    for (target, lost), (source, word) in removed:
-        if target == node and role in (lost, None):
+    removed = graph.graph.get("removed", {})
+    for lost in [role] if role else list(Role):
+        if (node, lost) in removed:
+            source, word = removed[node, lost]
             return source, word.place, word.path
     return "", graph.nodes[node]["place"], graph.nodes[node]["path"]
 

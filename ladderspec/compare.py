@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ladderspec.graph import Graph, in_order
 from ladderspec.names import show_arrow, show_shape
 from ladderspec.shapes import parameters
+from ladderspec.wiring import Graph, in_order
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from ladderspec.clock import Clock
 from ladderspec.equations import Reader
 from ladderspec.needs import need_masks
 from ladderspec.nn import BatchNorm
-from ladderspec.plan import Plan
 from ladderspec.program import Masks, Program, by_iteration, by_phase
 from ladderspec.run import run
+from ladderspec.schedule import Plan
 from ladderspec.steps import Step, lay_out
 from ladderspec.tracks import Row, Tracks, channels_last, past_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ladderspec.graph import Graph
 from ladderspec.names import Role, Shape, show_arrow, size_of
+from ladderspec.wiring import Graph
 
 FUSED = frozenset({"LSTM", "GRU"})  # cells for which there is one call for a whole sequence
 FUNCTION = frozenset({"w", "w_s"})  # coefficients of f(u, w) [eq:fdec]: used number by number

@@ -43,7 +43,7 @@ CODES = {
     "S113": "a variant that does not exist, or that builds on itself",
     "S114": "a `--set` that sets nothing",
     "G201": "a level or node that does not exist",
-    "G202": "a selector, `set` path or default that matches nothing",
+    "G202": "a selector, `set` path or default that matches nothing, or a parameter without use",
     "G203": "arrows that go in a circle within one t",
     "G204": "an arrow into a cell that cannot take it",
     "G205": "a cell without an arrow that it needs",

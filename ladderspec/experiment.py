@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
@@ -66,7 +66,11 @@ def _quoted(value: Any) -> Any:
 _QUOTED_SCHEMA = {"anyOf": [{"type": "number"}, {"type": "string"}]}
 Number = Annotated[Quoted, BeforeValidator(_quoted), WithJsonSchema(_QUOTED_SCHEMA)]
 Measures = dict[str, Number]  # by measure: `digit`, or `digit.error`
-Paper = dict[str, by_form(word=Number, mapping=Measures)]  # type: ignore[misc]  # a union
+if TYPE_CHECKING:
+    Reported = Quoted | Measures
+else:
+    Reported = by_form(word=Number, mapping=Measures)
+Paper = dict[str, Reported]
 
 
 # --- rows and columns -----------------------------------------------------------------------------

@@ -12,10 +12,10 @@ from ladderspec.cells import Cell, registered
 from ladderspec.cells.input import Input
 from ladderspec.checks import check
 from ladderspec.errors import Findings, UsageError
-from ladderspec.graph import Graph
 from ladderspec.names import TABLE, Role, Side
 from ladderspec.shapes import infer
 from ladderspec.tasks import AnyTask
+from ladderspec.wiring import Graph
 
 FORMAT = "ladderspec graph 1"
 
@@ -91,6 +91,7 @@ def _graph(data: dict[str, Any]) -> Graph:
         level_shapes={level: tuple(shape) for level, shape in facts["level_shapes"].items()},
         tasks={},
         broken=False,
+        removed={},
     )
     for node, words in plain.nodes(data=True):
         side, cell = Side(words["side"]), words["cell"]

@@ -6,10 +6,10 @@ from typing import Any
 
 from torch import nn
 
-from ladderspec.graph import Graph
 from ladderspec.nn._build import build_cell
 from ladderspec.readouts import Readout
 from ladderspec.shapes import site_of
+from ladderspec.wiring import Graph
 
 OFFSET = ("prediction", "denoising")  # tasks whose output has a mean that data can tell
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from ladderspec.equations import Reader
 from ladderspec.phases import Kind, Phase
-from ladderspec.plan import Plan
+from ladderspec.schedule import Plan
 
 Needs = dict[str, tuple[bool, ...]]  # by node, from t = 1
 

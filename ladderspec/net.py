@@ -13,14 +13,14 @@ from ladderspec.carry import Carry
 from ladderspec.costs import Batch, Costs, Targets, read_by
 from ladderspec.engine import INPUT, Call, Engine
 from ladderspec.equations import Reader
-from ladderspec.graph import Graph
 from ladderspec.modules import cells_of, names_of, readouts_of
 from ladderspec.nn import initialise
 from ladderspec.nn._build import nest
-from ladderspec.plan import Plan
+from ladderspec.schedule import Plan
 from ladderspec.stretches import unroll_twice
 from ladderspec.tasks import Prediction, Task
 from ladderspec.tracks import Tracks, channels_last
+from ladderspec.wiring import Graph
 
 Lengths = Tensor | Sequence[int] | None
 

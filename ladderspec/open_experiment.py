@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from ladderspec.build import compile_graph
+from ladderspec.corridor import compile_graph
 from ladderspec.data import DataWords, registered
 from ladderspec.errors import Finding, Findings, did_you_mean, one_of, tick
 from ladderspec.experiment import Change, Column, ExperimentWords, Quoted, Row
@@ -20,9 +20,9 @@ from ladderspec.notation import parse_selector
 from ladderspec.parse import parse
 from ladderspec.read import MAX_ROUNDS, Document, Request, Spec, open_document, read
 from ladderspec.runs import Experiment, Run
+from ladderspec.selection import select
 from ladderspec.strays import find_strays
 from ladderspec.tree import Node
-from ladderspec.variant import select
 
 M = TypeVar("M", bound=BaseModel)
 # What a row or column says as a variant would, and the variant's own word for it.
@@ -61,9 +61,10 @@ def checked(tree: Node, model: type[M], findings: Findings) -> tuple[M | None, N
         try:
             return model.model_validate(tree.plain()), tree
         except ValidationError as error:
-            strays = find_strays(error, tree, model)
+            items = error.errors(include_url=False, include_input=False)
+            strays = find_strays(items, tree, model)
             if strays is None:
-                explain(error, tree, model, findings)
+                explain(items, tree, model, findings)
                 return None, tree
             findings.update(strays.said)
             tree = strays.repair(tree)

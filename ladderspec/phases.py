@@ -17,8 +17,8 @@ from itertools import groupby
 import networkx as nx
 
 from ladderspec.equations import Edge, Equation
-from ladderspec.graph import Graph
 from ladderspec.names import Role
+from ladderspec.wiring import Graph
 
 
 class Kind(StrEnum):

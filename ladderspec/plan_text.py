@@ -11,8 +11,8 @@ from ladderspec.letters import arrow, iterations, last_values, ranges, sides, va
 from ladderspec.names import Role
 from ladderspec.needs import need_masks, times
 from ladderspec.phases import Kind, Phase
-from ladderspec.plan import Plan
 from ladderspec.reasons import Reason, Why, explain, grouped
+from ladderspec.schedule import Plan
 from ladderspec.work import Work, flop_of_costs, show_bytes, show_flop, work_of
 
 WIDTH = 100

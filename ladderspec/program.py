@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from ladderspec.phases import Kind
-from ladderspec.plan import Plan
+from ladderspec.schedule import Plan
 from ladderspec.steps import Layout, Step
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from ladderspec.cells import registered
 from ladderspec.edges import Edges
-from ladderspec.errors import Finding, Findings, Source, SpecError, tick
+from ladderspec.errors import Finding, Findings, Source
 from ladderspec.extends import extend, read_source, read_stdin
 from ladderspec.names import Side
 from ladderspec.parse import parse
+from ladderspec.request import COMMAND_LINE, command_line
+from ladderspec.request import Request as Request
 from ladderspec.resolve import Choice, choose, resolve
 from ladderspec.rows import cell_words
 from ladderspec.spec import Expect, SpecWords, Variant, fresh
@@ -64,36 +66,6 @@ class Spec:
 
 
 @dataclass(frozen=True)
-class Request:
-    """What to apply to a file: variants by name, and changes as the command line writes them."""
-
-    variant: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
-    add: tuple[str, ...] = ()
-    set: tuple[str, ...] = ()  # NAME=VALUE
-
-    @staticmethod
-    def of(
-        variant: str | Sequence[str] | None = None,
-        without: str | Sequence[str] = (),
-        add: str | Sequence[str] = (),
-        set: Mapping[str, Any] | Sequence[str] = (),
-    ) -> Request:
-        def many(words: str | Sequence[str] | None) -> tuple[str, ...]:
-            return (words,) if isinstance(words, str) else tuple(words or ())
-
-        if isinstance(set, Mapping):
-            import json
-
-            set = [f"{name}={json.dumps(value)}" for name, value in set.items()]
-        return Request(many(variant), many(without), many(add), many(set))
-
-    @property
-    def bare(self) -> bool:
-        return not (self.without or self.add or self.set)
-
-
-@dataclass(frozen=True)
 class Document:
     """A file after parsing and `extends`: what all its variants share."""
 
@@ -121,7 +93,7 @@ def read(document: Document, request: Request, findings: Findings) -> Spec | Non
     Misspelt keys are said and put right, and reading begins anew.
     """
     findings.update(document.findings)
-    tree, command = document.tree, _command_line(request, findings)
+    tree, command = document.tree, command_line(request, findings)
     for _ in range(MAX_ROUNDS):
         found = findings.copy()
         choices = choose(tree, request.variant, found) if document.whole else []
@@ -137,47 +109,6 @@ def read(document: Document, request: Request, findings: Findings) -> Spec | Non
             break
         tree, command = words.strays.repair(tree), words.strays.repair(command)
     return None
-
-
-COMMAND_LINE = "command line"
-
-
-def _command_line(request: Request, findings: Findings) -> Node:
-    """The changes of a command line as a variant, so that one road serves both."""
-
-    def text(option: str, value: str) -> Node:
-        return Node(value, Source(option, value), 0, len(value))
-
-    source = Source(COMMAND_LINE, "")
-    fields: dict[str, Node] = {}
-    if request.without:
-        fields["without"] = Node([text("--without", w) for w in request.without], source, 0, 0)
-    if request.add:
-        added = Node([text("--add", a) for a in request.add], source, 0, 0)
-        fields["edges"] = Node({"add": added}, source, 0, 0)
-    if request.set:
-        fields["set"] = Node({}, source, 0, 0)
-        for item in request.set:
-            _set(fields["set"], item, findings)
-    return Node(fields, source, 0, 0)
-
-
-def _set(table: Node, item: str, findings: Findings) -> None:
-    """Add a NAME=VALUE to `set`; a later one replaces an earlier one."""
-    source = Source("--set", item)
-    name, equals, value = item.partition("=")
-    if not equals or not name.strip() or not value.strip():
-        place = Node(item, source, 0, len(item)).place
-        message = f"{tick(item)} sets nothing"
-        findings.add(Finding("S114", message, place, hint="like encoder.conv.channels=16"))
-        return
-    try:
-        node = parse(source, findings, len(name) + 1)
-    except SpecError:
-        return  # said already
-    node.key = name.strip()
-    table.value[name.strip()] = node
-    table.keys[name.strip()] = (source, 0, len(name))
 
 
 # --- words ----------------------------------------------------------------------------------------

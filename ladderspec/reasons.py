@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from ladderspec.equations import Edge
 from ladderspec.phases import Kind, Phase
-from ladderspec.plan import Plan
+from ladderspec.schedule import Plan
 
 
 class Why(StrEnum):

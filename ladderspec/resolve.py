@@ -6,26 +6,17 @@ for the words (spec.py) to refuse.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ladderspec.arithmetic import (
-    PARAM_NAME,
-    ArithmeticProblem,
-    BrokenParam,
-    Lookup,
-    UnknownParam,
-    evaluate,
-    expression,
-    solve,
-)
 from ladderspec.assign import assign
-from ladderspec.errors import Finding, Findings, did_you_mean, one_of, spell, tick
+from ladderspec.errors import Finding, Findings, did_you_mean, one_of, tick
 from ladderspec.extends import merge
 from ladderspec.names import INPUT
 from ladderspec.notation import NotationProblem, matches, parse_selector
+from ladderspec.params import check_used, set_params, solve_params, substitute
 from ladderspec.rows import expand, fill_defaults, row_names
-from ladderspec.tree import Node
+from ladderspec.tree import Node, items_of
 
 
 @dataclass(frozen=True)
@@ -44,17 +35,17 @@ def resolve(tree: Node, choices: Sequence[Choice], findings: Findings) -> Node:
         (path, value, table)
         for choice in choices
         if (table := choice.node.get("set")) is not None
-        for path, value in _items(table)
+        for path, value in items_of(table)
     ]
-    tree = _set_params(tree, sets, findings)
+    tree = set_params(tree, sets, findings)
     for choice in choices:
         if (tasks := choice.node.get("tasks")) is not None:
             tree = _merge_tasks(tree, tasks, findings)
-    _check_used(tree, [value for _, value, _ in sets], findings)
-    lookup = _params(tree, findings)
-    known = [name for name, _ in _items(tree.get("params"))]
-    tree = _substitute(tree, lookup, known, findings)
-    sets = [(path, _substitute(value, lookup, known, findings), at) for path, value, at in sets]
+    lookup = solve_params(tree, findings)
+    check_used(tree, [value for _, value, _ in sets], findings)
+    known = [name for name, _ in items_of(tree.get("params"))]
+    tree = substitute(tree, lookup, known, findings)
+    sets = [(path, substitute(value, lookup, known, findings), at) for path, value, at in sets]
     tree = expand(tree, findings)
     for path, value, at in sets:
         if not path.startswith("params.") and not findings.enough:
@@ -65,19 +56,14 @@ def resolve(tree: Node, choices: Sequence[Choice], findings: Findings) -> Node:
 
 def _merge_tasks(tree: Node, tasks: Node, findings: Findings) -> Node:
     there = tree.get("tasks")
-    for name, node in _items(tasks):
+    for name, node in items_of(tasks):
         if node.value is None and (there is None or there.get(name) is None):
-            known = [each for each, _ in _items(there)]
+            known = [each for each, _ in items_of(there)]
             hint = did_you_mean(name, known)
             findings.add(
                 Finding("G202", f"no task {tick(name)} to remove", node.place, node.path, hint)
             )
     return merge(tree, tree.replaced({"tasks": tasks}))
-
-
-def _items(node: Node | None) -> Iterator[tuple[str, Node]]:
-    if node is not None and isinstance(node.value, dict):
-        yield from node.value.items()
 
 
 def _with(tree: Node, **changes: Node) -> Node:
@@ -89,7 +75,7 @@ def _with(tree: Node, **changes: Node) -> Node:
 
 def choose(tree: Node, wanted: Sequence[str], findings: Findings) -> list[Choice]:
     """The chosen variants with those they build on, each once, in order of application."""
-    known = dict(_items(tree.get("variants")))
+    known = dict(items_of(tree.get("variants")))
     chosen: dict[str, Choice] = {}
     done: set[str] = set()
     stack: list[tuple[str, Node | None]] = [(name, None) for name in reversed(wanted)]
@@ -139,107 +125,6 @@ def _texts(node: Node | None) -> list[Node]:
     return [item for item in items if isinstance(item.value, str)]
 
 
-# --- params ---------------------------------------------------------------------------------------
-
-Set = tuple[str, Node, Node]
-
-
-def _set_params(tree: Node, sets: Sequence[Set], findings: Findings) -> Node:
-    params = tree.get("params")
-    known = dict(_items(params))
-    for path, value, at in sets:
-        head, _, name = path.partition(".")
-        if head != "params":
-            continue
-        if name not in known:
-            hint = did_you_mean(name, known)
-            place, where = at.key_place(path), f"{at.path}.{path}".lstrip(".")
-            findings.add(Finding("G202", f"no parameter {tick(name)} to set", place, where, hint))
-        else:
-            known[name] = value
-    return _with(tree, params=params.replaced(known)) if params is not None and known else tree
-
-
-def _params(tree: Node, findings: Findings) -> Lookup:
-    params = tree.get("params")
-    lookup = solve({name: node.value for name, node in _items(params)})
-    known = [name for name, _ in _items(params)]
-    for name, node in _items(params):
-        if findings.enough:
-            break
-        if not PARAM_NAME.fullmatch(name):
-            assert params is not None
-            hint = f"did you mean `{spell(name)}`?" if spell(name) else "a-z, 0-9 and _"
-            place = params.key_place(name)
-            findings.add(Finding("S107", f"{tick(name)} is no name", place, node.path, hint))
-            continue
-        try:
-            lookup(name)
-        except ArithmeticProblem as problem:
-            _report(problem, node, known, findings)
-    return lookup
-
-
-def _check_used(tree: Node, others: Sequence[Node], findings: Findings) -> None:
-    """A parameter that nothing uses is most likely misspelt; an inherited one may stand idle."""
-    own = {name: node for name, node in _items(tree.get("params")) if node.source is tree.source}
-    if not own:
-        return
-    used = {word for node in [tree, *others] for word in _names_in(node)}
-    for name in sorted(own.keys() - used):
-        place = tree.value["params"].key_place(name)
-        known = [other for other, _ in _items(tree.get("params")) if other != name]
-        hint = did_you_mean(name, known) or f"use it as `${name}`, or remove it"
-        message = f"nothing uses the parameter {tick(name)}"
-        findings.add(Finding("G202", message, place, own[name].path, hint))
-
-
-def _names_in(node: Node) -> Iterator[str]:
-    """The parameters that the texts below a node speak of."""
-    value = node.value
-    if isinstance(value, str):
-        if value[:1] == "$" and (text := expression(value)) is not None:
-            yield from PARAM_NAME.findall(text)
-    elif isinstance(value, dict | list):
-        for child in value.values() if isinstance(value, dict) else value:
-            yield from _names_in(child)
-
-
-def _report(
-    problem: ArithmeticProblem, node: Node, known: Sequence[str], findings: Findings
-) -> None:
-    if isinstance(problem, BrokenParam):
-        findings.blame(node.place)  # said where the parameter is defined
-        return
-    hint = problem.hint
-    if isinstance(problem, UnknownParam):
-        there = f"known: {one_of(known[:12], 'and')}" if known else "declare it under `params`"
-        hint = did_you_mean(problem.name, known) or there
-    findings.add(Finding("S109", problem.message, node.place, node.path, hint))
-
-
-def _substitute(node: Node, lookup: Lookup, known: Sequence[str], findings: Findings) -> Node:
-    """Numbers in place of `$...`; nodes without one are kept as they are."""
-    value = node.value
-    if isinstance(value, str):
-        if value[:1] != "$" or (text := expression(value)) is None:
-            return node
-        try:
-            return node.replaced(evaluate(text, lookup))
-        except ArithmeticProblem as problem:
-            if not findings.blames(node.place) and not findings.enough:
-                _report(problem, node, known, findings)
-            return node
-    if isinstance(value, dict):
-        new = {key: _substitute(child, lookup, known, findings) for key, child in value.items()}
-        return node.replaced(new) if any(new[k] is not value[k] for k in new) else node
-    if isinstance(value, list):
-        items = [_substitute(child, lookup, known, findings) for child in value]
-        changed = any(a is not b for a, b in zip(items, value, strict=True))
-        return node.replaced(items) if changed else node
-    return node
-
-
 # --- dropped levels and tasks ---------------------------------------------------------------------
 
 
@@ -282,7 +167,7 @@ def _drop_levels(tree: Node, pattern: str, node: Node, findings: Findings) -> No
 
 def _drop_tasks(tree: Node, pattern: str, node: Node, findings: Findings) -> Node:
     tasks = tree.get("tasks")
-    known = dict(_items(tasks))
+    known = dict(items_of(tasks))
     kept = {name: task for name, task in known.items() if not matches(name, pattern)}
     if tasks is None or len(kept) == len(known):
         hint = did_you_mean(pattern, known) or ("" if known else "the spec has no tasks")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ladderspec import graph_json
-from ladderspec.build import graph
+from ladderspec.corridor import graph
 from ladderspec.data import DataWords
 from ladderspec.errors import UsageError, did_you_mean, one_of
 from ladderspec.experiment import ExperimentWords, Quoted
@@ -32,8 +32,8 @@ class Run:
     spec: Spec = field(repr=False)
     data: DataWords
     training: Training
-    evaluation: Evaluation = Evaluation()
-    machine: Machine = Machine()
+    evaluation: Evaluation = field(default_factory=Evaluation)
+    machine: Machine = field(default_factory=Machine)
     start: str | None = None  # the id of a run of the experiment, or a folder
     freeze: tuple[str, ...] = ()
     paper: dict[str, Quoted] = field(default_factory=dict)
@@ -118,8 +118,6 @@ class Experiment:
 
 def with_seeds(runs: Sequence[Run], seeds: Sequence[int]) -> Sequence[Run]:
     """The same runs with other seeds."""
-    from dataclasses import replace
-
     if not seeds:
         return runs
     first = {(run.row, run.column): run for run in reversed(runs)}
@@ -133,8 +131,6 @@ def with_seeds(runs: Sequence[Run], seeds: Sequence[int]) -> Sequence[Run]:
 
 def _reseeded(run: Run, before: int) -> Run:
     """A run that starts from another one starts from that with its own seed."""
-    from dataclasses import replace
-
     end = f".seed{before}"
     if run.start is None or not run.start.endswith(end):
         return run

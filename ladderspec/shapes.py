@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from ladderspec.absent import missing_node
 from ladderspec.cells import Cell, Inlet, ShapeProblem, Site
 from ladderspec.cells.unknown import UnknownShape
 from ladderspec.errors import Finding, Findings, Place, tick
-from ladderspec.graph import Graph, in_order, missing_node
 from ladderspec.names import Role, Shape, Side, node_name, show_arrow, show_shape, size_of
 from ladderspec.read import Spec
 from ladderspec.tasks import Reading, Task
+from ladderspec.wiring import Graph, in_order
 
 
 def infer(graph: Graph, findings: Findings) -> None:
@@ -70,18 +71,21 @@ def _level_shapes(graph: Graph, node: str) -> tuple[Shape | None, Shape | None]:
         return None, None
     levels, index = graph.graph["levels"], graph.graph["order"][facts["level"]]
     level, row = levels[index], levels[min(index + 1, len(levels) - 1)]
-    return _level_shape(graph, node, level), _level_shape(graph, node, row)
+    return _level_shape(graph, level), _level_shape(graph, row)
 
 
-def _level_shape(graph: Graph, node: str, level: str) -> Shape:
+def _level_shape(graph: Graph, level: str) -> Shape:
     encoder = node_name(Side.ENCODER, level)
     shape: Shape | None = graph.graph["level_shapes"].get(level)
     if shape is None and encoder not in graph:
-        hint = f"`level.{level}` removes the whole row and joins its neighbours"
-        raise ShapeProblem(f"its shape follows from {encoder}, which is removed", hint)
+        raise _Removed(encoder)
     if shape is None:
         raise UnknownShape
     return shape
+
+
+class _Removed(Exception):
+    """A shape follows from a node that was removed."""
 
 
 def _infer_shape(graph: Graph, node: str, findings: Findings) -> None:
@@ -98,8 +102,21 @@ def _infer_shape(graph: Graph, node: str, findings: Findings) -> None:
         facts["shape"] = cell.out_shape(Site(facts["side"], tuple(known), level, row))
     except (UnknownShape, StopIteration, IndexError):
         return
+    except _Removed as removed:
+        _report_removed(graph, node, str(removed), findings)
     except ShapeProblem as problem:
         _report(graph, node, problem, findings, source=_shaped_by(graph, node))
+
+
+def _report_removed(graph: Graph, node: str, encoder: str, findings: Findings) -> None:
+    """Said of the selector that removed the encoder, unless it did more harm."""
+    facts, word = graph.nodes[node], graph.graph["removed"].get(encoder)
+    place, path = (word.place, word.path) if word else (facts["place"], facts["path"])
+    if place is None or not findings.blames(place):
+        message = f"{facts['cell'].cell} at {node} takes its shape from {encoder}, which is gone"
+        level = encoder.partition(".")[2]
+        hint = f"`level.{level}` removes the whole row and joins its neighbours"
+        findings.add(Finding("G205", message, place, path, hint))
 
 
 def _shaped_by(graph: Graph, node: str) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from ladderspec.names import Role, Shape
-from ladderspec.plan import Plan
+from ladderspec.schedule import Plan
 
 
 class Read(NamedTuple):

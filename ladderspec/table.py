@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ladderspec.graph import Graph
 from ladderspec.names import INPUT, Side, node_name, show_shape
 from ladderspec.shapes import parameters
+from ladderspec.wiring import Graph
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ counter, so whatever is not in a checkpoint can be had again.
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,7 +21,7 @@ from typing import Any
 
 import torch
 
-from ladderspec.build import build
+from ladderspec.corridor import build
 from ladderspec.data import DataSet, Split
 from ladderspec.errors import UsageError
 from ladderspec.learn import checkpoint, processes
@@ -278,8 +279,8 @@ def _tracker(run: Run, folder: Path, silent: bool) -> Any:
     if not run.machine.track or silent:
         return None
     try:
-        from torch.utils.tensorboard import SummaryWriter
+        board = importlib.import_module("torch.utils.tensorboard")
     except ImportError:
         hint = "`pip install 'ladderspec[track]'` brings it"
         raise UsageError(f"`track: true` needs TensorBoard; {hint}") from None
-    return SummaryWriter(str(folder / "tensorboard"))  # type: ignore[no-untyped-call]
+    return board.SummaryWriter(str(folder / "tensorboard"))

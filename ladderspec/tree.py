@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ladderspec.errors import Place, Source
@@ -82,3 +83,9 @@ class Node:
         node = Node(value, self.source, self.start, self.end)
         node.parent, node.key, node.keys = self.parent, self.key, self.keys
         return node
+
+
+def items_of(node: Node | None) -> Iterator[tuple[str, Node]]:
+    """The fields of a mapping; none of what is no mapping."""
+    if node is not None and isinstance(node.value, dict):
+        yield from node.value.items()

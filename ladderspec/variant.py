@@ -6,16 +6,17 @@ from collections.abc import Iterator
 
 import networkx as nx
 
+from ladderspec.absent import missing_node
 from ladderspec.cells.unknown import UNKNOWN
 from ladderspec.edges import ArrowWords, EndsWords, RoleWords
 from ladderspec.errors import Finding, Findings, did_you_mean, tick
-from ladderspec.graph import Graph, accepts, cell_of, connect, ends, few, missing_node
 from ladderspec.names import INPUT, TABLE, Role, Side, edge_key, node_name, show_arrow, split_node
-from ladderspec.notation import Arrow, Selector, matches, parse_selector
+from ladderspec.notation import Arrow, matches, parse_selector
 from ladderspec.read import Patch, Spec
+from ladderspec.selection import Edge, closest, doubtful, parts
+from ladderspec.selection import select as select
 from ladderspec.tree import Node
-
-Edge = tuple[str, str, str]  # source, target, key
+from ladderspec.wiring import Graph, accepts, cell_of, connect, ends
 
 
 def apply(graph: Graph, patch: Patch, findings: Findings) -> None:
@@ -29,10 +30,10 @@ def apply(graph: Graph, patch: Patch, findings: Findings) -> None:
         if selector.kind in ("level", "task"):
             continue  # applied to the rows and tasks already
         found_nodes, found_edges = select(graph, selector)
-        for part in _parts(selector):
-            if not any(select(graph, part)) and not _doubtful(graph, part):
+        for part in parts(selector):
+            if not any(select(graph, part)) and not doubtful(graph, part):
                 message = f"{tick(text)} matches nothing"
-                hint = _closest(graph, part, text)
+                hint = closest(graph, part, text)
                 findings.add(Finding("G202", message, word.place, word.path, hint))
                 found_edges.clear()
                 break
@@ -61,66 +62,9 @@ def _remember(graph: Graph, nodes: set[str], edges: set[Edge], word: Node) -> No
     for _, target, key in edges:
         removed.setdefault((target, graph.edges[_, target, key]["role"]), ("", word))
     for node in nodes:
+        removed[node] = word
         for _, target, role in graph.out_edges(node, data="role"):
             removed.setdefault((target, role), (node, word))
-
-
-# --- selectors ------------------------------------------------------------------------------------
-
-
-def select(graph: Graph, selector: Selector) -> tuple[set[str], set[Edge]]:
-    """The nodes and arrows that a selector means."""
-    if selector.kind == "node":
-        return {node for node in graph if matches(node, selector.pattern)}, set()
-    found: set[Edge] = set()
-    for source, target, key, facts in graph.edges(keys=True, data=True):
-        if selector.kind == "role":
-            level = graph.nodes[target]["level"]
-            wanted = facts["role"] is selector.role and matches(level, selector.pattern)
-        else:
-            wanted = any(_is(arrow, source, target, facts["delay"]) for arrow in selector.arrows)
-        if wanted:
-            found.add((source, target, key))
-    return set(), found
-
-
-def _is(arrow: Arrow, source: str, target: str, delay: int) -> bool:
-    return delay == arrow.delay and matches(source, arrow.source) and matches(target, arrow.target)
-
-
-def _parts(selector: Selector) -> list[Selector]:
-    """Each hop of a chain must match."""
-    if selector.kind != "arrow":
-        return [selector]
-    return [Selector("arrow", arrows=(arrow,)) for arrow in selector.arrows]
-
-
-def _doubtful(graph: Graph, selector: Selector) -> bool:
-    """Whether a mistake elsewhere may be why nothing matches."""
-    if "levels" in graph.graph["unsure"]:
-        return True
-    return selector.kind != "node" and any(cell_of(graph, node).cell == UNKNOWN for node in graph)
-
-
-def _closest(graph: Graph, selector: Selector, text: str) -> str:
-    """What a selector that matches nothing may have meant."""
-    if selector.kind == "node":
-        return missing_node(graph, text)
-    if selector.kind == "arrow":
-        arrow = selector.arrows[0]
-        source, target = arrow.source, arrow.target
-        delays = [d for a, b, d in graph.edges(data="delay") if (a, b) == (source, target)]
-        if delays:
-            return f"did you mean `{show_arrow(source, target, min(delays))}`?"
-        shown = [show_arrow(a, b, d) for a, b, d in graph.edges(data="delay")]
-        return did_you_mean(show_arrow(source, target, arrow.delay), shown)
-    levels = {graph.nodes[b]["level"] for _, b, r in graph.edges(data="role") if r is selector.role}
-    there = [level for level in graph.graph["levels"] if level in levels]
-    if not there:
-        return f"this spec has no {selector.role} arrows"
-    if close := did_you_mean(selector.pattern, there):
-        return close.replace("`", f"`{selector.role}@", 1)
-    return f"{selector.role} arrows are at {few(there)}"
 
 
 # --- roles and single arrows ----------------------------------------------------------------------

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ladderspec.equations import Reader
 from ladderspec.needs import need_masks, times
 from ladderspec.phases import Phase
-from ladderspec.plan import Plan
+from ladderspec.schedule import Plan
 
 BYTES = 4  # of a number in float32
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from ladderspec.build import graph, load
 from ladderspec.cells.conv import Conv
 from ladderspec.cells.conv_lstm import ConvLSTM
+from ladderspec.corridor import graph, load
 from ladderspec.drawing.parts import Arrow, Level, Part, Picture, Reading, picture_of
 from ladderspec.names import Role, Side, edge_key
 

@@ -11,11 +11,11 @@ import networkx as nx
 import torch
 from torch import Tensor, nn
 
-from ladderspec.graph import Graph
 from ladderspec.names import Shape
 from ladderspec.nn import When, initialise
 from ladderspec.nn._build import build_cell, nest
 from ladderspec.shapes import site_of
+from ladderspec.wiring import Graph
 
 INPUT = "encoder.input"
 Iteration = dict[str, tuple[Tensor, dict[str, Tensor]]]  # by node: output, extras

@@ -13,12 +13,12 @@ import yaml
 from hypothesis import assume, note
 from hypothesis import strategies as st
 
-from ladderspec.build import graph, loads
+from ladderspec.corridor import graph, loads
 from ladderspec.errors import SpecError
-from ladderspec.graph import Graph
 from ladderspec.phases import Kind
-from ladderspec.plan import Plan
 from ladderspec.read import Spec
+from ladderspec.schedule import Plan
+from ladderspec.wiring import Graph
 
 Words = dict[str, Any]
 

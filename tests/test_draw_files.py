@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 from draw_pictures import SPECS
 
-from ladderspec.build import graph, load
 from ladderspec.cli import fill
+from ladderspec.corridor import graph, load
 from ladderspec.drawing import draw, render
 from ladderspec.errors import UsageError
 

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from draw_pictures import SPECS, ladder, picture, shipped
 
-from ladderspec.build import graph, load, loads
+from ladderspec.corridor import graph, load, loads
 from ladderspec.drawing import scene_of
 from ladderspec.drawing.compose import compose
 from ladderspec.drawing.fold import fold

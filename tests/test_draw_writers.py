@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 from draw_pictures import SPECS, shipped
 
-from ladderspec.build import load, loads
+from ladderspec.corridor import load, loads
 from ladderspec.drawing import dot, draw, ladder, render, scene_of, svg
 from ladderspec.drawing.writers.dot import to_dot
 from ladderspec.drawing.writers.svg import to_svg
@@ -60,7 +60,7 @@ def test_same_input_same_bytes(view: str, form: str) -> None:
 def test_same_bytes_in_another_process(form: str) -> None:
     """Whatever the order of sets and hashes."""
     program = (
-        "import sys; from ladderspec.build import load; from ladderspec.drawing import render;"
+        "import sys; from ladderspec.corridor import load; from ladderspec.drawing import render;"
         f"sys.stdout.write(render(load({str(UNET)!r}), {form!r}))"
     )
     texts = {
@@ -78,7 +78,7 @@ def test_same_bytes_in_another_process(form: str) -> None:
 
 def test_no_torch_and_no_graphviz_for_an_svg() -> None:
     program = (
-        "import sys; from ladderspec.build import load; from ladderspec.drawing import svg;"
+        "import sys; from ladderspec.corridor import load; from ladderspec.drawing import svg;"
         f"svg(load({str(UNET)!r}), plan=True);"
         "print({'torch', 'graphviz', 'numpy', 'subprocess'} & set(sys.modules))"
     )

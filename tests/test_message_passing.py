@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from ladderspec.build import build, load, loads
 from ladderspec.carry import Carry
+from ladderspec.corridor import build, load, loads
 from ladderspec.plugins import load_file
 
 FOLDER = Path("examples/message_passing")

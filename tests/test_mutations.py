@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import copy
 import random
+import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ladderspec.build import Checked, compile_graph, validate
+from ladderspec.corridor import Checked, compile_graph, validate
 from ladderspec.errors import CODES, Finding, Findings, Source, SpecError
 from ladderspec.extends import decode
 from ladderspec.read import Request, document, read
@@ -26,15 +27,24 @@ from ladderspec.read import Request, document, read
 ROOT = Path(__file__).parent.parent
 SPECS = sorted(p for p in (ROOT / "specs").rglob("*.yaml") if "experiments" not in p.parts)
 TEXTS = {path: path.read_text(encoding="utf-8") for path in SPECS}
-LIMIT = 1.0  # seconds, of this process
+LIMIT = 1.0  # seconds of this process, for one text
+MEMORY = 300  # megabytes, for all of them
 
 RUNS = settings(
-    max_examples=40,
+    max_examples=max(10, 600 // len(SPECS)),
     deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def bounded_memory() -> Iterator[None]:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    yield
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown / 1024 < MEMORY
 
 
 def answer(source: Source, path: Path) -> tuple[Finding, ...]:

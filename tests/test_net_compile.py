@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.export import Dim, export
 from torch.utils import _pytree
 
-from ladderspec.build import build, load, loads
 from ladderspec.carry import Carry
+from ladderspec.corridor import build, load, loads
 from ladderspec.net import Net
 
 SMALL = """

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ladderspec import engine
-from ladderspec.build import build, load, loads
+from ladderspec.corridor import build, load, loads
 from ladderspec.net import Net
 from ladderspec.run import compute
 from tests.random_specs import specs

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from ladderspec import engine
-from ladderspec.build import build, graph, load
+from ladderspec.corridor import build, graph, load
 from ladderspec.net import Net
-from ladderspec.plan import schedule
 from ladderspec.read import Spec
+from ladderspec.schedule import schedule
 from tests.interpreter import Interpreter, Iteration, read
 from tests.random_specs import FEATURES, features, sizes_of, specs
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from ladderspec import engine
-from ladderspec.build import build, load, loads
 from ladderspec.carry import Carry
+from ladderspec.corridor import build, load, loads
 from ladderspec.net import Net
 from ladderspec.read import Spec
 from tests.random_specs import specs

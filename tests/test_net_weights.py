@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 
-from ladderspec.build import build, graph, load, loads
+from ladderspec.corridor import build, graph, load, loads
 from ladderspec.shapes import parameters
 from tests.random_specs import specs
 from tests.test_net_equality import _float64, close, frames_of, variants  # noqa: F401

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from ladderspec.build import graph, load, loads
 from ladderspec.cells import EncoderCell, Inlet, Projection, Site
+from ladderspec.corridor import graph, load, loads
 from ladderspec.names import Role, Side
 from ladderspec.nn import Arrow, Conv, initialise
 from ladderspec.nn._build import build_cell

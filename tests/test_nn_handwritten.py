@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks import handwritten as hand
-from ladderspec.build import graph, load
+from ladderspec.corridor import graph, load
 from tests.interpreter import Interpreter, read
 
 OMMNIST = "specs/ommnist/rladder.yaml"

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ladderspec.build import graph, load, loads
+from ladderspec.corridor import graph, load, loads
 from ladderspec.nn import When
 from tests.interpreter import Interpreter, read
 

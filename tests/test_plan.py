@@ -18,20 +18,20 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.handwritten import HierarchicalRNN, MusicRLadder, RLadder, TemporalBaseline
 from ladderspec import shapes
-from ladderspec.build import graph, load, loads
 from ladderspec.cells import Projection
 from ladderspec.cells.conv_lstm import ConvLSTM
 from ladderspec.cells.fc import FC
 from ladderspec.cells.gru import GRU
 from ladderspec.cells.input import Input
 from ladderspec.cells.lstm import LSTM
+from ladderspec.corridor import graph, load, loads
 from ladderspec.names import Role, Side, edge_key, split_node
 from ladderspec.needs import needs
 from ladderspec.phases import Kind
-from ladderspec.plan import Plan, PlanError, check, schedule
 from ladderspec.plan_text import WIDTH, as_dict, to_text
 from ladderspec.read import Spec
 from ladderspec.reasons import Why, explain
+from ladderspec.schedule import Plan, PlanError, check, schedule
 from ladderspec.tasks import Classification, Denoising, Prediction
 from ladderspec.work import flop_of_costs, work_of
 

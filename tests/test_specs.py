@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ladderspec.build import compile_graph, graph, load
 from ladderspec.compare import compare
+from ladderspec.corridor import compile_graph, graph, load
 from ladderspec.errors import Findings
 from ladderspec.shapes import parameters
 from ladderspec.table import lines, node_parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
-from ladderspec.build import graph, loads
+from ladderspec.corridor import graph, loads
 from tests.interpreter import Interpreter, read
 
 SPEC = """

@@ -69,12 +69,18 @@ def test_killed_and_resumed(tmp_path: Path, where: str, count: int, workers: int
     assert written(tmp_path / "out" / run.id) == written(tmp_path / "whole")
 
 
-def test_resumed_in_the_middle_of_a_sequence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resumed_in_the_middle_of_a_sequence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Truncated back-propagation: the carried state is in the checkpoint."""
-    text = EXPERIMENT.replace(
-        "{set: occluded_mnist, digits: embedded, canvas: 12, frames: 3}",
-        "{set: music, name: etudes}",
-    ).replace("batch: 10", "batch: 4, steps: 20").replace("variant: open", "freeze: [encoder.top]")
+    text = (
+        EXPERIMENT.replace(
+            "{set: occluded_mnist, digits: embedded, canvas: 12, frames: 3}",
+            "{set: music, name: etudes}",
+        )
+        .replace("batch: 10", "batch: 4, steps: 20")
+        .replace("variant: open", "freeze: [encoder.top]")
+    )
     run = one_run(tmp_path, text, MUSIC)
     train(run, tmp_path / "whole", quiet=True)
     import ladderspec.train as room

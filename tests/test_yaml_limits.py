@@ -18,7 +18,7 @@ GOOD = "input: {channels: 1, size: [8, 8]}\nlevels:\n  - encoder: {cell: Conv, c
 
 MEASURE = """
 import json, os, resource, sys, time
-from ladderspec.build import validate
+from ladderspec.corridor import validate
 from ladderspec.read import Request
 
 def measured(path):

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ladderspec.build import build, load
+from ladderspec.corridor import build, load
 from ladderspec.plugins import load_file
 
 HERE = Path(__file__).parent

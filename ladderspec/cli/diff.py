@@ -12,9 +12,9 @@ import argparse
 import json
 from dataclasses import asdict
 
-from ladderspec.build import graph, open_spec
 from ladderspec.cli._options import add_changes, add_spec, request
 from ladderspec.compare import compare, summary
+from ladderspec.corridor import graph, open_spec
 from ladderspec.errors import UsageError
 from ladderspec.read import Request
 from ladderspec.shapes import parameters

@@ -16,8 +16,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from ladderspec.build import graph, open_spec
 from ladderspec.cli._options import add_changes, add_spec, request
+from ladderspec.corridor import graph, open_spec
 from ladderspec.drawing import draw, render
 from ladderspec.drawing.artist import IMAGES, LAYOUTS, TEXTS, Options
 from ladderspec.drawing.themes import THEMES

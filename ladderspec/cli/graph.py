@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import argparse
 
-from ladderspec.build import graph, open_spec
 from ladderspec.cli._options import add_changes, add_spec, request
-from ladderspec.graph import to_text
+from ladderspec.corridor import graph, open_spec
+from ladderspec.wiring import to_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import argparse
 import json
 
-from ladderspec.build import graph, open_spec
 from ladderspec.cli._options import add_changes, add_spec, request
-from ladderspec.plan import schedule
+from ladderspec.corridor import graph, open_spec
 from ladderspec.plan_text import as_dict, to_text
+from ladderspec.schedule import schedule
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,32 +2,45 @@
 
 Example:
   ladderspec show specs/ommnist/rladder.yaml --variant no_decoder_to_encoder
+  ladderspec show specs/ommnist/rladder.yaml --ladder
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 
 from ladderspec import table
-from ladderspec.build import graph, spec_of
 from ladderspec.cli._options import add_changes, add_spec, request
+from ladderspec.corridor import graph, spec_of
+from ladderspec.errors import UsageError
 from ladderspec.read import Document, Request, open_document
 from ladderspec.shapes import parameters
+from ladderspec.wiring import Graph
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_spec(parser)
     parser.add_argument("--format", choices=["text", "markdown", "latex"], default="text")
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
+    parser.add_argument("--ladder", action="store_true", help="draw the ladder in the terminal")
+    parser.add_argument("--ascii", action="store_true", help="with --ladder: ASCII alone")
     add_changes(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.ascii and not args.ladder:
+        raise UsageError("--ascii is for --ladder")
+    if args.ladder and (args.json or args.format != "text"):
+        raise UsageError("--ladder is text: leave --json and --format out")
     document = open_document(args.spec, args.root)
     asked = request(args)
     spec = spec_of(document, asked)
     built = graph(spec)
+    if args.ladder:
+        print(_ladder(built, args.ascii))
+        return 0
     variants = _variants(document, list(spec.words.variants)) if asked == Request() else []
     if args.json:
         facts = {**table.as_dict(built), "variants": variants}
@@ -41,6 +54,18 @@ def run(args: argparse.Namespace) -> int:
         for variant in variants:
             print(f"  {variant['name']:<{width}}  {variant['parameters']:>12,}  {variant['title']}")
     return 0
+
+
+def _ladder(built: Graph, ascii_only: bool) -> str:
+    """In ASCII too where the terminal knows nothing else."""
+    from ladderspec.drawing import ladder
+
+    text = ladder(built, ascii_only=ascii_only).rstrip("\n")
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return ladder(built, ascii_only=True).rstrip("\n")
+    return text
 
 
 def _variants(document: Document, names: list[str]) -> list[dict[str, object]]:

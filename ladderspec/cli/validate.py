@@ -12,8 +12,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from ladderspec.build import Checked, validate
 from ladderspec.cli._options import add_changes, request
+from ladderspec.corridor import Checked, validate
 from ladderspec.errors import Finding, as_json
 
 FORMATS = ("full", "concise", "json", "github")

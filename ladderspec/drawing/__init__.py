@@ -30,7 +30,8 @@ def draw(
     """Write a drawing of a spec or graph to a file, in the format of its suffix; or to several.
 
     `options` are those of `ladderspec.drawing.artist.Options`. svg, html, gv and tex need nothing;
-    png and pdf need Graphviz. Where that is missing, the gv is written instead, and the error says so.
+    png and pdf need Graphviz. Where that is missing, the gv is written instead, and the error says
+    so.
     """
     from ladderspec.drawing.artist import form_of
     from ladderspec.files import write_atomic
@@ -82,4 +83,3 @@ def _artist(what: Any, options: Options) -> Artist:
     from ladderspec.drawing.artist import Artist  # on use: whoever only imports draws nothing
 
     return Artist(what, options)
-

@@ -130,14 +130,14 @@ def graph_of(what: Any) -> Any:
     """A graph as it is; a spec by way of the corridor."""
     if hasattr(what, "in_edges"):
         return what
-    from ladderspec.build import graph
+    from ladderspec.corridor import graph
 
     return graph(what)
 
 
 def _picture(graph: Any, base: Any, plan: bool | Mapping[str, str]) -> Picture:
     if plan is True:
-        from ladderspec.plan import schedule
+        from ladderspec.schedule import schedule
 
         plan = {node: phase.kind for phase in schedule(graph).phases for node in phase.nodes}
     elif plan:

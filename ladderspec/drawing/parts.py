@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from ladderspec.graph import Graph, in_order
 from ladderspec.names import Role, Shape, Side
+from ladderspec.wiring import Graph, in_order
 
 TASK_COSTS = {"classification": "CE", "consistency": "MT"}
 

@@ -12,9 +12,9 @@ from ladderspec.errors import UsageError
 from ladderspec.export.arrows import arrow_use
 from ladderspec.export.pools import pool_use
 from ladderspec.export.uses import NOTHING, Arrow, Facts, Use
-from ladderspec.graph import Graph
 from ladderspec.names import Role, Shape, size_of
 from ladderspec.shapes import inlets
+from ladderspec.wiring import Graph
 
 EVEN: Five = (1, 1, 0, 0, 0)
 

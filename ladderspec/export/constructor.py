@@ -8,11 +8,11 @@ from itertools import groupby
 from ladderspec.export.code import WIDTH, fit
 from ladderspec.export.readouts import Readout
 from ladderspec.export.reserved import RESERVED
-from ladderspec.export.rows import quoted, rows_of, write
+from ladderspec.export.rows import comment, quoted, rows_of, write
 from ladderspec.export.said import said
-from ladderspec.export.unroll import INPUT, access
-from ladderspec.graph import Graph
+from ladderspec.export.unroll import access
 from ladderspec.names import Side, node_name, split_node
+from ladderspec.wiring import Graph
 
 INDENT = " " * 8
 TABLE_WIDTH = 100
@@ -62,7 +62,7 @@ def _dictionary(names: Iterable[str]) -> str:
 
 def _single(graph: Graph, modules: Mapping[str, str], node: str, name: str) -> Iterator[str]:
     yield ""
-    yield f"# {name}: {said(graph.nodes[node]['cell'])}"
+    yield from comment(name, said(graph.nodes[node]["cell"]))
     yield f"{access(node)} = {modules[node]}"
 
 

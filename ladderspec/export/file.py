@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ladderspec.build import graph as graph_of
+from ladderspec.corridor import graph as graph_of
 from ladderspec.export.cells import cell_use
 from ladderspec.export.code import WIDTH, fit
 from ladderspec.export.constructor import constructor
@@ -15,8 +15,8 @@ from ladderspec.export.helpers import before_arrows, before_cells, before_networ
 from ladderspec.export.readouts import readouts_of
 from ladderspec.export.unroll import Unrolled
 from ladderspec.export.uses import Facts, Use, facts_of
-from ladderspec.graph import Graph, in_order
 from ladderspec.read import Spec
+from ladderspec.wiring import Graph, in_order
 
 
 def to_python(spec: Spec, name: str | None = None) -> str:

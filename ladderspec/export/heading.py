@@ -9,10 +9,10 @@ from textwrap import wrap
 from ladderspec import table
 from ladderspec.export.code import WIDTH
 from ladderspec.export.readouts import Readout
-from ladderspec.graph import Graph
 from ladderspec.names import Shape, Side
 from ladderspec.read import Spec
 from ladderspec.shapes import parameters
+from ladderspec.wiring import Graph
 
 _COLUMNS = ("level", "layer", "channels", "filter", "stride", "shape", "lateral", "decoder")
 _RIGHT = ("channels", "stride")

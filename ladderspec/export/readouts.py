@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ladderspec.graph import Graph
 from ladderspec.names import Shape
 from ladderspec.tasks import Task
+from ladderspec.wiring import Graph
 
 OFFSET = ("prediction", "denoising")  # tasks whose output has a mean that data can tell
 

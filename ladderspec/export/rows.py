@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from textwrap import wrap
 
-from ladderspec.export.code import fit
+from ladderspec.export.code import WIDTH, fit
 from ladderspec.export.said import said
-from ladderspec.graph import Graph
 from ladderspec.names import Side, node_name
+from ladderspec.wiring import Graph
 
 FEW = 5  # names that are listed; more of them are counted
 _NUMBER = re.compile(r"\b\d+\b")
@@ -70,9 +71,14 @@ def write(rows: Sequence[Row]) -> Iterator[str]:
         run = run if looped else run[:1]
         names = run[0].level if len(run) == 1 else f"{run[0].level} ... {run[-1].level}"
         yield ""
-        yield f"# {names}: {run[0].words}"
+        yield from comment(names, run[0].words)
         yield from looped or run[0].lines()
         del rest[: len(run)]
+
+
+def comment(name: str, words: str) -> list[str]:
+    """What the spec says of a row."""
+    return wrap(f"{name}: {words}", WIDTH - 8, initial_indent="# ", subsequent_indent="#     ")
 
 
 def _repeats(rows: Sequence[Row]) -> list[Row]:

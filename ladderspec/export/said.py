@@ -14,12 +14,9 @@ def said(cell: Cell) -> str:
     >>> said(Conv(channels=32, filter=3, norm="joint"))
     'Conv, channels: 32, filter: 3, norm: joint'
     """
-    fields = [name for name in type(cell).model_fields if name in cell.model_fields_set]
-    words = [f"{name}: {_word(getattr(cell, name))}" for name in fields if name not in _UNSAID]
-    return ", ".join([cell.cell, *words])
-
-
-_UNSAID = ("cell", "label")
+    own = [name for name in type(cell).model_fields if name not in Cell.model_fields]
+    fields = [name for name in (*own, "initial") if name in cell.model_fields_set]
+    return ", ".join([cell.cell, *(f"{name}: {_word(getattr(cell, name))}" for name in fields)])
 
 
 def _word(value: Any) -> str:

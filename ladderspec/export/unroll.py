@@ -10,9 +10,9 @@ from itertools import groupby
 import networkx as nx
 
 from ladderspec.export.uses import Arrow, Use
-from ladderspec.graph import Graph, in_order, now
 from ladderspec.letters import LETTERS
 from ladderspec.names import Role, Shape, Side, node_name, split_node
+from ladderspec.wiring import Graph, in_order, now
 
 INPUT = "encoder.input"
 
@@ -96,10 +96,15 @@ class Unrolled:
     def start(self) -> Iterator[str]:
         """What delayed arrows bring at first."""
         for name, (node, depth) in self.delayed.items():
-            first = self._initial(node, name.startswith("s"))
-            yield f"{self._kept(name)} = {first}"
+            state = name != self.value(node)
+            first = self._initial(node, state)
+            if depth > 1 and state:
+                yield f"{name} = {first}"
+                first = name
             if depth > 1:
-                yield f"past_{name} = deque([{self._kept(name)}] * {depth}, maxlen={depth})"
+                yield f"past_{name} = deque([{first}] * {depth}, maxlen={depth})"
+            else:
+                yield f"{self._kept(name)} = {first}"
 
     def _initial(self, node: str, state: bool) -> str:
         facts = self.graph.nodes[node]

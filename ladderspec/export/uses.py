@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ladderspec.graph import Graph
 from ladderspec.names import Role, Side
+from ladderspec.wiring import Graph
 
 Pair = tuple[int, int]
 NOTHING = frozenset[str]()

@@ -116,5 +116,5 @@ def difference(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> str:
                 parts.append(f"{name} is {tuple(there.shape)}, not {tuple(here.shape)}")
             elif here.dtype != there.dtype:
                 parts.append(f"{name} is {there.dtype}, not {here.dtype}")
-    more = [f"and {len(parts) - 5} more"] if len(parts) > 5 else []
-    return "; ".join([*parts[:5], *more])
+    rest = [f"and {len(parts) - 5} more"] if len(parts) > 5 else []
+    return "; ".join([*parts[:5], *rest])

@@ -76,7 +76,7 @@ class Examiner:
         """Measure the validation data; let the learning rate, stopping and the best follow."""
         learner = self.learner
         if self.has_validation:
-            report = self.report("valid", self.run.evaluation.items)
+            report = self.report("valid", self.run.evaluation.items, draw=True)
             row = {"update": learner.update, "epoch": learner.epoch, "split": "valid"}
             learner.written = self.journal.append({**row, **report.metrics}, learner.written)
             self.progress.say(f"valid after {learner.update}: {self._short(report.metrics)}")
@@ -84,25 +84,36 @@ class Examiner:
                 value = report.metrics[self.watched]
                 if learner.course.follow(self.run.training, learner.update, value):
                     self._keep_best()
-        draw_samples(self.run, learner, self.folder / "pictures")
 
-    def report(self, split: str, items: int | None = None) -> Report:
+    def report(self, split: str, items: int | None = None, draw: bool = False) -> Report:
         """Everything about a split: the network, and its teacher where it has one."""
-        found = self._report(self.learner.net, split, items)
+        found = self._report(self.learner.net, split, items, draw)
         if self.learner.teacher is not None:
-            taught = self._report(self.learner.teacher, split, items)
+            taught = self._report(self.learner.teacher, split, items, False)
             metrics = {f"{TEACHER}{name}": value for name, value in taught.metrics.items()}
-            found = Report({**found.metrics, **metrics}, found.by_time, found.confusion, found.units)
+            found = Report(
+                {**found.metrics, **metrics}, found.by_time, found.confusion, found.units
+            )
         return found
 
-    def _report(self, net: Net, split: str, items: int | None) -> Report:
+    def _report(self, net: Net, split: str, items: int | None, draw: bool) -> Report:
         words, diet = self.run.evaluation, self.learner.diet
         size = words.batch or self.run.training.batch
         settling = training_feeds(
             diet, self.learner.order.split, self.run.training.batch, words.statistics
         )
         with settled(net, settling):
+            if draw and self.run.machine.pictures and processes.rank() == 0:
+                self._draw(net, split)
             return measure(net, diet, split_feeds(diet, split, size, items))
+
+    def _draw(self, net: Net, split: str) -> None:
+        update, folder = self.learner.update, self.folder / "pictures"
+        title = f"{self.run.id}: {split} after {update} updates"
+        picture = draw_samples(net, self.learner.diet, split, self.run.machine.pictures, title)
+        if picture is not None:
+            folder.mkdir(exist_ok=True)
+            picture.save(folder / f"{split}-{update:06}.png")
 
     def _short(self, metrics: dict[str, float]) -> str:
         units = units_of(self.learner.net.tasks.items())

@@ -15,6 +15,8 @@ from ladderspec.data.chunks import chunks
 from ladderspec.net import Net
 from ladderspec.tasks import Consistency, Prediction, Task
 
+CPU = torch.device("cpu")
+
 
 @dataclass(frozen=True)
 class Feed:
@@ -37,7 +39,7 @@ class Diet:
     data: DataSet
     tasks: Mapping[str, Task]
     steps: int | None = None  # frames of one piece, where long sequences are cut
-    device: torch.device = torch.device("cpu")
+    device: torch.device = CPU
     dtype: torch.dtype = torch.float32
 
     @property
@@ -110,9 +112,7 @@ class Diet:
     def _most_ahead(self) -> int:
         return max((self.ahead(task) for task in self.tasks.values()), default=0)
 
-    def _whole(
-        self, batch: Batch, steps: int | None, lengths: Sequence[int] | None = None
-    ) -> Feed:
+    def _whole(self, batch: Batch, steps: int | None, lengths: Sequence[int] | None = None) -> Feed:
         frames = batch[self.input]
         targets = {}
         for name, task in self.tasks.items():

@@ -1,11 +1,12 @@
 """The folder of a run: what it is, its metrics row by row, its result.
 
-    run.json        everything that its numbers depend on
-    metrics.jsonl   a row for every so many updates and for every evaluation; no clock in it
-    times.jsonl     how long that took
-    last.json, best.json and their .safetensors
-    pictures/
-    result.json     written last: the run is finished
+run.json        everything that its numbers depend on
+graph.json      its network
+metrics.jsonl   a row for every so many updates and for every evaluation; no clock in it
+times.jsonl     how long that took
+last.json, best.json and their .safetensors
+pictures/
+result.json     written last: the run is finished
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ladderspec import graph_json
+from ladderspec.corridor import graph
 from ladderspec.errors import UsageError
 from ladderspec.files import write_atomic
 from ladderspec.runs import Run, digest
@@ -105,6 +108,7 @@ def claim(folder: Path, run: Run, resume: bool) -> None:
             raise UsageError(f"{folder} holds another run: {differs}")
         if (folder / "last.json").exists() and not resume:
             raise UsageError(f"{folder} holds this run already; --resume goes on with it")
+    write_atomic(folder / "graph.json", graph_json.dumps(graph(run.spec)) + "\n")
     write_atomic(place, json.dumps(run.dump(), indent=1) + "\n")
 
 

@@ -67,9 +67,7 @@ def measure(net: Net, diet: Diet, feeds: Iterable[Feed]) -> Report:
                         _confuse(confusion, name, task, diet, feed, value)
     means = whole.means()
     metrics = {name: float(means[name]) for name in sorted(means)}
-    times = {
-        name: [float(value) for value in values] for name, values in by_time.means().items()
-    }
+    times = {name: [float(value) for value in values] for name, values in by_time.means().items()}
     tables = {name: processes.summed(table).long().tolist() for name, table in confusion.items()}
     return Report(metrics, times, tables, units_of(diet.tasks.items()))
 
@@ -84,9 +82,7 @@ def trimmed(carry: Carry | None, rows: int) -> Carry | None:
     if carry is None:
         return None
     t = carry.t if isinstance(carry.t, int) else carry.t[:rows]
-    values = {
-        name: tuple(value[:rows] for value in kept) for name, kept in carry.values.items()
-    }
+    values = {name: tuple(value[:rows] for value in kept) for name, kept in carry.values.items()}
     return Carry(t, values)
 
 
@@ -112,9 +108,7 @@ def _add(
             by_time.add(key, values, there)
 
 
-def aligned(
-    name: str, task: Task, diet: Diet, feed: Feed, seen: Tensor
-) -> tuple[Tensor, Tensor]:
+def aligned(name: str, task: Task, diet: Diet, feed: Feed, seen: Tensor) -> tuple[Tensor, Tensor]:
     """The target of every t that has one, (B, T, ...), and where it is, (B, T)."""
     own, steps, ahead = name in feed.targets, seen.shape[1], diet.ahead(task)
     field = diet.field(task)

@@ -1,12 +1,106 @@
-"""Sample pictures: frames, what the network predicts, what a probe reads."""
+"""Sample pictures: frames, what the network predicts of them, what a probe reads."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
+from typing import Any
 
-from ladderspec.learn.learner import Learner
-from ladderspec.runs import Run
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ladderspec.data import sheet
+from ladderspec.data._picture import Picture
+from ladderspec.data.preview import _image
+from ladderspec.learn.feed import Diet, Feed
+from ladderspec.names import Shape
+from ladderspec.net import Net
+from ladderspec.tasks import Classification, Consistency, Task
+
+MOST = 16  # frames in a row of a picture
 
 
-def draw_samples(run: Run, learner: Learner, folder: Path) -> None:
-    """One sheet for the first validation items."""
+@torch.no_grad()
+def draw_samples(net: Net, diet: Diet, split: str, count: int, title: str) -> Picture | None:
+    """A sheet of the first items of a split; None where there is nothing to look at."""
+    items = np.arange(min(count, diet.data.size(split)))
+    lengths = diet.data.lengths(split)
+    items = items if lengths is None else items[np.argsort(-lengths[items], kind="stable")]
+    if not len(items):
+        return None
+    feed = next(diet.pieces(diet.take(split, 0, items)))
+    outputs = net(feed.frames, feed.lengths)
+    shown = {
+        name: presented(task, outputs[name])
+        for name, task in diet.tasks.items()
+        if isinstance(outputs[name], Tensor) and not isinstance(task, Classification | Consistency)
+    }
+    shown = {name: seen for name, seen in shown.items() if tuple(seen.shape[2:]) == net.shape}
+    if _is_roll(net.shape):
+        return _rolls(diet, feed, shown, title)
+    timed = feed.frames if feed.frames.dim() == len(net.shape) + 2 else feed.frames[:, None]
+    groups = [
+        (
+            _caption(diet, feed, outputs, i),
+            _strips(diet, timed[i], {k: v[i] for k, v in shown.items()}),
+        )
+        for i in range(len(feed))
+    ]
+    columns = [f"t = {t + 1}" for t in range(min(MOST, timed.shape[1]))]
+    return sheet.strips(title, columns, groups)
+
+
+def presented(task: Task, seen: Tensor) -> Tensor:
+    """What is seen in the units of the data, (B, T, ...)."""
+    return task.present(seen.flatten(0, 1)).view_as(seen)
+
+
+def _is_roll(shape: Shape) -> bool:
+    return len(shape) == 3 and shape[1] == 1 and shape[2] > 1
+
+
+def _caption(diet: Diet, feed: Feed, outputs: Any, item: int) -> str:
+    """`3, taken for 5`."""
+    parts = []
+    for name, task in diet.tasks.items():
+        if isinstance(task, Classification) and outputs[name].dim() == 3:
+            taken = int(outputs[name][item, -1].argmax())
+            target = feed.targets[str(diet.field(task))][item]
+            known = target.dim() == 0 and int(target) >= 0
+            true = f"{int(target)}, " if known else ""
+            parts.append(f"{true}taken for {taken}")
+    return "; ".join(parts) or f"item {item}"
+
+
+def _strips(diet: Diet, frames: Tensor, shown: dict[str, Tensor]) -> list[sheet.Strip]:
+    """The frames, and below each of them what was said of it."""
+    steps = min(MOST, frames.shape[0])
+    rows = [sheet.Strip("frames", images(frames[:steps]))]
+    for name, seen in shown.items():
+        ahead = diet.ahead(diet.tasks[name])
+        blank = seen[:1].new_zeros(ahead, *seen.shape[1:])
+        said = torch.cat([blank, seen])[:steps]
+        rows.append(sheet.Strip(name, images(said)))
+    return rows
+
+
+def images(frames: Tensor) -> list[NDArray[Any]]:
+    """(T, C, H, W) or (T, C) as what a sheet draws."""
+    found = []
+    for frame in frames.float().clamp(0, 1).cpu().numpy():
+        found.append(_image(frame))
+    return found
+
+
+def _rolls(diet: Diet, feed: Feed, shown: dict[str, Tensor], title: str) -> Picture:
+    pieces: list[tuple[str, NDArray[Any]]] = []
+    ends: Sequence[int] = feed.lengths or (feed.frames.shape[1],) * len(feed)
+    for i, end in enumerate(ends):
+        pieces.append((f"item {i}", feed.frames[i, :end, 0, 0].cpu().numpy()))
+        for name, seen in shown.items():
+            ahead = diet.ahead(diet.tasks[name])
+            said = (seen[i, :end, 0, 0] > 0.5).float()
+            said = torch.cat([said.new_zeros(ahead, said.shape[1]), said])[:end]
+            pieces.append((f"{name}: more likely than not", said.cpu().numpy()))
+    return sheet.rolls(title, pieces)

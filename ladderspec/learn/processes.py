@@ -75,9 +75,8 @@ def sum_gradients(parameters: Iterable[nn.Parameter]) -> None:
         gradients = [p.grad for p in kept if p.dtype == dtype and p.grad is not None]
         flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
         distributed.all_reduce(flat)
-        for gradient, part in zip(
-            gradients, flat.split([g.numel() for g in gradients]), strict=True
-        ):
+        parts = torch.split(flat, [gradient.numel() for gradient in gradients])
+        for gradient, part in zip(gradients, parts, strict=True):
             gradient.copy_(part.view(gradient.shape))
 
 

@@ -71,7 +71,9 @@ class Progress:
     def row(self, update: int, values: Mapping[str, float]) -> None:
         """A row of metrics: a line in a log."""
         if not self.live:
-            self.say(f"{update}/{self.total}  {numbers(values)}  {self.speed(update):.2f} updates/s")
+            self.say(
+                f"{update}/{self.total}  {numbers(values)}  {self.speed(update):.2f} updates/s"
+            )
 
     def say(self, line: str) -> None:
         """A line that stays."""

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import torch
 
-from ladderspec.build import graph
+from ladderspec.corridor import graph
 from ladderspec.data import DataSet
 from ladderspec.errors import UsageError
 from ladderspec.learn import checkpoint
 from ladderspec.net import Net
 from ladderspec.notation import parse_selector
 from ladderspec.runs import Run
+from ladderspec.selection import select
 from ladderspec.tasks import Denoising, Prediction
-from ladderspec.variant import select
 
 
 def begin_with(net: Net, run: Run, data: DataSet, folder: Path) -> None:
@@ -52,7 +52,9 @@ def freeze(net: Net, run: Run) -> None:
     for text in run.freeze:
         selector = parse_selector(text)
         if selector.kind == "level":
-            prefixes += [f"{side}.{selector.pattern}." for side in ("encoder", "decoder", "lateral")]
+            prefixes += [
+                f"{side}.{selector.pattern}." for side in ("encoder", "decoder", "lateral")
+            ]
         elif selector.kind == "task":
             prefixes.append(f"task.{selector.pattern}.")
         else:

@@ -47,8 +47,7 @@ def average(teacher: Net, net: Net, update: int, total: int) -> None:
     """
     task = next(iter(pupils(net.tasks).values()))
     decay = task.ramp_decay if ramp(task, update, total) < 1 else task.decay
-    learning = [p for p in net.parameters() if p.requires_grad]
-    following = [
-        t for t, p in zip(teacher.parameters(), net.parameters(), strict=True) if p.requires_grad
-    ]
-    torch._foreach_lerp_(following, learning, 1 - decay)
+    pairs = zip(teacher.parameters(), net.parameters(), strict=True)
+    learning: list[tuple[Tensor, Tensor]] = [(t, p) for t, p in pairs if p.requires_grad]
+    following, leading = ([pair[i] for pair in learning] for i in range(2))
+    torch._foreach_lerp_(following, leading, 1 - decay)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
@@ -116,7 +116,10 @@ class Epochs(Words):
     epochs: Positive
 
 
-Span = by_form(word=Count, mapping=Epochs)
+if TYPE_CHECKING:
+    Span = int | Epochs
+else:
+    Span = by_form(word=Count, mapping=Epochs)
 
 
 class Stop(Words):

@@ -168,7 +168,7 @@ UNITS: dict[Cost, dict[str, str]] = {"mse": {"error": "x 1e-5"}, "bce": {"nll": 
 
 
 def measure_by(cost: Cost, seen: Tensor, target: Tensor) -> dict[str, Tensor]:
-    """mse: squared error of a number, x 1e-5 as in [t:ommnist]; bce: nats of a frame [t:midires]."""
+    """mse: of a number, x 1e-5 as in [t:ommnist]; bce: nats of a frame as in [t:midires]."""
     each = compare_by(cost, seen, target)
     return {"error": each * 1e5} if cost == "mse" else {"nll": each}
 

@@ -1,4 +1,3 @@
-"use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const $ = (id) => document.getElementById(id);
@@ -16,9 +15,14 @@
 
   // --- state ------------------------------------------------------------------------------------
 
-  let removed = new Set(), history = [], result = ablate([]);
+  let removed = new Set(),
+    history = [],
+    result = ablate([]);
   const whole = result.parameters;
-  let svg, view, box, chosen = null, current = data.order[0];
+  let svg,
+    view,
+    chosen = null,
+    current = data.order[0];
 
   function change(next) {
     history.push(removed);
@@ -41,11 +45,21 @@
     $("count").textContent = refused ? "?" : number(parameters);
     $("count").dataset.value = refused ? "" : parameters;
     const less = whole - parameters;
-    $("lost").textContent = refused ? `of ${number(whole)}` : less ? `(\u2212${number(less)} of ${number(whole)})` : "";
+    $("lost").textContent = refused
+      ? `of ${number(whole)}`
+      : less
+        ? `(\u2212${number(less)} of ${number(whole)})`
+        : "";
     $("problems").hidden = !refused;
-    $("problems").replaceChildren(...(refused ? [make("h2", "This would be refused"), make("ul", problems.map(tell))] : []));
+    $("problems").replaceChildren(
+      ...(refused ? [make("h2", "This would be refused"), make("ul", problems.map(tell))] : []),
+    );
     $("variant").hidden = !removed.size;
-    list("arrows", `${arrows.length} arrows fewer`, arrows.map((e) => `${arrow(e)} (${words(e.role)})`));
+    list(
+      "arrows",
+      `${arrows.length} arrows fewer`,
+      arrows.map((e) => `${arrow(e)} (${words(e.role)})`),
+    );
     list("pruned", `${pruned.length} nodes pruned: no task reads them`, pruned);
     $("yaml").hidden = refused;
     $("patch").textContent = patch();
@@ -66,8 +80,13 @@
 
   function tell({ message, nodes }) {
     const more = nodes.slice(1);
-    const also = more.length > 4 ? `${more.slice(0, 3).join(", ")} and ${more.length - 3} more` : more.join(", ");
-    return make("li", also ? `${message}; nor can ${also}` : message, { "data-message": message });
+    const also =
+      more.length > 4
+        ? `${more.slice(0, 3).join(", ")} and ${more.length - 3} more`
+        : more.join(", ");
+    return make("li", also ? `${message}; the same holds for ${also}` : message, {
+      "data-message": message,
+    });
   }
 
   function list(id, title, items) {
@@ -78,7 +97,9 @@
 
   function patch() {
     if (!result.selectors.length) return "";
-    const short = result.selectors.filter((each) => !each.includes("->")).map((each) => each.replace("@*", ""));
+    const short = result.selectors
+      .filter((each) => !each.includes("->"))
+      .map((each) => each.replace("@*", ""));
     const plain = short.length === result.selectors.length && short.length < 3;
     const based = data.variants.filter((name) => name !== "command line");
     return [
@@ -92,7 +113,9 @@
     ].join("\n");
   }
 
-  function say(text) { $("say").textContent = text; }
+  function say(text) {
+    $("say").textContent = text;
+  }
 
   function sayResult() {
     if (result.problems.length) return; // the alert speaks
@@ -102,17 +125,25 @@
 
   // --- the drawing ------------------------------------------------------------------------------
 
-  const stage = $("stage"), wide = matchMedia("(min-width: 801px)");
+  const stage = $("stage");
+  const wide = matchMedia("(min-width: 801px)");
+  const camera = cameraOf(stage);
   const drawings = new Map([[data.shown, stage.querySelector("svg")]]);
   for (const each of document.querySelectorAll("template[data-view]")) {
     drawings.set(each.dataset.view, each.content.querySelector("svg"));
   }
-  const edgeOf = (wire) => data.edges.find((e) =>
-    e.role === wire.dataset.role && e.source === wire.dataset.source &&
-    e.target === wire.dataset.target && e.delay === Number(wire.dataset.delay));
+  const edgeOf = (wire) =>
+    data.edges.find(
+      (e) =>
+        e.role === wire.dataset.role &&
+        e.source === wire.dataset.source &&
+        e.target === wire.dataset.target &&
+        e.delay === Number(wire.dataset.delay),
+    );
   const all = (what) => [...svg.querySelectorAll(what)];
   const find = (id, at) =>
-    svg.querySelector(`[data-node="${id}"][data-iteration="${at}"]`) || svg.querySelector(`[data-node="${id}"]`);
+    svg.querySelector(`[data-node="${id}"][data-iteration="${at}"]`) ||
+    svg.querySelector(`[data-node="${id}"]`);
 
   for (const each of drawings.values()) {
     each.setAttribute("role", "group");
@@ -144,10 +175,9 @@
     view = name;
     svg = drawings.get(name);
     stage.replaceChildren(svg);
-    if (!svg.full) svg.full = svg.getAttribute("viewBox").split(" ").map(Number);
     $("walk").value = 0;
     stand(find(current, 0));
-    home();
+    camera.look(svg);
     update();
   }
 
@@ -159,21 +189,39 @@
     const here = at ? steps[Math.min(at, steps.length) - 1].join(" ") : "";
     const sought = $("search").value.trim().toLowerCase();
     for (const g of all(".node")) {
-      const n = node.get(g.dataset.node), key = `${n.id} ${g.dataset.iteration}`;
-      const gone = !result.needed.has(n.id), hit = sought && matches(n, sought);
+      const n = node.get(g.dataset.node),
+        key = `${n.id} ${g.dataset.iteration}`;
+      const gone = !result.needed.has(n.id),
+        hit = sought && matches(n, sought);
       mark(g, {
-        gone, wrong: wrong.has(n.id), chosen: n.id === chosen, here: key === here,
-        later: at && !done.has(key) && !gone, "hit-node": hit, miss: sought && !hit,
+        gone,
+        wrong: wrong.has(n.id),
+        chosen: n.id === chosen,
+        here: key === here,
+        later: at && !done.has(key) && !gone,
+        "hit-node": hit,
+        miss: sought && !hit,
       });
-      const facts = [n.id, time(Number(g.dataset.iteration)), g.said, `${number(total(n))} parameters`];
+      const facts = [
+        n.id,
+        time(Number(g.dataset.iteration)),
+        g.said,
+        `${number(total(n))} parameters`,
+      ];
       g.setAttribute("aria-label", facts.concat(gone ? ["pruned"] : []).join(", "));
     }
     for (const g of all(".wire")) {
       const gone = !result.kept.has(g.edge);
-      mark(g, { gone, later: at && !gone && !done.has(`${g.edge.target} ${g.dataset.iteration}`), miss: sought });
+      mark(g, {
+        gone,
+        later: at && !gone && !done.has(`${g.edge.target} ${g.dataset.iteration}`),
+        miss: sought,
+      });
     }
     $("walk").max = steps.length;
-    const text = at ? `${here.replace(/ \d+$/, "")}, ${time(steps[at - 1][1])} (${at} of ${steps.length})` : "all";
+    const text = at
+      ? `${here.replace(/ \d+$/, "")}, ${time(steps[at - 1][1])} (${at} of ${steps.length})`
+      : "all";
     $("step").textContent = text;
     $("walk").setAttribute("aria-valuetext", text);
   }
@@ -188,7 +236,9 @@
   }
 
   const total = (n) =>
-    n.own + sum(n.initial) + sum(data.edges.filter((e) => e.target === n.id).map((e) => e.parameters));
+    n.own +
+    sum(n.initial) +
+    sum(data.edges.filter((e) => e.target === n.id).map((e) => e.parameters));
   const matches = (n, text) =>
     [n.id, n.cell, n.shape, n.says, n.path].some((each) => each.toLowerCase().includes(text));
 
@@ -198,17 +248,34 @@
     const n = node.get(id);
     chosen = id;
     const rows = [
-      ["cell", [n.cell, n.says].filter(Boolean).join(", ")], ["shape", n.shape],
+      ["cell", [n.cell, n.says].filter(Boolean).join(", ")],
+      ["shape", n.shape],
       ["parameters", `${number(total(n))} (its own ${number(n.own + sum(n.initial))})`],
-      ["tasks", data.tasks.filter((task) => task.at.includes(id)).map((task) => task.name).join(", ")],
-      ["row", n.row && `${n.row} (${n.path})`], ["YAML", n.text && make("code", n.text)],
+      [
+        "tasks",
+        data.tasks
+          .filter((task) => task.at.includes(id))
+          .map((task) => task.name)
+          .join(", "),
+      ],
+      ["row", n.row && `${n.row} (${n.path})`],
+      ["YAML", n.text && make("code", n.text)],
     ].filter((row) => row[1]);
     const held = document.activeElement?.dataset?.arrow;
     $("about").replaceChildren(
       make("h3", result.needed.has(id) ? id : `${id} (pruned)`),
-      make("dl", rows.flatMap(([name, value]) => [make("dt", name), make("dd", value)])),
-      ...arrowList("Arrows that enter", data.edges.filter((e) => e.target === id)),
-      ...arrowList("Arrows that leave", data.edges.filter((e) => e.source === id && e.target !== id)),
+      make(
+        "dl",
+        rows.flatMap(([name, value]) => [make("dt", name), make("dd", value)]),
+      ),
+      ...arrowList(
+        "Arrows that enter",
+        data.edges.filter((e) => e.target === id),
+      ),
+      ...arrowList(
+        "Arrows that leave",
+        data.edges.filter((e) => e.source === id && e.target !== id),
+      ),
     );
     if (held) $("about").querySelector(`[data-arrow="${held}"]`)?.focus();
     for (const g of all(".node")) g.classList.toggle("chosen", g.dataset.node === id);
@@ -216,16 +283,26 @@
 
   function arrowList(title, edges) {
     if (!edges.length) return [];
-    return [make("h4", title), make("ul", edges.map((e) => {
-      const out = removed.has(e);
-      const facts = make("small", `${words(e.role)}, ${number(e.parameters)} parameters`);
-      const press = make("button", out ? "Restore" : "Remove", {
-        type: "button", "data-arrow": `${arrow(e)} ${e.role}`,
-        "aria-label": `${out ? "Restore" : "Remove"} ${arrow(e)}, ${words(e.role)}`,
-      });
-      press.onclick = () => { toggle(twins(e), !out); sayResult(); };
-      return make("li", [make("span", [arrow(e), facts]), press], { class: "arrow" });
-    }))];
+    return [
+      make("h4", title),
+      make(
+        "ul",
+        edges.map((e) => {
+          const out = removed.has(e);
+          const facts = make("small", `${words(e.role)}, ${number(e.parameters)} parameters`);
+          const press = make("button", out ? "Restore" : "Remove", {
+            type: "button",
+            "data-arrow": `${arrow(e)} ${e.role}`,
+            "aria-label": `${out ? "Restore" : "Remove"} ${arrow(e)}, ${words(e.role)}`,
+          });
+          press.onclick = () => {
+            toggle(twins(e), !out);
+            sayResult();
+          };
+          return make("li", [make("span", [arrow(e), facts]), press], { class: "arrow" });
+        }),
+      ),
+    ];
   }
 
   function tip(target, event) {
@@ -233,106 +310,38 @@
     $("tip").hidden = !g;
     if (!g) return;
     if (g.edge) {
-      const e = g.edge, state = removed.has(e) ? "click to restore" : "click to remove";
-      $("tip").replaceChildren(make("b", arrow(e)), `${words(e.role)}, ${number(e.parameters)} parameters; ${state}`);
+      const e = g.edge,
+        state = removed.has(e) ? "click to restore" : "click to remove";
+      $("tip").replaceChildren(
+        make("b", arrow(e)),
+        `${words(e.role)}, ${number(e.parameters)} parameters; ${state}`,
+      );
     } else {
       const n = node.get(g.dataset.node);
-      $("tip").replaceChildren(make("b", n.id), `${n.cell}, ${n.shape}, ${number(total(n))} parameters`,
-        make("br"), `${n.row} ${n.path}`);
+      $("tip").replaceChildren(
+        make("b", n.id),
+        `${n.cell}, ${n.shape}, ${number(total(n))} parameters`,
+        make("br"),
+        `${n.row} ${n.path}`,
+      );
     }
-    const area = stage.getBoundingClientRect(), own = $("tip").getBoundingClientRect();
-    const at = event || { clientX: g.getBoundingClientRect().right, clientY: g.getBoundingClientRect().bottom };
-    $("tip").style.left = `${Math.max(4, Math.min(at.clientX - area.left + 14, area.width - own.width - 4))}px`;
-    $("tip").style.top = `${Math.max(4, Math.min(at.clientY - area.top + 14, area.height - own.height - 4))}px`;
+    const area = stage.getBoundingClientRect(),
+      own = $("tip").getBoundingClientRect();
+    const at = event || {
+      clientX: g.getBoundingClientRect().right,
+      clientY: g.getBoundingClientRect().bottom,
+    };
+    $("tip").style.left =
+      `${Math.max(4, Math.min(at.clientX - area.left + 14, area.width - own.width - 4))}px`;
+    $("tip").style.top =
+      `${Math.max(4, Math.min(at.clientY - area.top + 14, area.height - own.height - 4))}px`;
   }
-
-  // --- pan and zoom -----------------------------------------------------------------------------
-
-  function aim() { svg.setAttribute("viewBox", box.map((n) => n.toFixed(2)).join(" ")); }
-  const shape = () => { const { width, height } = stage.getBoundingClientRect(); return [width || 1, height || 1]; };
-
-  /** The whole drawing; where that is too small to read, its full width. */
-  function home(readable = true) {
-    const [width, height] = shape(), [, , w, h] = svg.full;
-    const scale = Math.min(width / w, height / h);
-    const used = readable && scale < 0.62 ? Math.max(scale, Math.min(width / w, 0.9)) : scale;
-    box = [(w - width / used) / 2, used > scale ? 0 : (h - height / used) / 2, width / used, height / used];
-    aim();
-  }
-
-  function zoom(factor, point) {
-    const [x, y] = point || [box[0] + box[2] / 2, box[1] + box[3] / 2];
-    const [width] = shape(), scale = width / (box[2] * factor);
-    if (scale > 12 || scale < 0.03) return;
-    box = [x - (x - box[0]) * factor, y - (y - box[1]) * factor, box[2] * factor, box[3] * factor];
-    aim();
-  }
-
-  function pan(dx, dy) { // in pixels
-    const [width] = shape(), scale = box[2] / width;
-    box[0] -= dx * scale;
-    box[1] -= dy * scale;
-    aim();
-  }
-
-  function place(event) {
-    const area = stage.getBoundingClientRect(), scale = box[2] / area.width;
-    return [box[0] + (event.clientX - area.left) * scale, box[1] + (event.clientY - area.top) * scale];
-  }
-
-  function reveal(g) {
-    const area = stage.getBoundingClientRect(), own = g.getBoundingClientRect();
-    const over = (low, high, from, to) => (low < from + 20 ? from + 20 - low : high > to - 20 ? to - 20 - high : 0);
-    const dx = over(own.left, own.right, area.left, area.right);
-    const dy = over(own.top, own.bottom, area.top, area.bottom);
-    if (dx || dy) pan(dx, dy);
-  }
-
-  const fingers = new Map();
-  let moved = 0;
-  stage.addEventListener("pointerdown", (event) => {
-    if (event.button) return;
-    fingers.set(event.pointerId, [event.clientX, event.clientY]);
-    if (fingers.size === 1) moved = 0;
-  });
-  addEventListener("pointermove", (event) => {
-    const before = fingers.get(event.pointerId);
-    if (!before) return;
-    const [dx, dy] = [event.clientX - before[0], event.clientY - before[1]];
-    moved += Math.abs(dx) + Math.abs(dy);
-    if (moved < 5) return;
-    stage.classList.add("moving");
-    const other = [...fingers].find(([id]) => id !== event.pointerId)?.[1];
-    fingers.set(event.pointerId, [event.clientX, event.clientY]);
-    if (!other) return pan(dx, dy);
-    const span = (a) => Math.hypot(a[0] - other[0], a[1] - other[1]) || 1;
-    pan(dx / 2, dy / 2);
-    zoom(span(before) / span([event.clientX, event.clientY]),
-      place({ clientX: (event.clientX + other[0]) / 2, clientY: (event.clientY + other[1]) / 2 }));
-  });
-  for (const end of ["pointerup", "pointercancel"]) {
-    addEventListener(end, (event) => {
-      fingers.delete(event.pointerId);
-      if (!fingers.size) stage.classList.remove("moving");
-    });
-  }
-  stage.addEventListener("wheel", (event) => {
-    event.preventDefault();
-    const lines = event.deltaMode ? 20 : 1;
-    zoom(Math.exp(Math.max(-60, Math.min(60, event.deltaY * lines)) * 0.004), place(event));
-  }, { passive: false });
-  stage.addEventListener("dragstart", (event) => event.preventDefault());
-  new ResizeObserver(() => {
-    const [width, height] = shape();
-    if (Math.abs(box[3] / box[2] - height / width) < 0.001) return;
-    home();
-  }).observe(stage);
 
   // --- events -----------------------------------------------------------------------------------
 
   stage.addEventListener("click", (event) => {
     const g = event.target.closest(".node, .wire");
-    if (!g || moved >= 5) return;
+    if (!g || camera.moved()) return;
     if (g.edge) {
       toggle(twins(g.edge), !removed.has(g.edge));
       tip(g, event);
@@ -344,13 +353,13 @@
     }
   });
   stage.addEventListener("pointermove", (event) => {
-    if (event.pointerType === "mouse" && !fingers.size) tip(event.target, event);
+    if (event.pointerType === "mouse" && !camera.busy()) tip(event.target, event);
   });
   stage.addEventListener("pointerleave", () => tip(null));
   stage.addEventListener("focusin", (event) => {
     const g = event.target.closest(".node");
     if (!g) return;
-    reveal(g);
+    camera.reveal(g);
     describe(g.dataset.node);
     if (g.matches(":focus-visible")) tip(g);
   });
@@ -371,51 +380,78 @@
 
   const ways = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
   stage.addEventListener("keydown", (event) => {
-    const g = event.target.closest(".node"), way = ways[event.key];
+    const g = event.target.closest(".node"),
+      way = ways[event.key];
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "+" || event.key === "=") zoom(0.8);
-    else if (event.key === "-") zoom(1.25);
-    else if (event.key === "0") home(false);
-    else if (way && event.shiftKey) pan(-60 * way[0], -60 * way[1]);
+    if (event.key === "+" || event.key === "=") camera.zoom(0.8);
+    else if (event.key === "-") camera.zoom(1.25);
+    else if (event.key === "0") camera.home(false);
+    else if (way && event.shiftKey) camera.pan(-60 * way[0], -60 * way[1]);
     else if (way && g) go(next(g, way));
     else if (g && event.key === "Home") go(find(data.order[0], 0));
     else if (g && event.key === "End") go(find(data.order.at(-1), iterations() - 1));
-    else if (g && (event.key === "Enter" || event.key === " ")) $("about").querySelector("button")?.focus();
+    else if (g && (event.key === "Enter" || event.key === " "))
+      $("about").querySelector("button")?.focus();
     else if (event.key === "Escape") tip(null);
     else return;
     event.preventDefault();
   });
 
+  $("about").addEventListener("keydown", (event) => {
+    if (event.key === "Escape") find(current, iterations() - 1).focus();
+  });
+
   /** The nearest node in a direction. */
   function next(from, [x, y]) {
-    const middle = (g) => { const r = g.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; };
+    const middle = (g) => {
+      const r = g.getBoundingClientRect();
+      return [r.x + r.width / 2, r.y + r.height / 2];
+    };
     const [a, b] = middle(from);
-    const found = all(".node").map((g) => {
-      const [c, d] = middle(g), along = (c - a) * x + (d - b) * y, aside = Math.abs((c - a) * y) + Math.abs((d - b) * x);
-      return { g, along, far: along + 3 * aside };
-    }).filter((each) => each.along > 3);
+    const found = all(".node")
+      .map((g) => {
+        const [c, d] = middle(g),
+          along = (c - a) * x + (d - b) * y,
+          aside = Math.abs((c - a) * y) + Math.abs((d - b) * x);
+        return { g, along, far: along + 3 * aside };
+      })
+      .filter((each) => each.along > 3);
     return found.sort((one, two) => one.far - two.far)[0]?.g;
   }
 
   $("zoom").onclick = ({ target }) => {
     const by = target.dataset.zoom;
-    if (by) by === "fit" ? home(false) : zoom(Number(by));
+    if (by) by === "fit" ? camera.home(false) : camera.zoom(Number(by));
   };
   $("kinds").onchange = ({ target }) => {
-    toggle(data.edges.filter((e) => e.role === target.dataset.kind), !target.checked);
+    toggle(
+      data.edges.filter((e) => e.role === target.dataset.kind),
+      !target.checked,
+    );
     sayResult();
   };
-  $("undo").onclick = () => { removed = history.pop(); update(); sayResult(); };
-  $("reset").onclick = () => { change(new Set()); sayResult(); };
+  $("undo").onclick = () => {
+    removed = history.pop();
+    update();
+    sayResult();
+  };
+  $("reset").onclick = () => {
+    change(new Set());
+    sayResult();
+  };
   $("copy").onclick = async () => {
     const text = $("patch").textContent;
-    try { await navigator.clipboard.writeText(text); } catch {
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
       getSelection().selectAllChildren($("patch"));
       document.execCommand("copy");
     }
     say("Copied");
     $("copy").textContent = "Copied";
-    setTimeout(() => { $("copy").textContent = "Copy YAML"; }, 1500);
+    setTimeout(() => {
+      $("copy").textContent = "Copy YAML";
+    }, 1500);
   };
 
   $("search").oninput = () => {
@@ -430,23 +466,34 @@
     const text = $("search").value.trim().toLowerCase();
     const hits = text ? data.nodes.filter((n) => matches(n, text)) : [];
     if (!hits.length) return;
-    const n = hits[turn++ % hits.length], g = find(n.id, iterations() - 1);
+    const n = hits[turn++ % hits.length],
+      g = find(n.id, iterations() - 1);
     stand(g);
-    reveal(g);
+    camera.reveal(g);
     describe(n.id);
     say(g.getAttribute("aria-label"));
   };
-  $("search").addEventListener("focus", () => { turn = 0; });
+  $("search").addEventListener("focus", () => {
+    turn = 0;
+  });
 
   let playing = null;
+  function step() {
+    paint();
+    const here = svg.querySelector(".here");
+    if (here) camera.reveal(here);
+  }
+
   function play(on) {
     clearInterval(playing);
-    playing = on ? setInterval(() => {
-      const walk = $("walk");
-      walk.value = Number(walk.value) + 1;
-      if (walk.value === walk.max) play(false);
-      paint();
-    }, 220) : null;
+    playing = on
+      ? setInterval(() => {
+          const walk = $("walk");
+          walk.value = Number(walk.value) + 1;
+          if (walk.value === walk.max) play(false);
+          step();
+        }, 220)
+      : null;
     $("play").textContent = on ? "\u275a\u275a" : "\u25b6";
     $("play").setAttribute("aria-label", on ? "Pause" : "Play the order of execution");
   }
@@ -454,20 +501,24 @@
     if ($("walk").value === $("walk").max) $("walk").value = 0;
     play(!playing);
   };
-  $("walk").oninput = () => { play(false); paint(); };
+  $("walk").oninput = () => {
+    play(false);
+    step();
+  };
 
   for (const name of data.views) {
     const shown = name === "rolled" ? name : make("span", name).textContent;
     const radio = make("input", "", { type: "radio", name: "view", value: name });
     if (name !== "rolled") radio.setAttribute("aria-label", `unrolled, ${name}`);
     radio.checked = name === data.shown;
-    radio.onchange = () => { play(false); show(name); };
+    radio.onchange = () => {
+      play(false);
+      show(name);
+    };
     $("views").append(make("label", [radio, make("span", shown)]));
   }
   $("views").hidden = data.views.length < 2;
 
-  addEventListener("beforeprint", () => svg.setAttribute("viewBox", svg.full.join(" ")));
-  addEventListener("afterprint", aim);
   document.body.classList.add("live");
   show(data.shown);
 })();

@@ -18,12 +18,14 @@ function rulesOf(data) {
   }
 
   function ablate(selectors) {
-    const removed = new Set(), cause = new Map();
+    const removed = new Set(),
+      cause = new Map();
     for (const text of selectors) {
       for (const e of data.edges) {
         if (text !== kindSelector(e.role) && text !== arrow(e)) continue;
         removed.add(e);
-        for (const key of [`${e.target} ${e.role}`, e.target]) if (!cause.has(key)) cause.set(key, text);
+        const key = `${e.target} ${e.role}`;
+        if (!cause.has(key)) cause.set(key, text);
       }
     }
     let left = data.edges.filter((e) => !removed.has(e));
@@ -32,9 +34,15 @@ function rulesOf(data) {
     left = left.filter((e) => needed.has(e.source) && needed.has(e.target));
     const kept = new Set(left);
     return {
-      selectors, pruned, needed, kept,
+      selectors,
+      pruned,
+      needed,
+      kept,
       arrows: data.edges.filter((e) => !kept.has(e)),
-      problems: problemsOf(needed, left, cause),
+      problems: [
+        ...problemsOf(needed, left, cause),
+        ...shapeless(needed, levelsOf(removed, selectors)),
+      ],
       parameters: count(needed, left),
     };
   }
@@ -47,7 +55,10 @@ function rulesOf(data) {
     const into = byTarget(left);
     while (todo.length) {
       for (const e of into.get(todo.pop()) || []) {
-        if (!found.has(e.source)) { found.add(e.source); todo.push(e.source); }
+        if (!found.has(e.source)) {
+          found.add(e.source);
+          todo.push(e.source);
+        }
       }
     }
     for (const n of data.nodes) if (n.cell === "Input") found.add(n.id);
@@ -65,9 +76,16 @@ function rulesOf(data) {
     const past = new Set(delayed.map((e) => e.source));
     const state = new Set(delayed.filter((e) => e.role === "state").map((e) => e.source));
     return (
-      sum(data.nodes.filter((n) => needed.has(n.id)).map((n) =>
-        n.own + (past.has(n.id) ? n.initial[0] : 0) + (state.has(n.id) ? n.initial[1] : 0))) +
-      sum(left.map((e) => e.parameters)) + sum(data.tasks.map((t) => t.parameters))
+      sum(
+        data.nodes
+          .filter((n) => needed.has(n.id))
+          .map(
+            (n) =>
+              n.own + (past.has(n.id) ? n.initial[0] : 0) + (state.has(n.id) ? n.initial[1] : 0),
+          ),
+      ) +
+      sum(left.map((e) => e.parameters)) +
+      sum(data.tasks.map((t) => t.parameters))
     );
   }
 
@@ -86,11 +104,37 @@ function rulesOf(data) {
         add(key, `${n.cell} at ${n.id} cannot be without its ${role} arrow`, n.id);
       }
       if (!n.needs.length && !roles.size && n.cell !== "Input") {
-        add(`${cause.get(n.id)} none`, `no arrow would lead to ${n.id}`, n.id);
+        const lost = data.roles.find((role) => cause.has(`${n.id} ${role}`));
+        add(`${cause.get(`${n.id} ${lost}`)} none`, `no arrow would lead to ${n.id}`, n.id);
       }
-      const lost = n.shaped.filter((id) => node.has(id) && !needed.has(id));
-      if (lost.length) add(`shape ${lost}`, `${n.id} would have no shape: ${lost.join(" and ")} is pruned`, n.id);
     }
+    return [...found.values()];
+  }
+
+  /** The levels whose shape is known: it climbs from one encoder to the next. */
+  function levelsOf(removed, selectors) {
+    const cut = new Set([...removed].filter((e) => e.role === "encoder").map((e) => e.target));
+    const known = new Set();
+    data.levels.forEach(({ name, known: before, follows }, i) => {
+      const id = `encoder.${name}`,
+        below = data.levels[i - 1];
+      const out = cut.has(id) || (!node.has(id) && selectors.includes(kindSelector("encoder")));
+      if (before && (!below || !follows || (!out && known.has(below.name)))) known.add(name);
+    });
+    return known;
+  }
+
+  /** Decoders have the shape of their level, and ask for that of the row that they invert. */
+  function shapeless(needed, known) {
+    const found = new Map(); // copies of one row are told together
+    data.levels.forEach((level, at) => {
+      const n = node.get(`decoder.${level.name}`);
+      const lost = data.levels.slice(at, at + 2).find((each) => !known.has(each.name));
+      if (!n || !lost || !needed.has(n.id) || needed.has(`encoder.${lost.name}`)) return;
+      const message = `${n.cell} at ${n.id} takes its shape from encoder.${lost.name}, which is gone`;
+      const told = found.get(n.row)?.nodes || [];
+      found.set(n.row || n.id, { message, nodes: [n.id, ...told] });
+    });
     return [...found.values()];
   }
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ladderspec.cells import Cell, Site
 from ladderspec.drawing.compose import compose
 from ladderspec.drawing.parts import Picture
 from ladderspec.drawing.themes import Theme, theme_of
@@ -20,9 +21,9 @@ from ladderspec.drawing.view import View, iterations_of
 from ladderspec.drawing.writers.svg import to_svg
 from ladderspec.drawing.writers.words import escaped
 from ladderspec.errors import UsageError
-from ladderspec.graph import Graph, in_order
 from ladderspec.names import Role, Side, node_name, show_shape, size_of
-from ladderspec.plan import schedule
+from ladderspec.schedule import schedule
+from ladderspec.wiring import Graph, in_order
 
 ITERATIONS = 4  # as many can be chosen in the page, or more if it is asked for
 _FILES = Path(__file__).resolve().parent.parent / "page"
@@ -43,7 +44,7 @@ def to_html(graph: Graph, picture: Picture, view: View) -> str:
         "others": "\n".join(others),
         "kinds": "\n".join(_kinds(graph, theme)),
         "data": json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"),
-        "script": f"{_file('rules.js')}\n\n{_file('page.js')}",
+        "script": "\n\n".join(map(_file, ("rules.js", "camera.js", "page.js"))),
     }
     return _HOLE.sub(lambda hole: holes[hole[1]], _file("page.html"))
 
@@ -141,6 +142,8 @@ def facts(graph: Graph) -> dict[str, Any]:
     return {
         "name": graph.graph["name"],
         "variants": list(graph.graph.get("variants", ())),
+        "roles": [role.value for role in Role],
+        "levels": [_level(graph, level) for level in graph.graph["levels"]],
         "nodes": [_node(graph, node) for node in order],
         "edges": edges,
         "tasks": [
@@ -165,7 +168,6 @@ def _node(graph: Graph, node: str) -> dict[str, Any]:
         "own": words["parameters"] - sum(started.values()),
         "initial": [first, sum(started.values()) - first],  # of its output, of its state
         "needs": [role.value for role in Role if role in cell.needs(words["side"])],
-        "shaped": _shaped(graph, node),
         "row": re.split(r"[/\\]", str(place))[-1] if place else "",
         "text": place.source.line(place.line).strip() if hasattr(place, "source") else "",
         "path": words["path"],
@@ -184,10 +186,20 @@ def _value(value: Any) -> str:
     return str(value)
 
 
-def _shaped(graph: Graph, node: str) -> list[str]:
-    """The encoders that give a decoder its shape: that of its level, that of the row it inverts."""
-    if graph.nodes[node]["side"] is not Side.DECODER:
-        return []
-    levels: list[str] = graph.graph["levels"]
-    index = levels.index(graph.nodes[node]["level"])
-    return [node_name(Side.ENCODER, level) for level in levels[index : index + 2]]
+def _level(graph: Graph, level: str) -> dict[str, Any]:
+    """What decoders ask of a level: whether its shape is known, and follows from the one below."""
+    node = node_name(Side.ENCODER, level)
+    return {
+        "name": level,
+        "known": level in graph.graph["level_shapes"],
+        "follows": node not in graph or _follows(graph.nodes[node]["cell"]),
+    }
+
+
+def _follows(cell: Cell) -> bool:
+    """Whether the shape of an encoder depends on what enters it."""
+    try:
+        cell.out_shape(Site(Side.ENCODER, ()))
+    except Exception:  # whatever a cell does that finds no arrow
+        return True
+    return False

@@ -11,11 +11,12 @@ from ladderspec import shapes, variant
 from ladderspec.checks import check
 from ladderspec.errors import Finding, Findings, SpecError
 from ladderspec.extends import plain_source
-from ladderspec.graph import Graph, place_nodes, wire
 from ladderspec.read import Document, Request, Spec, document, open_document, read
+from ladderspec.wiring import Graph, place_nodes, wire
 
 if TYPE_CHECKING:
     from ladderspec.net import Net
+    from ladderspec.schedule import Plan
 
 
 def load(
@@ -64,6 +65,13 @@ def graph(spec: Spec) -> Graph:
     return result
 
 
+def plan(spec: Spec) -> Plan:
+    """How the network of a spec runs: phases, what is carried, why."""
+    from ladderspec.schedule import schedule
+
+    return schedule(graph(spec))
+
+
 def compile_graph(spec: Spec, findings: Findings) -> Graph:
     """Spec -> graph, collecting what is wrong."""
     result = place_nodes(spec, findings)  # Spec -> nodes
@@ -82,7 +90,7 @@ def compile_graph(spec: Spec, findings: Findings) -> Graph:
 def build(spec: Spec, seed: int = 0) -> Net:
     """The network of a spec: a torch module, its initial values drawn from `seed`."""
     from ladderspec.net import Net  # torch comes in here
-    from ladderspec.plan import schedule
+    from ladderspec.schedule import schedule
 
     wired = graph(spec)  # Spec -> graph with shapes
     return Net(wired, schedule(wired), seed)  # graph -> Plan -> torch

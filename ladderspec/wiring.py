@@ -6,11 +6,12 @@ there because a task reads it, now or at a later t.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import networkx as nx
 
+from ladderspec.absent import few, missing_node
 from ladderspec.cells import Cell
 from ladderspec.cells.unknown import Unknown
 from ladderspec.errors import Finding, Findings, did_you_mean, tick
@@ -101,32 +102,6 @@ def _place_lateral(
         findings.add(Finding("G201", message, place, path, hint))
     elif level in levels and cell is not None:
         _add_node(graph, Side.LATERAL, level, cell, table.value[level])
-
-
-def missing_node(graph: Graph, name: str) -> str:
-    """Why a node is not there, or which one was meant."""
-    levels: list[str] = graph.graph["levels"]
-    side, dot, level = name.partition(".")
-    if not dot:
-        here = [node for node in (f"{s}.{name}" for s in Side) if node in graph]
-        return f"did you mean `{here[0]}`?" if here else did_you_mean(f"encoder.{name}", graph)
-    if level in levels and side == Side.DECODER:
-        if level == levels[-1]:
-            return "the topmost level has a decoder only with `top:`"
-        above = levels[levels.index(level) + 1]
-        return f"the decoder of `{level}` stands on the row above it, `{above}`, which has none"
-    if level in levels and side == Side.LATERAL:
-        return f"`laterals: {{{level}: ...}}` would put a cell there"
-    there = [node.partition(".")[2] for node in graph if node.startswith(f"{side}.")]
-    if close := did_you_mean(level, there):
-        return close.replace("`", f"`{side}.", 1)
-    return did_you_mean(name, graph)
-
-
-def few(names: Iterable[str]) -> str:
-    """The first of many names."""
-    names = list(names)
-    return ", ".join(f"`{name}`" for name in names[:8]) + (", ..." if len(names) > 8 else "")
 
 
 def _selectors(spec: Spec) -> Iterator[Selector]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ladderspec.equations import Equation, Reader, equation_of, reader_of
-from ladderspec.graph import Graph, in_order
 from ladderspec.names import Role, Shape, show_arrow
 from ladderspec.phases import Kind, Phase, find_phases
+from ladderspec.wiring import Graph, in_order
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,101 @@
+"""Evaluate a trained network: measures by t, confusion, pictures, lesions, activations.
+
+Example:
+  ladderspec evaluate out/quickstart/rladder.seed0 --without decoder_to_encoder
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ladderspec.cli._options import load_plugins
+
+if TYPE_CHECKING:
+    from ladderspec.learn.measure import Report
+    from ladderspec.opened import Opened
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_run(parser)
+    parser.add_argument("--without", metavar="SELECTOR", action="append", default=[],
+                        help="take arrows, nodes or tasks out of the trained network")  # fmt: skip
+    parser.add_argument("--activations", metavar="NODE", action="append", default=[],
+                        help="write what a node gives over time, as .npz and picture")  # fmt: skip
+    parser.add_argument("--statistics", metavar="N", type=int,
+                        help="batches to measure batch norms on; 0: none")  # fmt: skip
+    parser.add_argument(
+        "--count", metavar="N", type=int, default=4, help="items in pictures; default: 4"
+    )
+    parser.add_argument("-o", "--output", metavar="FOLDER", type=Path,
+                        help="for pictures and arrays; default: evaluation in the run")  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print JSON for programs")
+
+
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """What `evaluate` and `generate` share."""
+    parser.add_argument("run_folder", metavar="RUN", type=Path,
+                        help="the folder of a run, or a checkpoint: RUN/best.json")  # fmt: skip
+    parser.add_argument("--checkpoint", choices=["best", "last"],
+                        help="default: the one that its result reports")  # fmt: skip
+    parser.add_argument("--split", choices=["train", "valid", "test"], default="test")
+    parser.add_argument("--data", metavar="FOLDER", type=Path, help="the data folder")
+    parser.add_argument("--plugin", metavar="FILE", action="append", default=[], type=Path,
+                        help="a Python file with cells of your own; it is run")  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    load_plugins(args.plugin)
+    from ladderspec.evaluate import evaluate, samples
+    from ladderspec.opened import open_run
+
+    opened = open_run(args.run_folder, args.checkpoint, args.data)
+    report = evaluate(opened, args.split, args.without, args.statistics)
+    output = args.output or opened.folder / "evaluation"
+    output.mkdir(parents=True, exist_ok=True)
+    files = []
+    picture = samples(opened, args.split, args.without, args.count)
+    if picture is not None:
+        picture.save(output / f"{args.split}.png")
+        files.append(output / f"{args.split}.png")
+    if args.activations:
+        files += _activations(opened, args, output)
+    if args.json:
+        facts = {"metrics": report.metrics, "by_time": report.by_time, "units": report.units,
+                 "confusion": report.confusion, "files": [str(file) for file in files]}  # fmt: skip
+        print(json.dumps(facts, indent=1))
+        return 0
+    _print(report, opened, args)
+    for file in files:
+        print(f"wrote {file}")
+    return 0
+
+
+def _activations(opened: Opened, args: argparse.Namespace, output: Path) -> list[Path]:
+    import numpy as np
+
+    from ladderspec.evaluate import activation_sheet, activations
+
+    arrays = activations(opened, args.activations, args.split, args.without, max(16, args.count))
+    np.savez_compressed(output / "activations.npz", **arrays)  # type: ignore[arg-type]
+    title = f"{opened.facts['title']}: {args.split}"
+    activation_sheet(arrays, title).save(output / "activations.png")
+    return [output / "activations.npz", output / "activations.png"]
+
+
+def _print(report: Report, opened: Opened, args: argparse.Namespace) -> None:
+    lesions = f" without {', '.join(args.without)}" if args.without else ""
+    update = opened.weights.facts.get("update")
+    print(f"{opened.facts['title']}{lesions}: {args.split}, {opened.which} after {update} updates")
+    width = max((len(name) for name in report.metrics), default=0)
+    for name, value in report.metrics.items():
+        unit = report.units.get(name.removeprefix("teacher."), "")
+        times = "  ".join(f"{t:.4g}" for t in report.by_time.get(name, []))
+        print(f"  {name:<{width}}  {value:8.4g} {unit:<7}" + (f"  by t: {times}" if times else ""))
+    for name, table in report.confusion.items():
+        print(f"\n{name}: rows are the class, columns what it was taken for")
+        print("     " + "".join(f"{i:>5}" for i in range(len(table))))
+        for i, row in enumerate(table):
+            print(f"{i:>5}" + "".join(f"{n or '.':>5}" for n in row))

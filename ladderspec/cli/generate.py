@@ -1,0 +1,62 @@
+"""Let a trained network go on by itself: pictures, and for music a MIDI file.
+
+Example:
+  ladderspec generate out/quickstart/rladder.seed0 --frames 6 -o future.png
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ladderspec.cli._options import load_plugins
+from ladderspec.cli.evaluate import add_run
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_run(parser)
+    parser.add_argument("--frames", metavar="N", type=int, default=6, help="how many; default: 6")
+    parser.add_argument("--given", metavar="N", type=int,
+                        help="frames that are given first; default: all there are")  # fmt: skip
+    parser.add_argument("--first", metavar="N", type=int, default=0, help="the first item")
+    parser.add_argument("--count", metavar="N", type=int, default=4, help="how many; default: 4")
+    parser.add_argument("--sample", action="store_true",
+                        help="draw from probabilities instead of feeding them back")  # fmt: skip
+    parser.add_argument("--seed", metavar="N", type=int, default=0, help="of the draws")
+    parser.add_argument("--step", metavar="QUARTERS", type=float, default=0.5,
+                        help="length of a step of music; default: an eighth, 0.5")  # fmt: skip
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path,
+                        help="a .png or .svg; for music also .mid; default: in the run")  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    load_plugins(args.plugin)
+    from ladderspec.evaluate import continuation_sheet, generate
+    from ladderspec.opened import open_run
+
+    opened = open_run(args.run_folder, args.checkpoint, args.data)
+    given, later = generate(
+        opened, args.frames, args.split, args.first, args.count, args.given, args.sample, args.seed
+    )
+    title = f"{opened.facts['title']}: {given.shape[1]} frames given, {later.shape[1]} by itself"
+    place = args.output or opened.folder / "evaluation" / "generated.png"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    music = opened.facts["data"]["set"] == "music"
+    if place.suffix != ".mid":
+        continuation_sheet(given, later, title).save(place)
+        print(f"wrote {place}")
+    if music:
+        _write_midi(given, later, place, args.step)
+    return 0
+
+
+def _write_midi(given: object, later: object, place: Path, step: float) -> None:
+    import numpy as np
+
+    from ladderspec.files import write_atomic
+    from ladderspec.midi import to_midi
+
+    rolls = np.concatenate([np.asarray(given), np.asarray(later)], 1)[:, :, 0, 0]
+    for i, roll in enumerate(rolls):
+        name = f"{place.stem}.mid" if len(rolls) == 1 else f"{place.stem}-{i}.mid"
+        print(f"wrote {write_atomic(place.with_name(name), to_midi(roll, step))}")

@@ -1,0 +1,111 @@
+/** Which part of the drawing is seen: mouse, wheel, one finger and two; keys are the page's. */
+function cameraOf(stage) {
+  let svg, whole; // the drawing, and [x, y, width, height] of all of it
+  let box = [0, 0, 1, 1]; // of what is seen
+  let untouched = true;
+  let way = 0; // that pointers have gone since they came down
+  const fingers = new Map();
+
+  const area = () => stage.getBoundingClientRect();
+  const scale = () => box[2] / (area().width || 1); // of the drawing per pixel
+
+  function see(next) {
+    box = next;
+    svg.setAttribute("viewBox", box.map((n) => n.toFixed(2)).join(" "));
+  }
+
+  function look(at) {
+    svg = at;
+    svg.whole ||= svg.getAttribute("viewBox").split(" ").map(Number);
+    whole = svg.whole;
+    home();
+  }
+
+  /** The whole drawing; where that is too small to read, its full width. */
+  function home(readable = true) {
+    const { width, height } = area();
+    const [, , w, h] = whole;
+    const all = Math.min((width || 1) / w, (height || 1) / h);
+    const used = readable && all < 0.62 ? Math.max(all, Math.min(width / w, 0.9)) : all;
+    const [seen, deep] = [(width || 1) / used, (height || 1) / used];
+    see([(w - seen) / 2, used > all ? 0 : (h - deep) / 2, seen, deep]);
+    untouched = true;
+  }
+
+  function zoom(factor, [x, y] = [box[0] + box[2] / 2, box[1] + box[3] / 2]) {
+    const next = scale() * factor;
+    if (next < 0.08 || next > 30) return;
+    const [left, top, width, height] = box;
+    see([x - (x - left) * factor, y - (y - top) * factor, width * factor, height * factor]);
+    untouched = false;
+  }
+
+  /** Move the drawing, in pixels. */
+  function pan(dx, dy) {
+    see([box[0] - dx * scale(), box[1] - dy * scale(), box[2], box[3]]);
+    untouched = false;
+  }
+
+  function place(x, y) {
+    const { left, top } = area();
+    return [box[0] + (x - left) * scale(), box[1] + (y - top) * scale()];
+  }
+
+  /** Move as little as brings a node into sight. */
+  function reveal(node) {
+    const [here, own] = [area(), node.getBoundingClientRect()];
+    const over = (low, high, from, to) =>
+      low < from + 20 ? from + 20 - low : high > to - 20 ? to - 20 - high : 0;
+    const dx = over(own.left, own.right, here.left, here.right);
+    const dy = over(own.top, own.bottom, here.top, here.bottom);
+    if (dx || dy) pan(dx, dy);
+  }
+
+  stage.addEventListener("pointerdown", (event) => {
+    if (event.button) return;
+    if (!fingers.size) way = 0;
+    fingers.set(event.pointerId, [event.clientX, event.clientY]);
+  });
+  addEventListener("pointermove", (event) => {
+    const before = fingers.get(event.pointerId);
+    if (!before) return;
+    const [x, y] = [event.clientX, event.clientY];
+    const [dx, dy] = [x - before[0], y - before[1]];
+    way += Math.abs(dx) + Math.abs(dy);
+    if (way < 5) return;
+    stage.classList.add("moving");
+    fingers.set(event.pointerId, [x, y]);
+    const other = [...fingers].find(([id]) => id !== event.pointerId)?.[1];
+    if (!other) return pan(dx, dy);
+    const span = (a, b) => Math.hypot(a - other[0], b - other[1]) || 1;
+    pan(dx / 2, dy / 2);
+    zoom(span(...before) / span(x, y), place((x + other[0]) / 2, (y + other[1]) / 2));
+  });
+  for (const end of ["pointerup", "pointercancel"]) {
+    addEventListener(end, (event) => {
+      fingers.delete(event.pointerId);
+      if (fingers.size) return;
+      stage.classList.remove("moving");
+      setTimeout(() => (way = 0)); // after the click that follows
+    });
+  }
+  function turn(event) {
+    event.preventDefault();
+    const by = Math.max(-60, Math.min(60, event.deltaY * (event.deltaMode ? 20 : 1)));
+    zoom(Math.exp(by * 0.004), place(event.clientX, event.clientY));
+  }
+  stage.addEventListener("wheel", turn, { passive: false });
+  stage.addEventListener("dragstart", (event) => event.preventDefault());
+
+  new ResizeObserver(() => {
+    const { width, height } = area();
+    if (!svg || !width || Math.abs(box[3] / box[2] - height / width) < 0.001) return;
+    if (untouched) return home();
+    const deep = (box[2] * height) / width;
+    see([box[0], box[1] + (box[3] - deep) / 2, box[2], deep]);
+  }).observe(stage);
+  addEventListener("beforeprint", () => svg.setAttribute("viewBox", whole.join(" ")));
+  addEventListener("afterprint", () => see(box));
+
+  return { look, home, zoom, pan, reveal, moved: () => way >= 5, busy: () => fingers.size > 0 };
+}
