@@ -87,7 +87,8 @@ def _instead(tree: Node, head: str, name: str, places: dict[str, Path]) -> str:
     if close := did_you_mean(name, places):
         return close.replace("`", f"`{head}.", 1)
     known = [f"{head}.{place}" for place in list(places)[:6]]
-    return f"known: {one_of(known, 'and')}" if known else f"the spec has no {head}"
+    table = _TABLES.get(head, head)
+    return f"known: {one_of(known, 'and')}" if known else f"the spec has no `{table}`"
 
 
 def _put(node: Node, path: Path, value: Node, span: Span) -> Node:

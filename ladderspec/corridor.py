@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ladderspec import shapes, variant
 from ladderspec.checks import check
 from ladderspec.errors import Finding, Findings, SpecError
+from ladderspec.expectations import check_expect
 from ladderspec.extends import plain_source
 from ladderspec.read import Document, Request, Spec, document, open_document, read
 from ladderspec.wiring import Graph, place_nodes, wire
@@ -83,7 +84,7 @@ def compile_graph(spec: Spec, findings: Findings) -> Graph:
     variant.prune(result)  # what no task reads
     check(result, findings)  # roles, cycles
     shapes.infer(result, findings)  # shapes and parameters
-    shapes.check_expect(result, spec, findings)
+    check_expect(result, spec, findings)
     return result
 
 

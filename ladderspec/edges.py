@@ -196,7 +196,8 @@ def _role_words(value: Any) -> Any:
         return value
     if isinstance(value, str | list):
         return {"levels": value}
-    raise refusal("S104", "expected where its arrows are", "`none`, `stateful`, `all` or [levels]")
+    message = "a role takes a word, a list of levels, or a mapping"
+    raise refusal("S104", message, "`none`, `stateful`, `all`, [conv_1] or {delay: 1}")
 
 
 _ROLE_SCHEMA = {

@@ -241,4 +241,4 @@ class Findings:
 
 
 def as_json(findings: Sequence[Finding]) -> str:
-    return json.dumps([finding.as_dict() for finding in findings], indent=2, ensure_ascii=False)
+    return json.dumps([finding.as_dict() for finding in findings], indent=2)

@@ -9,13 +9,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ladderspec.cells import Cell, registered
-from ladderspec.errors import CODES, Finding, Findings, did_you_mean, one_of, tick
-from ladderspec.fields import model_at, present, side_of
+from ladderspec.cells import Cell
+from ladderspec.errors import CODES, Finding, Findings, did_you_mean, one_of
+from ladderspec.fields import model_at, present
 from ladderspec.hints import LIKE, ROW, TASK, VARIANT
-from ladderspec.names import Side
-from ladderspec.strays import TABLES
+from ladderspec.strays import MAX_ITEMS, TABLES
 from ladderspec.tree import Node
+from ladderspec.unknown_words import show, unknown_word, words_of
 
 _EXPECTED = {
     "int_type": "a whole number",
@@ -30,7 +30,6 @@ _EXPECTED = {
     "model_attributes_type": "a mapping",
     "finite_number": "a finite number",
 }
-MAX_ITEMS = 5000  # more than any user reads
 _RANGE = {"ge": "at least", "le": "at most", "gt": "more than", "lt": "less than"}
 _RANGES = ("greater_than_equal", "less_than_equal", "greater_than", "less_than")
 
@@ -89,6 +88,8 @@ def _missing(item: Any, node: Node, model: type[BaseModel], findings: Findings) 
     hint = f"like `{key}: {LIKE[key]}`" if key in LIKE else ""
     if key == "levels":
         hint = f"rows like {ROW}"
+    elif key == "encoder" and list(node.value)[:1] == ["decoder"]:
+        hint = "without the `- `, the decoder belongs to the row above"
     elif cell is not None and here and issubclass(here, Cell):
         message = f"{cell.value} needs `{key}`"
         hint = f"like `{{cell: {cell.value}, {key}: {LIKE.get(key, '...')}}}`"
@@ -105,14 +106,14 @@ def _about_value(group: list[tuple[Any, Node]]) -> Finding:
     item, node = group[0]
     kind = item["type"]
     if kind in ("union_tag_invalid", "union_tag_not_found"):
-        return _unknown_word(item, node)
+        return unknown_word(item, node)
     if kind in CODES:
         return Finding(kind, item["msg"], node.mark, node.path, _hint(item))
     if kind == "too_short":
         return Finding("S102", "at least one row is needed", node.mark, node.path, f"like {ROW}")
     ranges = [each for each, _ in group if each["type"] in _RANGES]
     allowed = [
-        word for each, _ in group if each["type"] == "literal_error" for word in _words(each)
+        word for each, _ in group if each["type"] == "literal_error" for word in words_of(each)
     ]
     key = _key(node)
     shown = show(node)
@@ -145,25 +146,8 @@ def _key(node: Node) -> str:
     return str(node.key or "").rpartition(".")[2]
 
 
-def show(node: Node) -> str:
-    """A value as the text has it."""
-    if isinstance(node.value, dict | list):
-        return "a mapping" if isinstance(node.value, dict) else "a list"
-    if node.value is None:
-        return "nothing"
-    written = " ".join(node.source.text[node.start : node.end].split())
-    if written.startswith("$") and not isinstance(node.value, str):
-        return f"{node.value} ({tick(written, 40)})"
-    return tick(written or node.value, 40)
-
-
 def _hint(item: Any) -> str:
     return str(item.get("ctx", {}).get("hint", ""))
-
-
-def _words(item: Any) -> list[str]:
-    expected = str(item["ctx"]["expected"]).replace(" or ", ", ")
-    return [word.strip().strip("'") for word in expected.split(",") if word.strip()]
 
 
 def _among(node: Node, allowed: list[str]) -> str:
@@ -187,8 +171,11 @@ def _instead(node: Node, expected: str) -> str:
         return "" if written.startswith("$") else f'in quotes: "{written}"'
     if node.key == "weight" and isinstance(value, list):
         return "a weight for each t stands in `when`"
-    if isinstance(value, float) and value.is_integer() and "whole" in expected:
-        return f"write {value:.0f}"
+    if isinstance(value, float) and "whole" in expected:
+        written = node.source.text[node.start : node.end]
+        if written.startswith("$") and "/" in written:
+            return "`//` divides and rounds down"
+        return f"write {value:.0f}" if value.is_integer() else ""
     if not isinstance(value, str) or "number" not in expected:
         return ""
     if value.startswith("$"):
@@ -211,40 +198,3 @@ def _like(node: Node) -> str:
     if node.key == "levels":
         return f"each row begins with `- `, like {ROW}"
     return f"like `{node.key}: {LIKE[node.key]}`" if node.key in LIKE else ""
-
-
-# --- cells and kinds of tasks ---------------------------------------------------------------------
-
-
-def _unknown_word(item: Any, node: Node) -> Finding:
-    """A cell or a kind of task that nobody knows."""
-    tag = str(item["ctx"]["discriminator"]).strip("'")
-    side = side_of(item["loc"])
-    kinds = _words({"ctx": {"expected": item["ctx"].get("expected_tags", "")}})
-    known = sorted(registered(side), key=str.lower) if side else kinds
-    word = node.get(tag)
-    if word is None or word.value is None:
-        hint = one_of(known) if known else f"like {TASK}"
-        return Finding("S102", f"`{tag}` is missing", node.mark, f"{node.path}.{tag}", hint)
-    path = word.path
-    if tag == "kind":
-        hint = did_you_mean(word.value, known) or one_of(known)
-        return Finding("S105", f"unknown kind of task {show(word)}", word.mark, path, hint)
-    if isinstance(word.value, dict | list):
-        message = f"expected the word of a cell, got {show(word)}"
-        return Finding("S104", message, word.mark, path, one_of(known))
-    others = [s for s in Side if word.value in registered(s)]
-    if others and side:
-        what = {Side.LATERAL: "lateral arrow"}.get(side, side.value)
-        message = f"`{word.value}` is a cell of the {others[0]}, not of the {what}"
-        return Finding("S112", message, word.mark, path, one_of(known))
-    text = str(word.value)
-    bare = text.replace("(", " ").split(" ")[0]
-    if bare in known and bare != text:
-        field = "channels" if side is Side.ENCODER else "filter"
-        hint = f"its fields stand beside it, like `{{cell: {bare}, {field}: ...}}`"
-    elif text in ("none", "no", "-", "null", "false", "None") and side is Side.DECODER:
-        hint = "for no decoder, leave it out"
-    else:
-        hint = did_you_mean(text, known) or one_of(known)
-    return Finding("S103", f"unknown cell {show(word)}", word.mark, path, hint)

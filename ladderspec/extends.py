@@ -36,6 +36,7 @@ def _similar(path: Path) -> str:
         names = {each.stem: each.name for each in sorted(path.parent.glob("*.y*ml"))}
     except (OSError, ValueError):
         return ""
+    names = {stem: name for stem, name in names.items() if name != path.name}
     close = did_you_mean(path.stem, names)
     return f"did you mean `{names[close.split('`')[1]]}`?" if close else ""
 

@@ -29,7 +29,10 @@ def set_params(tree: Node, sets: Sequence[Set], findings: Findings) -> Node:
         if head != "params":
             continue
         if name not in known:
-            hint = did_you_mean(name, known)
+            there = (
+                f"known: {one_of(list(known)[:12], 'and')}" if known else "there are no `params`"
+            )
+            hint = did_you_mean(name, known) or there
             place, where = at.key_place(path), f"{at.path}.{path}".lstrip(".")
             findings.add(Finding("G202", f"no parameter {tick(name)} to set", place, where, hint))
         else:

@@ -151,7 +151,9 @@ def _drop_levels(tree: Node, pattern: str, node: Node, findings: Findings) -> No
     names = row_names(tree)
     kept = [i for i, name in enumerate(names) if name is None or not matches(name, pattern)]
     if len(kept) == len(names):
-        hint = did_you_mean(pattern, [name for name in names if name])
+        known = [name for name in names if name]
+        there = f"known: {one_of(known[:12], 'and')}" if known else ""
+        hint = did_you_mean(pattern, known) or there
         message = f"no level {tick(pattern)}"
         if pattern == INPUT:
             message, hint = "the input cannot be removed", ""

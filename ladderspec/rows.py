@@ -148,7 +148,8 @@ def _known_fields(
     for word, given in defaults.value.items():
         place, path = defaults.key_place(word), f"{defaults.path}.{word}"
         if word not in used and given.source is tree.source:  # an inherited one may stand idle
-            hint = did_you_mean(word, sorted(used))
+            there = f"it has {one_of(sorted(used), 'and')}" if used else ""
+            hint = did_you_mean(word, sorted(used)) or there
             findings.add(Finding("G202", f"no cell {tick(word)} in this spec", place, path, hint))
         if word not in used or not isinstance(given.value, dict):
             continue

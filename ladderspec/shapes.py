@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ladderspec.absent import missing_node
 from ladderspec.cells import Cell, Inlet, ShapeProblem, Site
 from ladderspec.cells.unknown import UnknownShape
-from ladderspec.errors import Finding, Findings, Place, tick
+from ladderspec.errors import Finding, Findings, Place
 from ladderspec.names import Role, Shape, Side, node_name, show_arrow, show_shape, size_of
-from ladderspec.read import Spec
 from ladderspec.tasks import Reading, Task
 from ladderspec.wiring import Graph, in_order
 
@@ -231,26 +229,3 @@ def _steps(graph: Graph) -> int | None:
     frames = graph.graph["frames"]
     steps: int | None = graph.graph["iterations"] if frames is None else frames
     return None if steps == "any" else steps
-
-
-def check_expect(graph: Graph, spec: Spec, findings: Findings) -> None:
-    """`expect`: facts that the spec promises."""
-    if spec.expect is None or graph.graph["broken"] or findings:
-        return
-    root = ("variants", spec.variants[-1], "expect") if spec.variants else ("expect",)
-    expected, total = spec.expect, parameters(graph)
-    if expected.parameters not in (None, total):
-        at = spec.at(*root, "parameters")
-        message = f"expected {expected.parameters:,} parameters, but there are {total:,}"
-        findings.add(Finding("E401", message, at.place, at.path))
-    for node, shape in expected.shape.items():
-        at = spec.at(*root, "shape", node)
-        if node not in graph:
-            pruned = any(note.startswith(f"{node} pruned") for note in graph.graph["notes"])
-            hint = "pruned: no task reads it" if pruned else missing_node(graph, node)
-            place = spec.at(*root, "shape").key_place(node)
-            findings.add(Finding("E401", f"{tick(node)} is not there", place, at.path, hint))
-        elif graph.nodes[node]["shape"] != shape:
-            is_now = show_shape(graph.nodes[node]["shape"])
-            message = f"expected {node} to be {show_shape(shape)}, but it is {is_now}"
-            findings.add(Finding("E401", message, at.place, at.path))

@@ -92,26 +92,8 @@ class _Table:
 
     def one(self, key: str) -> Stray:
         """A key by itself: misspelt, swallowing its value, or called otherwise elsewhere."""
-        head, colon, rest = key.partition(":")
-        if colon and head.strip() in self.known:
-            space = "an ordinary space" if rest[:1].isspace() else "a space"
-            self._say(key, f"{space} is missing after `{head.strip()}:`")
-            return self._stray(key, "rename", head.strip(), resolve_scalar(rest.strip()))
-        bracket = re.match(r"([a-z_]+)\s*[\[{]", key)
-        if bracket and bracket[1] in self.known:
-            self._say(key, f"a `:` is missing after `{bracket[1]}`")
-            self.said.blame(self.owner.value[key].place)
-            return self._stray(key, "rename", bracket[1])
-        first, space, value = key.partition(" ")
-        if space and first in self.known and self._empty(key):
-            self._say(key, f"a `:` is missing after `{first}`")
-            return self._stray(key, "rename", first, resolve_scalar(value.strip()))
-        if listed := self._item_of(key):
-            self._say(key, f"several values of `{listed}` stand in brackets", "like `[a, b]`")
-            return self._stray(key, "drop", "")
-        if key.isdigit() and "channels" in self.known and "channels" not in self.owner.value:
-            self._say(key, f"`{key}` is a value without a key", f"did you mean `channels: {key}`?")
-            return self._stray(key, "rename", "channels", int(key))
+        if found := self._swallowed(key) or self._value_alone(key):
+            return found
         if "encoder" in self.known and self._names_row(key):
             self._say(key, f"unknown key {tick(key)}", f"did you mean `name: {key}`?")
             return self._stray(key, "unfold", key, "name")
@@ -127,6 +109,36 @@ class _Table:
         self._say(key, has_no if chosen else f"unknown key {tick(key)}", hint)
         renamed = bool(word) and word not in self.owner.value
         return self._stray(key, "rename" if renamed else "drop", word)
+
+    def _swallowed(self, key: str) -> Stray | None:
+        """`channels:4`, `time {frames: 3}` and `at encoder.class` read as keys."""
+        head, colon, rest = key.partition(":")
+        if colon and head.strip() in self.known:
+            space = "an ordinary space" if rest[:1].isspace() else "a space"
+            self._say(key, f"{space} is missing after `{head.strip()}:`")
+            return self._stray(key, "rename", head.strip(), resolve_scalar(rest.strip()))
+        bracket = re.match(r"([a-z_]+)\s*[\[{]", key)
+        if bracket and bracket[1] in self.known:
+            self._say(key, f"a `:` is missing after `{bracket[1]}`")
+            self.said.blame(self.owner.value[key].place)
+            return self._stray(key, "rename", bracket[1])
+        first, space, value = key.partition(" ")
+        if space and first in self.known and self._empty(key):
+            self._say(key, f"a `:` is missing after `{first}`")
+            return self._stray(key, "rename", first, resolve_scalar(value.strip()))
+        return None
+
+    def _value_alone(self, key: str) -> Stray | None:
+        """`size: 8, 8` and `{cell: Conv, 32}`: a value where a key belongs."""
+        if listed := self._item_of(key):
+            first = str(self.owner.value[listed].value)[:30]
+            hint = f"like `{listed}: [{first}, {key[:30]}]`"
+            self._say(key, f"several values of `{listed}` stand in brackets", hint)
+            return self._stray(key, "drop", "")
+        if key.isdigit() and "channels" in self.known and "channels" not in self.owner.value:
+            self._say(key, f"`{key}` is a value without a key", f"did you mean `channels: {key}`?")
+            return self._stray(key, "rename", "channels", int(key))
+        return None
 
     def _stray(
         self,

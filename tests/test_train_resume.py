@@ -2,102 +2,148 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ladderspec.runs import Run
 from ladderspec.train import train
 from tests.training import EXPERIMENT, MUSIC, experiment, one_run
 
 ROOT = Path(__file__).resolve().parent.parent
-
-# Runs the command line; kills itself without warning at the N-th call of a function.
-KILLER = """
-import os, signal, sys
-where, count = sys.argv[1], int(sys.argv[2])
-room, name = where.rsplit(".", 1)
-module = __import__(room, fromlist=[name])
-real, calls = getattr(module, name), 0
-def deadly(*args, **kwargs):
-    global calls
-    calls += 1
-    if calls == count:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return real(*args, **kwargs)
-setattr(module, name, deadly)
-from ladderspec.cli import main
-sys.exit(main(sys.argv[3:]))
-"""
+TAUGHT = EXPERIMENT.replace("name: ladder,", "name: ladder, variant: taught,")
 
 
-def killed(where: str, count: int, *words: str) -> None:
-    """Run a command that is killed on the way."""
-    done = subprocess.run(
-        [sys.executable, "-c", KILLER, where, str(count), *words],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == -signal.SIGKILL, done.stderr
+class PowerCut(BaseException):
+    """Nothing catches it, as nothing catches SIGKILL."""
 
 
-def written(folder: Path) -> tuple[str, dict[str, object]]:
+def cut(monkeypatch: pytest.MonkeyPatch, where: str, count: int) -> None:
+    """Let the N-th call of a function be the last thing that happens."""
+    room, name = where.rsplit(".", 1)
+    module = importlib.import_module(room)
+    real: Callable[..., Any] = getattr(module, name)
+    calls = 0
+
+    def deadly(*args: Any, **kwargs: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == count:
+            raise PowerCut
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(module, name, deadly)
+
+
+def written(folder: Path) -> tuple[str, dict[str, Any]]:
     """What must be the same: metrics byte for byte, and the result."""
     return (folder / "metrics.jsonl").read_text(), json.loads((folder / "result.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Path]:
+    """A run with noise and a teacher, never interrupted."""
+    folder = tmp_path_factory.mktemp("whole")
+    run = one_run(folder, TAUGHT)
+    train(run, folder / "run", quiet=True)
+    return run, folder / "run"
 
 
 @pytest.mark.parametrize(
     ("where", "count", "workers"),
     [
         ("ladderspec.train.update", 9, 0),  # between two checkpoints
-        ("ladderspec.learn.evaluation.measure", 2, 2),  # inside an evaluation
-        ("os.replace", 9, 0),  # inside a checkpoint
+        ("ladderspec.train.update", 2, 2),  # before the first
+        ("ladderspec.learn.evaluation.measure", 2, 0),  # inside an evaluation
+        ("ladderspec.learn.evaluation.measure", 6, 0),  # when all is trained, but not tested
+        ("os.replace", 4, 0),  # inside a checkpoint
+        ("os.replace", 8, 0),
+        ("os.replace", 9, 2),
+        ("os.replace", 10, 0),
     ],
 )
-def test_killed_and_resumed(tmp_path: Path, where: str, count: int, workers: int) -> None:
-    noisy = EXPERIMENT.replace("name: ladder,", "name: ladder, variant: taught,")
-    place = experiment(tmp_path, noisy)
-    run = one_run(tmp_path, noisy)
-    train(run, tmp_path / "whole", quiet=True)
-    words = ["train", str(place), "--row", "ladder", "-o", str(tmp_path / "out")]
-    words += ["--workers", str(workers)]
-    killed(where, count, *words)
-    assert not (tmp_path / "out" / run.id / "result.json").exists()
+def test_cut_off_and_resumed(
+    whole: tuple[Run, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    where: str,
+    count: int,
+    workers: int,
+) -> None:
+    run, expected = whole
+    run = replace(run, machine=run.machine.model_copy(update={"workers": workers}))
+    with monkeypatch.context() as patched:
+        cut(patched, where, count)
+        with pytest.raises(PowerCut):
+            train(run, tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run" / "result.json").exists()
+    train(run, tmp_path / "run", resume=True, quiet=True)
+    assert written(tmp_path / "run") == written(expected)
+
+
+# Runs the command line and kills itself without warning inside the N-th update.
+KILLER = """
+import os, signal, sys
+import ladderspec.train as room
+real, calls = room.update, 0
+def deadly(*args):
+    global calls
+    calls += 1
+    if calls == 9:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(*args)
+room.update = deadly
+from ladderspec.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_killed_and_resumed(whole: tuple[Run, Path], tmp_path: Path) -> None:
+    run, expected = whole
+    place = experiment(tmp_path, TAUGHT)
+    words = ["train", str(place), "--row", "ladder", "-o", str(tmp_path / "out"), "--workers", "2"]
+    done = subprocess.run(
+        [sys.executable, "-c", KILLER, *words],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGKILL, done.stderr
     train(run, tmp_path / "out" / run.id, resume=True, quiet=True)
-    assert written(tmp_path / "out" / run.id) == written(tmp_path / "whole")
+    assert written(tmp_path / "out" / run.id) == written(expected)
 
 
 def test_resumed_in_the_middle_of_a_sequence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Truncated back-propagation: the carried state is in the checkpoint."""
-    text = (
-        EXPERIMENT.replace(
-            "{set: occluded_mnist, digits: embedded, canvas: 12, frames: 3}",
-            "{set: music, name: etudes}",
-        )
-        .replace("batch: 10", "batch: 4, steps: 20")
-        .replace("variant: open", "freeze: [encoder.top]")
+    text = EXPERIMENT.replace(
+        "{set: occluded_mnist, digits: embedded, canvas: 12, frames: 3}",
+        "{set: music, name: etudes}",
     )
+    text = text.replace("batch: 10", "batch: 4, steps: 20").replace("items: 40", "items: 8")
+    text = text.replace("  - {name: open, variant: open}\n", "")
     run = one_run(tmp_path, text, MUSIC)
     train(run, tmp_path / "whole", quiet=True)
-    import ladderspec.train as room
-
-    real, calls = room.update, 0
-
-    def breaks(*args: object) -> object:
-        nonlocal calls
-        calls += 1
-        if calls == 8:
-            raise RuntimeError("power cut")
-        return real(*args)
-
-    monkeypatch.setattr(room, "update", breaks)
-    with pytest.raises(RuntimeError, match="power cut"):
-        train(run, tmp_path / "part", quiet=True)
+    with monkeypatch.context() as patched:
+        cut(patched, "ladderspec.train.update", 8)
+        with pytest.raises(PowerCut):
+            train(run, tmp_path / "part", quiet=True)
     saved = json.loads((tmp_path / "part" / "last.json").read_text())
     assert saved["piece"] > 0, "the checkpoint is to be in the middle of a batch"
     train(run, tmp_path / "part", resume=True, quiet=True)
     assert written(tmp_path / "part") == written(tmp_path / "whole")
+
+
+def test_a_finished_run_is_not_repeated(
+    whole: tuple[Run, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, folder = whole
+    cut(monkeypatch, "ladderspec.train.update", 1)
+    assert train(run, folder, quiet=True) == written(folder)[1]

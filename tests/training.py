@@ -54,7 +54,7 @@ rows:
   - {name: ladder, paper: {digit: 0.74 ± 0.09}}
   - {name: open, variant: open}
 training: {updates: 12, batch: 10, optimiser: {lr: 0.01}}
-evaluation: {every: 6, statistics: 2, items: 40}
+evaluation: {every: 6, statistics: 2, items: 40, batch: 150}
 machine: {log: 4, threads: 1, pictures: 0, checkpoint: {updates: 5}}
 """
 

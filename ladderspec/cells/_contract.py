@@ -123,7 +123,8 @@ def _norm(value: Any) -> Any:
     if value not in _NORM_WORDS:
         meant = "none" if value in (None, False, "no", "off") else value
         hint = did_you_mean(meant, _NORM_WORDS) or f"{one_of(_NORM_WORDS)}, or {{kind, terms}}"
-        raise refusal("S105", f"there is no norm {tick(value)}", hint)
+        shown = str(value).lower() if isinstance(value, bool) else value
+        raise refusal("S105", f"there is no norm {tick(shown)}", hint)
     return {"terms" if value in ("joint", "separate") else "kind": value}
 
 

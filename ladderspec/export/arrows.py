@@ -40,7 +40,7 @@ def _conv(projection: Projection, facts: Facts) -> Words:
 
 def _transposed(projection: Projection, facts: Facts) -> Words:
     """It gives maps of one size by itself; to another, it is padded or cropped."""
-    arguments = (*_filter(projection, facts), f"stride={facts.size(projection.stride)}")
+    arguments = (*_filter(projection, facts), facts.size(projection.stride))
     asks = set[str]()
     sizes = zip(
         projection.source[1:],

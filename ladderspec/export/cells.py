@@ -18,18 +18,6 @@ from ladderspec.wiring import Graph
 
 EVEN: Five = (1, 1, 0, 0, 0)
 
-ACTIVATIONS = {  # as a module, and as an expression of a
-    "none": ("nn.Identity()", "a"),
-    "relu": ("nn.ReLU()", "torch.relu(a)"),
-    "leaky_relu": ("nn.LeakyReLU(0.1)", "functional.leaky_relu(a, 0.1)"),
-    "elu": ("nn.ELU()", "functional.elu(a)"),
-    "gelu": ("nn.GELU()", "functional.gelu(a)"),
-    "silu": ("nn.SiLU()", "functional.silu(a)"),
-    "softplus": ("nn.Softplus()", "functional.softplus(a)"),
-    "tanh": ("nn.Tanh()", "torch.tanh(a)"),
-    "sigmoid": ("nn.Sigmoid()", "torch.sigmoid(a)"),
-}
-
 
 @dataclass(frozen=True)
 class Place:
@@ -53,12 +41,13 @@ class Place:
     def map(self) -> frozenset[str]:
         return frozenset({"map"}) if len(self.out) > 1 else NOTHING
 
-    def joint(self, words: Any, default: str) -> frozenset[str]:
-        """The norm of the sum of all drives."""
+    def kind(self, words: Any, default: str) -> frozenset[str]:
+        """How the drives of a cell are normalised: each by itself, or their sum."""
         norm: Norm = words.norm
         kind = (norm.kind or default) if norm.terms == "joint" else "none"
-        found = self.facts.norm(kind, words.statistics)
-        return found | {"joint"} if found else NOTHING
+        joint = self.facts.norm(kind, words.statistics)
+        each = {f"{norm}_drives" for arrow in self.arrows if arrow.use for norm in arrow.use.kind}
+        return joint | each | ({"joint"} if joint else NOTHING)
 
 
 def cell_use(graph: Graph, node: str, facts: Facts) -> Use:
@@ -96,38 +85,36 @@ def _(words: cells.input.Input, place: Place) -> Use:
 
 @_use.register
 def _(words: cells.conv.Conv | cells.conv.DecoderConv, place: Place) -> Use:
-    kind = place.joint(words, cells.conv.DEFAULT_NORM)
-    activation, asks = _activation(words, place.facts)
-    return Use("conv", (place.channels, *activation), kind, asks, place.arrows)
+    kind = place.kind(words, cells.conv.DEFAULT_NORM)
+    return Use("conv", (place.channels,), kind, NOTHING, place.arrows, words.activation)
 
 
 @_use.register
 def _(words: cells.fc.FC | cells.fc.DecoderFC, place: Place) -> Use:
-    kind = place.joint(words, cells.fc.DEFAULT_NORM)
-    activation, asks = _activation(words, place.facts)
-    return Use("fc", (*place.shape, *activation), kind, asks | place.map, place.arrows)
+    kind = place.kind(words, cells.fc.DEFAULT_NORM)
+    return Use("fc", place.shape, kind, place.map, place.arrows, words.activation)
 
 
 @_use.register
 def _(words: cells.conv_lstm.ConvLSTM, place: Place) -> Use:
-    kind = place.joint(words, cells.conv_lstm.DEFAULT_NORM) | {"conv"}
+    kind = place.kind(words, cells.conv_lstm.DEFAULT_NORM) | {"conv"}
     return _lstm(kind, words.forget_bias, place)
 
 
 @_use.register
 def _(words: cells.lstm.LSTM, place: Place) -> Use:
-    return _lstm(place.joint(words, cells.lstm.DEFAULT_NORM), words.forget_bias, place)
+    return _lstm(place.kind(words, cells.lstm.DEFAULT_NORM), words.forget_bias, place)
 
 
 @_use.register
 def _(words: cells.conv_gru.ConvGRU, place: Place) -> Use:
-    kind = place.joint(words, cells.conv_gru.DEFAULT_NORM) | {"conv"}
+    kind = place.kind(words, cells.conv_gru.DEFAULT_NORM) | {"conv"}
     return Use("gru", (place.channels,), kind, NOTHING, place.arrows)
 
 
 @_use.register
 def _(words: cells.gru.GRU, place: Place) -> Use:
-    kind = place.joint(words, cells.gru.DEFAULT_NORM)
+    kind = place.kind(words, cells.gru.DEFAULT_NORM)
     return Use("gru", (place.channels,), kind, NOTHING, place.arrows)
 
 
@@ -140,43 +127,44 @@ def _(words: cells.pool.Pool, place: Place) -> Use:
 def _(words: cells.softmax.SoftMax, place: Place) -> Use:
     if words.weights == "none":
         return Use("", ("nn.Softmax(dim=1)",), arrows=place.arrows)
-    kind = place.joint(words, cells.softmax.DEFAULT_NORM)
+    kind = place.kind(words, cells.softmax.DEFAULT_NORM)
     return Use("softmax", (place.channels,), kind, NOTHING, place.arrows)
 
 
 @_use.register
 def _(words: cells.g1.G1, place: Place) -> Use:
-    units = size_of(place.out)
-    kind, arrows, start, asks = _gated(words, place, units)
+    kind, arrows, asks = _gated(words, place, size_of(place.out))
     if "lateral" in kind:  # whose shape is that of the output
-        return Use("g1", (str(units), *start), kind, asks, arrows)
-    return Use("g1", (*place.shape, *start), kind, asks | place.map, arrows)
+        units = str(size_of(place.out))
+        return Use("g1", (units, *_start(words.w)), kind, asks, arrows)
+    return Use("g1", (*place.shape, *_start(words.w)), kind, asks | place.map, arrows)
 
 
 @_use.register
 def _(words: cells.conv_g1.ConvG1, place: Place) -> Use:
-    kind, arrows, start, asks = _gated(words, place, place.out[0])
-    return Use("conv_g1", (place.channels, *start), kind, asks, arrows)
+    kind, arrows, asks = _gated(words, place, place.out[0])
+    return Use("conv_g1", (place.channels, *_start(words.w)), kind, asks, arrows)
 
 
 @_use.register
 def _(words: cells.conv_g2.ConvG2, place: Place) -> Use:
-    kind = place.joint(words, cells.conv_g2.DEFAULT_NORM)
-    kind |= {"read_out"} if words.inner else NOTHING
-    width = (str(words.inner),) if words.inner else ()
-    start, asks = _start(words.w)
-    return Use("conv_g2", (place.channels, *width, *start), kind, asks, place.arrows)
+    kind = place.kind(words, cells.conv_g2.DEFAULT_NORM)
+    arguments = (place.channels, *_start(words.w))
+    if words.inner:
+        kind |= {"read_out"}
+        arguments = (place.channels, str(words.inner), *_start(words.w))
+    return Use("conv_g2", arguments, kind, _started(words.w), place.arrows)
 
 
 @_use.register
 def _(words: cells.conv_g3.ConvG3, place: Place) -> Use:
-    kind = place.joint(words, cells.conv_g3.DEFAULT_NORM)
-    arguments, asks = (place.channels, str(place.own["c"][0])), NOTHING
-    if words.inner_filter != (1, 1):
-        even = {"even"} if any(k % 2 == 0 for k in words.inner_filter) else NOTHING
-        arguments += (f"inner_filter={place.facts.size(words.inner_filter)}",)
-        asks = frozenset({"filtered"} | even)
-    return Use("conv_g3", arguments, kind, asks, place.arrows)
+    kind = place.kind(words, cells.conv_g3.DEFAULT_NORM)
+    arguments = (place.channels, str(place.own["c"][0]))
+    if words.inner_filter == (1, 1):
+        return Use("conv_g3", arguments, kind, NOTHING, place.arrows)
+    arguments = (*arguments, f"inner_filter={place.facts.size(words.inner_filter)}")
+    even = {"even"} if any(k % 2 == 0 for k in words.inner_filter) else NOTHING
+    return Use("conv_g3", arguments, kind, frozenset({"filtered"} | even), place.arrows)
 
 
 @_use.register
@@ -195,13 +183,6 @@ def _(words: cells.average.Average, place: Place) -> Use:
 # --- what several cells share ---------------------------------------------------------------------
 
 
-def _activation(words: Any, facts: Facts) -> tuple[tuple[str, ...], frozenset[str]]:
-    """An argument where the cells of this name differ in it."""
-    if len(facts.activations[words.cell]) == 1:
-        return (), NOTHING
-    return (f"activation={ACTIVATIONS[words.activation][0]}",), frozenset({"chosen"})
-
-
 def _lstm(kind: frozenset[str], forget_bias: float, place: Place) -> Use:
     if forget_bias == 1:
         return Use("lstm", (place.channels,), kind, NOTHING, place.arrows)
@@ -209,21 +190,24 @@ def _lstm(kind: frozenset[str], forget_bias: float, place: Place) -> Use:
     return Use("lstm", arguments, kind, frozenset({"forget"}), place.arrows)
 
 
-def _start(w: Five) -> tuple[tuple[str, ...], frozenset[str]]:
+def _start(w: Five) -> tuple[str, ...]:
     """Where the coefficients of f(u, w) start."""
-    return ((), NOTHING) if w == EVEN else ((f"start={w}",), frozenset({"started"}))
+    return () if w == EVEN else (f"start={w}",)
+
+
+def _started(w: Five) -> frozenset[str]:
+    return NOTHING if w == EVEN else frozenset({"started"})
 
 
 def _gated(
     words: cells.g1.G1 | cells.conv_g1.ConvG1, place: Place, units: int
-) -> tuple[frozenset[str], tuple[Arrow, ...], tuple[str, ...], frozenset[str]]:
+) -> tuple[frozenset[str], tuple[Arrow, ...], frozenset[str]]:
     """G1 and convG1: their norm is on the node, their lateral arrow is a gate."""
     kind = place.facts.norm(words.norm, words.statistics)
-    start, asks = _start(words.w_s)
-    gate = Use("gate", (str(units), *start), asks=asks)
+    gate = Use("gate", (str(units), *_start(words.w_s)), asks=_started(words.w_s))
     arrows = tuple(
         replace(arrow, use=gate) if arrow.role is Role.LATERAL else arrow for arrow in place.arrows
     )
-    if any(arrow.role is Role.LATERAL for arrow in arrows):
+    if arrows != place.arrows:
         kind |= {"lateral"}
-    return kind, arrows, *_start(words.w)
+    return kind, arrows, _started(words.w)

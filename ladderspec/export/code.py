@@ -75,5 +75,11 @@ def _outside_quotes(text: str) -> Iterator[tuple[int, str]]:
 
 
 def names_in(source: str) -> set[str]:
-    """The names that a piece of Python reads or calls."""
-    return {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
+    """The names that a piece of Python reads from outside itself.
+
+    >>> sorted(names_in("def g(x):\\n    i = f(x)\\n    return i"))
+    ['f', 'x']
+    """
+    names = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)]
+    own = {name.id for name in names if isinstance(name.ctx, ast.Store)}
+    return {name.id for name in names} - own

@@ -8,11 +8,12 @@ from ladderspec.corridor import graph as graph_of
 from ladderspec.export.cells import cell_use
 from ladderspec.export.code import WIDTH, fit
 from ladderspec.export.constructor import constructor
-from ladderspec.export.definitions import ARROWS, Definition, Key, define, text_of
+from ladderspec.export.definitions import ARROWS, Definition, Key, define, expression
 from ladderspec.export.forward import Forward
 from ladderspec.export.heading import about, class_name, docstring
 from ladderspec.export.helpers import before_arrows, before_cells, before_network, imports, needed
 from ladderspec.export.readouts import readouts_of
+from ladderspec.export.text import text_of
 from ladderspec.export.unroll import Unrolled
 from ladderspec.export.uses import Facts, Use, facts_of
 from ladderspec.read import Spec
@@ -63,28 +64,23 @@ def _network(
     return "\n".join(lines)
 
 
-def expression(use: Use, classes: Mapping[Key, Definition]) -> str:
-    """What makes a module."""
-    if not use.piece:
-        return use.arguments[0]
-    arrows = [f"{a.key}={expression(a.use, classes)}" for a in use.arrows if a.use is not None]
-    return f"{classes[use.key].name}({', '.join([*use.arguments, *arrows])})"
-
-
 def _sections(
     classes: Sequence[Definition], facts: Facts, graph: Graph
 ) -> dict[str, dict[str, str]]:
     """All that a network may need, by the title of its section and by name."""
-    texts = {each.name: text_of(each, classes, facts) for each in classes}
-    arrows = {each.name for each in classes if each.piece in (*ARROWS, "gate")}
+    order = [*ARROWS, "gate"]
+    arrows = sorted(
+        (each for each in classes if each.piece in order),
+        key=lambda each: (order.index(each.piece), each.name),
+    )
     over = "iterations" if graph.graph["frames"] is None else "frames"
     return {
         "": before_arrows(classes, facts, over),
         "arrows: what becomes of a value on its way into a cell": {
-            n: text for n, text in texts.items() if n in arrows
+            each.name: text_of(each, classes, facts) for each in arrows
         },
         "cells": before_cells(classes)
-        | {n: text for n, text in texts.items() if n not in arrows}
+        | {each.name: text_of(each, classes, facts) for each in classes if each not in arrows}
         | before_network(),
     }
 

@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
 
 from ladderspec.export.uses import Arrow, Use
 from ladderspec.letters import letter
 from ladderspec.names import Role, Side
 
-# By role: the letter of the weight, and of what arrives.
-_LETTERS = {
+_LETTERS = {  # by role: the weight, and what arrives
     Role.ENCODER: ("W", "e_below"),
     Role.LATERAL: ("B", "h"),
     Role.DECODER: ("A", "v_top"),
+    Role.STATE: ("W_h", "h"),
     Role.DECODER_TO_ENCODER: ("W_d", "d"),
     Role.UPWARD_DIAGONAL: ("W_u", "d_below"),
     Role.DOWNWARD_DIAGONAL: ("A_d", "v_top"),
     Role.RECURRENT_DECODER: ("A_y", "y"),
-    Role.STATE: ("W_h", "h"),
 }
 _ORDER = (Role.ENCODER, Role.DECODER, Role.LATERAL)  # then the others, as they come
-_WIDE = 70
 
 
-def norm_name(kind: frozenset[str]) -> str:
+def norm_name(kind: Collection[str]) -> str:
     """
-    >>> norm_name(frozenset({"normed", "layer"}))
+    >>> norm_name({"normed", "layer"})
     'LN'
     """
     return "LN" if "layer" in kind else "BN" if "batch" in kind else ""
 
 
 def within(name: str, text: str) -> str:
+    """
+    >>> within("LN", "x"), within("", "x")
+    ('LN(x)', 'x')
+    """
     return f"{name}({text})" if name else text
 
 
@@ -40,42 +44,59 @@ def linear(use: Use, weight: str, value: str) -> str:
     return f"{weight} {value}" if use.piece == "dense_arrow" else f"{weight} * {value}"
 
 
-def drives(uses: Sequence[Use], offset: str, roles: frozenset[Role] | None = None) -> str:
-    """The sum of the drives of a class's arrows and its bias, with the norms where they stand."""
-    terms: dict[str, set[str]] = {}
-    for use in uses:
-        for arrow in sorted(use.arrows, key=_order):
-            if arrow.use is not None and arrow.use.piece != "gate":
-                if roles is None or arrow.role in roles:
-                    norm, term = _term(arrow, arrow.use, use.side)
-                    terms.setdefault(term, set()).add(norm)
-    found = [within("N" if len(norms) > 1 else norms.pop(), term) for term, norms in terms.items()]
-    return " + ".join([*found, offset] if offset else found)
+def drives(uses: Sequence[Use], roles: Collection[Role] = frozenset(Role)) -> str:
+    """The sum of what the arrows of a class bring; in brackets, what some of its cells lack."""
+    skips = {(a.source, a.delay) for use in uses for a in use.arrows if a.role is Role.SKIP}
+    sums = [_terms(use, roles, len(skips) > 1) for use in uses]
+    counts = Counter(term for terms in sums for term in dict.fromkeys(terms))
+    always = [term for term in counts if counts[term] == len(uses)]
+    if not always:
+        norm = norm_name({norm for use in uses for a in use.arrows if a.use for norm in a.use.kind})
+        return f"sum of {within(norm, 'W * x')}"
+    sometimes = [f" [+ {term}]" for term in counts if term not in always]
+    return " + ".join(always) + "".join(sometimes)
+
+
+def _terms(use: Use, roles: Collection[Role], any_skip: bool) -> list[str]:
+    found = []
+    for arrow in sorted(use.arrows, key=_order):
+        if arrow.use is not None and arrow.use.piece != "gate" and arrow.role in roles:
+            weight, value = _letters(arrow, use.side, any_skip)
+            found.append(within(norm_name(arrow.use.kind), linear(arrow.use, weight, value)))
+    return found
 
 
 def _order(arrow: Arrow) -> int:
     return _ORDER.index(arrow.role) if arrow.role in _ORDER else len(_ORDER)
 
 
-def _term(arrow: Arrow, use: Use, side: Side) -> tuple[str, str]:
-    """The norm of an arrow, and its linear map."""
-    if arrow.role is Role.SKIP:
-        weight, value = "K", letter(arrow.source)
-    elif side is Side.LATERAL and arrow.role is Role.LATERAL:
-        weight, value = "W", "e"
-    else:
-        weight, value = _LETTERS[arrow.role]
+def _letters(arrow: Arrow, side: Side, any_skip: bool) -> tuple[str, str]:
+    """The weight of an arrow, and what it brings."""
+    if arrow.role is Role.SKIP and any_skip:
+        return "K", "skip"
     past = f"(t-{arrow.delay})" if arrow.delay else ""
-    return norm_name(use.kind), linear(use, weight, value + past)
+    if arrow.role is Role.SKIP:
+        return "K", f"{letter(arrow.source)}{past}"
+    if side is Side.LATERAL and arrow.role is Role.LATERAL:
+        return "W", f"e{past}"
+    weight, value = _LETTERS[arrow.role]
+    return weight, f"{value}{past}"
 
 
-def fold(text: str, indent: int) -> str:
-    """A long sum over several lines."""
+def fold(text: str, width: int, indent: str) -> str:
+    """A long sum over several lines.
+
+    >>> print(fold("u = A * v_top + B * h [+ K * skip] + c", 16, "    "))
+    u = A * v_top
+        + B * h
+        [+ K * skip]
+        + c
+    """
     lines = [""]
-    for term in text.split(" + "):
-        sum_so_far = f"{lines[-1]} + {term}" if lines[-1] else term
-        if len(sum_so_far) > _WIDE:
-            lines.append(f"+ {term}")
+    for part in re.split(r" (?=\+|\[\+)", text):
+        longer = f"{lines[-1]} {part}" if lines[-1] else part
+        if len(longer) > width and lines[-1]:
+            lines.append(indent + part)
         else:
-            lines[-1] = sum_so_far
-    return f"\n{' ' * indent}".join(lines)
+            lines[-1] = longer
+    return "\n".join(lines)

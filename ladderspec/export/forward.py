@@ -38,6 +38,7 @@ class Forward:
         used = sides(self.modules)
         yield f"{', '.join(used)} = {', '.join(f'self.{side}' for side in used)}"
         if self.once:
+            yield ""
             yield from self.unrolled.iteration()
             seen = [f"{quoted(each.name)}: {self._sees(each)}[:, None]" for each in self.readouts]
             yield f"return {{{', '.join(seen)}}}"
@@ -52,7 +53,8 @@ class Forward:
         if self.argument == "frames":
             return f"Frames (B, T, {shape}) -> what each task sees, (B, T, ...)."
         steps = self.graph.graph["iterations"]
-        return f"An input (B, {shape}) for {steps} t -> what each task sees, (B, T, ...)."
+        again = "" if steps == 1 else ", the same at every t,"
+        return f"An input (B, {shape}){again} -> what each task sees, (B, {steps}, ...)."
 
     def _noise(self, noise: Noise | None) -> Iterator[str]:
         x = self.argument
@@ -83,7 +85,7 @@ class Forward:
     def _head(self) -> str:
         timed = bool(self.unrolled.timed)
         if self.argument == "e_input":
-            return f"for {'t' if timed else '_'} in range({self.graph.graph['iterations']}):"
+            return f"for {'t' if timed else '_'} in range(ITERATIONS):"
         if timed:
             return "for t, e_input in enumerate(frames.unbind(dim=1)):"
         return "for e_input in frames.unbind(dim=1):"

@@ -19,14 +19,15 @@ _RIGHT = ("channels", "stride")
 
 
 def docstring(spec: Spec, graph: Graph, readouts: Sequence[Readout], name: str) -> list[str]:
-    text = [_title(graph), "", *_description(spec), *_table(graph), ""]
-    over, given = ("frames", "B, T") if graph.graph["frames"] is not None else ("e_input", "B")
+    """What the file says of itself."""
     shape = graph.nodes["encoder.input"]["shape"]
-    text += [f"Takes {over} {_shape(given, shape)} and gives by task, at every t:", ""]
-    text += _outputs(readouts)
-    text += ["", f"{parameters(graph):,} parameters. The weights of the same spec, built, fit:", ""]
-    text += [f"    model = {name}()", "    model.load_state_dict(net.state_dict())"]
-    return text
+    frames, steps = graph.graph["frames"], graph.graph["iterations"]
+    given = f"frames {_shape('B, T', shape)}" if frames else f"an input {_shape('B', shape)}"
+    text = [_title(graph), "", *_description(spec), *_table(graph), ""]
+    text += [f"Takes {given} and gives by task, for every t:", ""]
+    text += _outputs(readouts, "B, T" if frames else f"B, {steps}")
+    text += ["", f"{parameters(graph):,} parameters, named as in what ladderspec builds:", ""]
+    return [*text, f"    model = {name}()", "    model.load_state_dict(net.state_dict())"]
 
 
 def about(graph: Graph) -> list[str]:
@@ -37,9 +38,9 @@ def about(graph: Graph) -> list[str]:
     letters += ", the lateral cell h_x" if Side.LATERAL in sides else ""
     letters += ", the decoder d_x" if Side.DECODER in sides else ""
     if any(facts["cell"].state_shapes(facts["shape"]) for facts in nodes):
-        letters += "; s_x is the state (h, c) of an LSTM"
+        letters += "; s_x is an LSTM's state (h, c)"
     title = graph.graph["title"] or graph.graph["name"]
-    return [f'"""{title}.', "", *wrap(f"{letters}.", WIDTH - 4), '"""']
+    return [f'"""{title[0].upper()}{title[1:]}.', "", *wrap(f"{letters}.", WIDTH - 4), '"""']
 
 
 def _title(graph: Graph) -> str:
@@ -55,8 +56,8 @@ def _shape(first: str, shape: Shape) -> str:
     return f"({first}, {', '.join(map(str, shape))})"
 
 
-def _outputs(readouts: Sequence[Readout]) -> list[str]:
-    shapes = [_shape("B, T", each.shape) for each in readouts]
+def _outputs(readouts: Sequence[Readout], first: str) -> list[str]:
+    shapes = [_shape(first, each.shape) for each in readouts]
     names, sizes = max(len(each.name) for each in readouts), max(map(len, shapes))
     return [
         f"    {each.name:<{names}}  {shape:<{sizes}}  {_says(each)}".rstrip()

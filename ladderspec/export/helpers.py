@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ladderspec.export.code import names_in
-from ladderspec.export.definitions import Definition, batch_norm_name, size_words
+from ladderspec.export.definitions import Definition
 from ladderspec.export.template import render
+from ladderspec.export.text import batch_norm_name, size_words
 from ladderspec.export.uses import Facts
 
 TYPES = {
@@ -14,7 +15,7 @@ TYPES = {
     "Five": "Five = tuple[float, float, float, float, float]  # w0 to w4 of f(u, w)",
     "State": "State = tuple[Tensor, Tensor]  # h and c of an LSTM",
 }
-FUNCTIONS = ("weight", "convolve", "f", "coefficients", "spread")
+FUNCTIONS = ("new_weight", "convolve", "f", "coefficients", "spread")
 OFFSETS = {"Offset": "nn.Module", "LinearOffset": "nn.Linear", "ConvOffset": "nn.Conv2d"}
 
 
@@ -22,7 +23,8 @@ def before_arrows(definitions: Iterable[Definition], facts: Facts, over: str) ->
     """Types, functions and norms; `over` is what t counts."""
     features = frozenset[str]().union(*(each.features for each in definitions))
     kept = over.upper()
-    found = {kept: f"{kept} = {facts.kept}  # batch norm keeps the statistics of each apart", **TYPES}
+    apart = "  # batch norm has statistics for each" if "per_t" in features else ""
+    found = {kept: f"{kept} = {facts.kept}{apart}", **TYPES}
     found |= {name: render(name, features, size_words(facts)) for name in FUNCTIONS}
     for kind, rows in (("per_t", kept), ("shared", "1")):
         name = batch_norm_name(frozenset({kind}), apart="per_t" in features)

@@ -14,6 +14,7 @@ from ladderspec.names import Side, node_name
 from ladderspec.wiring import Graph
 
 FEW = 5  # names that are listed; more of them are counted
+_HANGING = {"subsequent_indent": "    ", "drop_whitespace": False}
 _NUMBER = re.compile(r"\b\d+\b")
 
 
@@ -77,8 +78,13 @@ def write(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def comment(name: str, words: str) -> list[str]:
-    """What the spec says of a row."""
-    return wrap(f"{name}: {words}", WIDTH - 8, initial_indent="# ", subsequent_indent="#     ")
+    """What the spec says of a row; what it says of the decoder goes below, if need be."""
+    line = f"# {name}: {words}"
+    if len(line) <= WIDTH - 8:
+        return [line]
+    first, *others = words.split(" | ")
+    parts = [f"{name}: {first}", *(f"  | {other}" for other in others)]
+    return [f"# {line}" for part in parts for line in wrap(part, WIDTH - 10, **_HANGING)]
 
 
 def _repeats(rows: Sequence[Row]) -> list[Row]:

@@ -66,7 +66,8 @@ class Unrolled:
                     name = self.carried(arrow)
                     largest = max(arrow.delay, found.get(name, ("", 0))[1])
                     found[name] = (arrow.source, largest)
-        return found
+        levels = self.graph.graph["order"]
+        return dict(sorted(found.items(), key=lambda item: levels[split_node(item[1][0])[1]]))
 
     @cached_property
     def overwritten(self) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ladderspec.names import Role, Side
 from ladderspec.wiring import Graph
@@ -24,6 +24,7 @@ class Use:
     kind: frozenset[str] = NOTHING
     asks: frozenset[str] = NOTHING
     arrows: tuple[Arrow, ...] = ()
+    activation: str = ""
     side: Side = Side.ENCODER
 
     @property
@@ -54,7 +55,6 @@ class Facts:
 
     pairs: bool  # some filter or stride has two sizes: all are written with two
     kept: int  # t whose statistics batch norm keeps apart; 1: shared by all t
-    activations: dict[str, list[str]] = field(default_factory=dict)  # by cell
 
     def size(self, pair: Pair) -> str:
         """A filter or a stride."""
@@ -70,12 +70,7 @@ class Facts:
 
 def facts_of(graph: Graph) -> Facts:
     steps = graph.graph["frames"] or graph.graph["iterations"]
-    facts = Facts(any(a != b for a, b in _sizes(graph)), 1 if steps == "any" else steps)
-    for _, cell in graph.nodes(data="cell"):
-        known = facts.activations.setdefault(cell.cell, [])
-        if getattr(cell, "activation", None) not in [None, *known]:
-            known.append(cell.activation)
-    return facts
+    return Facts(any(a != b for a, b in _sizes(graph)), 1 if steps == "any" else steps)
 
 
 def _sizes(graph: Graph) -> Iterator[Pair]:

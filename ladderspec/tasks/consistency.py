@@ -31,7 +31,7 @@ class Consistency(Task):
     def check_shape(self, reading: Reading) -> tuple[str, str] | None:
         if reading.cell != "SoftMax":
             return (
-                f"consistency compares probabilities, but {reading.node} is a {reading.cell}",
+                f"consistency compares probabilities, but {reading.node} is made by {reading.cell}",
                 "read a SoftMax",
             )
         return None
