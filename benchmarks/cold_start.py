@@ -2,8 +2,8 @@
 
     python benchmarks/cold_start.py [--repeats 21]
 
-Alternates the commands, so that a busy machine slows all of them alike, and reports medians. Modules
-are compiled first, as an installation does.
+Alternates the commands, so that a busy machine slows all of them alike, and reports medians.
+Modules are compiled first, as an installation does.
 """
 
 from __future__ import annotations

@@ -94,7 +94,9 @@ def fields(definition: dict[str, Any], schema: dict[str, Any], skip: set[str] | 
             continue
         default = "**needed**" if name in required else show(words.get("default"))
         meaning = words.get("description", "").replace("|", "\\|")
-        kind = CELL_FIELDS.get(name) if "repeat" in definition["properties"] or name == "top" else ""
+        kind = (
+            CELL_FIELDS.get(name) if "repeat" in definition["properties"] or name == "top" else ""
+        )
         rows.append(f"| `{name}` | {kind or takes(words, schema)} | {default} | {meaning} |")
     return "\n".join(rows)
 

@@ -116,8 +116,11 @@ def _graph(data: dict[str, Any]) -> Graph:
     for name, words in facts["tasks"].items():
         nodes = words.pop("nodes")
         graph.graph["tasks"][name] = {
-            "task": task.validate_python(words), "at": nodes, "place": None, "path": f"tasks.{name}",
-        }  # fmt: skip
+            "task": task.validate_python(words),
+            "at": nodes,
+            "place": None,
+            "path": f"tasks.{name}",
+        }
     findings = Findings()
     check(graph, findings)
     infer(graph, findings)

@@ -44,7 +44,8 @@ class Net(nn.Module):
         cells = cells_of(graph)
         nest(self, cells | names_of(self.readouts))
         initialise(self, seed)
-        self.to(memory_format=torch.channels_last)  # what convolves with such weights follows
+        # What convolves with such weights follows. (The stubs of torch do not know the word.)
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.noise = graph.nodes[INPUT]["cell"].noise
         self.shape = tuple(graph.nodes[INPUT]["shape"])
         self.engine = Engine(plan, cells)

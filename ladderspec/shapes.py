@@ -27,7 +27,7 @@ def parameters(graph: Graph) -> int:
     """All parameters: nodes, arrows and the tasks' own read-outs (but not those of probes)."""
     total: int = sum(count for _, count in graph.nodes(data="parameters", default=0))
     total += sum(count for _, _, count in graph.edges(data="parameters", default=0))
-    return total + sum(entry["parameters"] for entry in graph.graph["tasks"].values())
+    return int(total + sum(entry["parameters"] for entry in graph.graph["tasks"].values()))
 
 
 def site_of(graph: Graph, node: str) -> Site:
@@ -227,5 +227,5 @@ def _task_place(entry: dict[str, Any], message: str) -> tuple[Place | None, str]
 
 def _steps(graph: Graph) -> int | None:
     frames = graph.graph["frames"]
-    steps: int | None = graph.graph["iterations"] if frames is None else frames
-    return None if steps == "any" else steps
+    steps: int | str = graph.graph["iterations"] if frames is None else frames
+    return None if isinstance(steps, str) else steps

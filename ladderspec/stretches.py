@@ -59,8 +59,9 @@ def _stretch(
         tracks = engine.tracks(frames, stop - start, past)
         run(program, tracks, clock.later(start, again=calls > 1), stop - start)
         lead = engine.layout.lead
+        nothing: Row = [None] * lead
         kept = [
-            row[len(row) - lead :] if slot.depth else [None] * lead
+            row[len(row) - lead :] if slot.depth else nothing
             for row, slot in zip(tracks.rows, engine.layout.slots, strict=True)
         ]
         return [tracks.rows[slot][lead:] for slot in slots], kept

@@ -71,8 +71,9 @@ class Tracks:
             value = row[-age]
             return self.zeros(slot) if value is None else value
         at = [self.lead + end - age for end in ends]
-        known = {i: self.zeros(slot) if row[i] is None else row[i] for i in set(at)}
-        return torch.stack([known[i][b] for b, i in enumerate(at)])
+        known = {i: row[i] for i in set(at)}
+        whole = {i: self.zeros(slot) if value is None else value for i, value in known.items()}
+        return torch.stack([whole[i][b] for b, i in enumerate(at)])
 
     def series(self, slot: int, times: list[int]) -> Tensor:
         """The values of some iterations, (n, B, ...)."""

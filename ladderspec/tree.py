@@ -60,10 +60,10 @@ class Node:
         """The deepest node on `path`, and how many of its words led there."""
         node: Node = self
         for depth, word in enumerate(path):
-            inside: Any = node.value
-            if (isinstance(inside, dict) and word in inside) or (
-                isinstance(inside, list) and isinstance(word, int) and word < len(inside)
-            ):
+            inside = node.value
+            if isinstance(inside, dict) and word in inside:  # noqa: SIM114 (types differ)
+                node = inside[word]
+            elif isinstance(inside, list) and isinstance(word, int) and word < len(inside):
                 node = inside[word]
             else:
                 return node, depth

@@ -176,7 +176,7 @@ def accepts(graph: Graph, role: Role, target: str) -> bool:
     if role is Role.STATE:
         return cell.stateful
     if role is Role.LATERAL and cell.single:
-        return graph.nodes[target]["level"] == graph.graph["levels"][-1]  # `top` has nothing else
+        return bool(graph.nodes[target]["level"] == graph.graph["levels"][-1])  # `top` has no more
     return role in cell.takes
 
 

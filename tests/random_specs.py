@@ -1,7 +1,7 @@
 """Random specs: small networks of all cells, wired in every way the language allows.
 
-`specs()` draws the text of a spec; `features(graph, plan)` names what a drawn one has in it, so that
-a test can assert what its examples have covered.
+`specs()` draws the text of a spec; `features(graph, plan)` names what a drawn one has in it, so
+that a test can assert what its examples have covered.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ def words(draw: st.DrawFn) -> Words:
             {
                 "name": "class",
                 "encoder": {"cell": "SoftMax", "channels": 3, "norm": draw(NORMS)},
-                **({"decoder": draw(st.sampled_from(["Identity", "G1"]))} if not shapes[-1] else {}),
+                **(
+                    {"decoder": draw(st.sampled_from(["Identity", "G1"]))} if not shapes[-1] else {}
+                ),
             }
         )
         shapes.append(False)
@@ -124,7 +126,9 @@ def encoder_cells(draw: st.DrawFn, maps: bool) -> Words:
 def decoder_cells(draw: st.DrawFn, maps: bool) -> Words:
     """A decoder whose level holds maps, or a vector."""
     kind = draw(
-        st.sampled_from(["convG3", "convG3", "convG2", "convG1", "Conv", "G1"] if maps else ["G1", "FC"])
+        st.sampled_from(
+            ["convG3", "convG3", "convG2", "convG1", "Conv", "G1"] if maps else ["G1", "FC"]
+        )
     )
     cell: Words = {"cell": kind}
     if kind in ("convG3", "convG2", "Conv", "FC"):

@@ -114,7 +114,7 @@ def test_a_chain_of_any_length_finds_the_exact_posterior_means(length: int) -> N
     assert found == pytest.approx(list(exact), abs=1e-10)
 
 
-# --- the temporal chain ------------------------------------------------------------------------------
+# --- the temporal chain --------------------------------------------------------------------------
 
 ORDER = ("w_x", "w_xy", "w_y", "w_yz", "w_z", "sx2", "sy2", "sz2")
 TEMPORAL = {

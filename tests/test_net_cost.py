@@ -126,7 +126,9 @@ def test_unequal_lengths_weigh_every_step_alike():
     net = pair_of(load(OMMNIST))[0].eval()
     frames, label = torch.rand(3, 5, *net.shape), torch.tensor([1, 2, 3])
     ours = net.cost(frames, label, lengths)["digit"]
-    alone = [net.cost(frames[b : b + 1, :n], label[b : b + 1])["digit"] for b, n in enumerate(lengths)]
+    alone = [
+        net.cost(frames[b : b + 1, :n], label[b : b + 1])["digit"] for b, n in enumerate(lengths)
+    ]
     close(ours, torch.stack(alone).mean(), "each at its own last t")
 
 
@@ -162,7 +164,10 @@ def test_weights_over_time_far_predictions_and_probes():
     close(costs["far"], functional.mse_loss(out["far"][:, :2], frames[:, 2:]), "far")
     close(costs["probe"], functional.mse_loss(out["probe"], place), "probe")
     inside = [p for name, p in net.named_parameters() if name.startswith("encoder")]
-    assert all(g is None for g in torch.autograd.grad(costs["probe"], inside, allow_unused=True, retain_graph=True))
+    assert all(
+        g is None
+        for g in torch.autograd.grad(costs["probe"], inside, allow_unused=True, retain_graph=True)
+    )
     assert torch.autograd.grad(costs["probe"], [net.get_parameter("task.probe.weight")])[0].any()
     still = net.cost(frames, {"label": label, "place": place[:, 0]}, tasks=["probe"])
     close(still["probe"], functional.mse_loss(out["probe"], place[:, :1].expand(3, 4, 2)), "still")

@@ -133,9 +133,7 @@ def largest(values: list[Tensor]) -> float:
     return max((value.abs().max().item() for value in values), default=0.0)
 
 
-def is_ill_conditioned(
-    net: Net, plain: Interpreter, frames: Tensor, wanted: list[Tensor]
-) -> bool:
+def is_ill_conditioned(net: Net, plain: Interpreter, frames: Tensor, wanted: list[Tensor]) -> bool:
     """Whether the last digits of the weights decide: norms over one or two numbers make it so."""
     before = [parameter.detach().clone() for parameter in plain.parameters()]
     with torch.no_grad():
@@ -193,7 +191,7 @@ def test_random_specs_equal_a_plain_loop(monkeypatch):
 
     check()
     assert covered.pop("ill-conditioned") < covered.pop("all") / 5
-    assert FEATURES == covered.keys(), f"never drawn: {FEATURES - covered.keys()}"
+    assert covered.keys() == FEATURES, f"never drawn: {FEATURES - covered.keys()}"
     assert min(covered.values()) >= 3, covered.most_common()[-3:]
 
 

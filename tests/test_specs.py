@@ -1,4 +1,4 @@
-"""The shipped specs say what the paper's tables say. Counts are those of the paper's facts, by hand."""
+"""The shipped specs say what the paper's tables say; the counts were worked out by hand."""
 
 from __future__ import annotations
 

@@ -41,7 +41,9 @@ def test_two_processes_are_like_one(tmp_path: Path) -> None:
     assert len(rows(two)) == len(rows(tmp_path / "one")) > 4
     for one_row, two_row in zip(rows(tmp_path / "one"), rows(two), strict=True):
         assert close(one_row, two_row)
-    results = [json.loads((folder / "result.json").read_text()) for folder in (tmp_path / "one", two)]
+    results = [
+        json.loads((folder / "result.json").read_text()) for folder in (tmp_path / "one", two)
+    ]
     assert close(results[0]["metrics"], results[1]["metrics"])
 
 
@@ -59,5 +61,7 @@ def test_resumed_with_another_number_of_processes(
             train(run, tmp_path / "two" / run.id, quiet=True)
     words = ["--row", "ladder", "-o", str(tmp_path / "two"), "--resume"]
     torchrun(2, "train", str(place), *words)
-    for one_row, two_row in zip(rows(tmp_path / "one"), rows(tmp_path / "two" / run.id), strict=True):
+    for one_row, two_row in zip(
+        rows(tmp_path / "one"), rows(tmp_path / "two" / run.id), strict=True
+    ):
         assert close(one_row, two_row)

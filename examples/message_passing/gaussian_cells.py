@@ -14,7 +14,7 @@ from ladderspec.names import Role, Shape, Side
 
 
 class Message(Cell):
-    """What the three cells share: they take raw values by arrow, and keep the shape that arrives."""
+    """What the three cells share: raw values by arrow, and the shape that arrives."""
 
     sides: ClassVar = frozenset({Side.ENCODER, Side.DECODER})
     takes: ClassVar = frozenset(Role)

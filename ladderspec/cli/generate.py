@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--step", metavar="QUARTERS", type=float, default=0.5,
                         help="length of a step of music; default: an eighth, 0.5")  # fmt: skip
     parser.add_argument("-o", "--output", metavar="FILE", type=Path,
-                        help="a .png or .svg; for music also .mid; default: in the run")  # fmt: skip
+                        help=".png or .svg, for music also .mid; default: in the run")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:

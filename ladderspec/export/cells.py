@@ -159,7 +159,7 @@ def _(words: cells.conv_g2.ConvG2, place: Place) -> Use:
 @_use.register
 def _(words: cells.conv_g3.ConvG3, place: Place) -> Use:
     kind = place.kind(words, cells.conv_g3.DEFAULT_NORM)
-    arguments = (place.channels, str(place.own["c"][0]))
+    arguments: tuple[str, ...] = (place.channels, str(place.own["c"][0]))
     if words.inner_filter == (1, 1):
         return Use("conv_g3", arguments, kind, NOTHING, place.arrows)
     arguments = (*arguments, f"inner_filter={place.facts.size(words.inner_filter)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import pairwise
 
 WIDTH = 88  # what formatters take unless told otherwise
 
@@ -15,7 +16,8 @@ def fit(line: str, width: int = WIDTH) -> list[str]:
 
     The comma after the last argument keeps formatters of any width from joining them again.
 
-    >>> print("\\n".join(fit("    wide = Conv(" + ", ".join(f"arrow_{k}=Map(1)" for k in range(6)) + ")")))
+    >>> arguments = ", ".join(f"arrow_{k}=Map(1)" for k in range(6))
+    >>> print("\\n".join(fit(f"    wide = Conv({arguments})")))
         wide = Conv(
             arrow_0=Map(1),
             arrow_1=Map(1),
@@ -62,7 +64,7 @@ def _arguments(text: str) -> list[str]:
         if character == "," and not any(at in span for span in inside)
     ]
     edges = [-1, *cuts, len(text)]
-    parts = [text[a + 1 : b].strip() for a, b in zip(edges, edges[1:], strict=False)]
+    parts = [text[a + 1 : b].strip() for a, b in pairwise(edges)]
     return [part for part in parts if part]
 
 

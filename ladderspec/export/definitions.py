@@ -101,12 +101,15 @@ def _driven(uses: Iterable[Use]) -> set[Key]:
         for use in uses
     ]
     found = {arrow for _, arrows in families for arrow in arrows if "per_t" in arrow[1]}
-    while more := {
-        key
-        for cell, arrows in families
-        if cell in found or not found.isdisjoint(arrows)
-        for key in (cell, *arrows)
-    } - found:
+    while (
+        more := {
+            key
+            for cell, arrows in families
+            if cell in found or not found.isdisjoint(arrows)
+            for key in (cell, *arrows)
+        }
+        - found
+    ):
         found |= more
     return found
 

@@ -51,7 +51,9 @@ def before_network() -> dict[str, str]:
 def needed(texts: Iterable[str], helpers: Mapping[str, str]) -> set[str]:
     """The helpers that these texts use, and those that they use in turn."""
     wanted = set[str]().union(*map(names_in, texts))
-    while more := set[str]().union(*(names_in(helpers[n]) for n in wanted & helpers.keys())) - wanted:
+    while (
+        more := set[str]().union(*(names_in(helpers[n]) for n in wanted & helpers.keys())) - wanted
+    ):
         wanted |= more
     return wanted
 

@@ -38,8 +38,8 @@ def _torch(module: str, arrows: tuple[Arrow, ...]) -> Use:
 
 
 def _pair(numbers: object) -> Pair:
-    height, width = numbers  # type: ignore[misc]
-    return height, width
+    assert isinstance(numbers, tuple)
+    return numbers[0], numbers[1]
 
 
 def _size(pair: Pair) -> str:

@@ -63,4 +63,8 @@ def _module(source: Shape, shape: Shape, headed: bool, offset: bool) -> str:
         return f"{kind}Offset({source[0]}, {sizes})" if headed else f"Offset({sizes})"
     if not headed:
         return ""
-    return f"nn.Linear({source[0]}, {sizes})" if kind == "Linear" else f"nn.Conv2d({source[0]}, {shape[0]}, 1)"
+    return (
+        f"nn.Linear({source[0]}, {sizes})"
+        if kind == "Linear"
+        else f"nn.Conv2d({source[0]}, {shape[0]}, 1)"
+    )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from textwrap import wrap
+from typing import Any
 
 from ladderspec.export.code import WIDTH, fit
 from ladderspec.export.said import said
@@ -14,7 +15,7 @@ from ladderspec.names import Side, node_name
 from ladderspec.wiring import Graph
 
 FEW = 5  # names that are listed; more of them are counted
-_HANGING = {"subsequent_indent": "    ", "drop_whitespace": False}
+_HANGING: Any = {"subsequent_indent": "    ", "drop_whitespace": False}
 _NUMBER = re.compile(r"\b\d+\b")
 
 

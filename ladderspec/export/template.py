@@ -1,7 +1,7 @@
 """Templates of definitions: Python with conditions, in `pieces/`.
 
-A line that ends in `#: a not b` stays where feature a is wanted and b is not; `{{a?x?y}}` is x where
-a is wanted, else y; `$word` is filled in. Lines that come out too long are broken.
+A line that ends in `#: a not b` stays where feature a is wanted and b is not; `{{a?x?y}}` is x
+where a is wanted, else y; `$word` is filled in. Lines that come out too long are broken.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ def render(piece: str, features: Collection[str], words: Mapping[str, str]) -> s
     found: list[str] = []
     quoted = False  # inside a docstring, where formulas stand
     for line in _lines(piece, features, words):
-        formula = quoted or _QUOTES in line
-        quoted ^= line.count(_QUOTES) == 1
-        found += [fold(line, WIDTH, " " * 8)] if formula else fit(line)
+        if _QUOTES in line:
+            quoted ^= line.count(_QUOTES) == 1
+            found.append(line)
+        else:
+            found += [fold(line, WIDTH, " " * 8)] if quoted else fit(line)
     return "\n".join(found)
 
 

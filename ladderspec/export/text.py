@@ -45,7 +45,9 @@ def _arrow_words(definition: Definition) -> dict[str, str]:
     use = definition.uses[0]
     norm = norm_name(use.kind)
     gain = ", with a gain per channel" if norm else ""
-    gain += "; `branches` of channels are normalised apart" if "branched" in definition.features else ""
+    gain += (
+        "; `branches` of channels are normalised apart" if "branched" in definition.features else ""
+    )
     return {"formula": within(norm, linear(use, "W", "x")), "gain": gain}
 
 
@@ -80,7 +82,7 @@ def _title(definition: Definition) -> str:
 
 def _activation(definition: Definition, driven: str) -> dict[str, str]:
     if "chosen" in definition.features:
-        return {"act": "act", "activated": f"act({driven})", "activation": "self.act(a)"}
+        return {"act": "act", "activated": f"act({driven})", "activation": "a"}
     (name,) = definition.activations
     activated = driven if name == "none" else f"{name}({driven})"
     return {"act": name, "activated": activated, "activation": EXPRESSIONS[name]}
