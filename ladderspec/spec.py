@@ -204,4 +204,5 @@ def fresh() -> None:
     if _built_for and cells != _built_for:
         for model in (Row, SpecWords):
             model.model_rebuild(force=True)
+    _built_for.clear()
     _built_for.update(cells)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +11,20 @@ import torch
 from torch import Tensor
 
 from ladderspec.carry import Carry
+from ladderspec.cells import _contract
 from ladderspec.corridor import build, load, loads
 from ladderspec.plugins import load_file
 
 FOLDER = Path("examples/message_passing")
-load_file(FOLDER / "gaussian_cells.py")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def gaussian_cells() -> Iterator[None]:
+    """The example's cells, known for these tests alone."""
+    before = {side: dict(cells) for side, cells in _contract._CELLS.items()}
+    load_file(FOLDER / "gaussian_cells.py")
+    yield
+    _contract._CELLS.update(before)
 
 
 def params(**values: float) -> dict[str, float]:
