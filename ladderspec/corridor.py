@@ -76,6 +76,8 @@ def plan(spec: Spec) -> Plan:
 def compile_graph(spec: Spec, findings: Findings) -> Graph:
     """Spec -> graph, collecting what is wrong."""
     result = place_nodes(spec, findings)  # Spec -> nodes
+    if findings.enough:
+        return result
     wire(result)  # the arrows of the rows
     for patch in spec.patches:
         variant.apply(result, patch, findings)  # what goes, moves and comes

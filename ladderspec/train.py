@@ -118,7 +118,9 @@ class Phase:
 
     def _resume(self, learner: Learner, journal: Journal, progress: Progress) -> None:
         """Go on with the last checkpoint that is whole; the first one is written at once."""
-        if not (self.folder / "last.json").exists():
+        begun = (self.folder / "last.json").exists()
+        processes.wait()  # until all have looked
+        if not begun:
             save(learner, self.folder)
             return
         try:

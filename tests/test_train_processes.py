@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -32,36 +33,38 @@ def close(a: Any, b: Any) -> bool:
     return bool(a == pytest.approx(b, rel=1e-9)) if isinstance(a, float) else a == b
 
 
-def test_two_processes_are_like_one(tmp_path: Path) -> None:
-    place = experiment(tmp_path, DOUBLE)
-    run = one_run(tmp_path, DOUBLE)
-    train(run, tmp_path / "one", quiet=True)
-    torchrun(2, "train", str(place), "--row", "ladder", "-o", str(tmp_path / "two"))
-    two = tmp_path / "two" / run.id
-    assert len(rows(two)) == len(rows(tmp_path / "one")) > 4
-    for one_row, two_row in zip(rows(tmp_path / "one"), rows(two), strict=True):
-        assert close(one_row, two_row)
-    results = [
-        json.loads((folder / "result.json").read_text()) for folder in (tmp_path / "one", two)
-    ]
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The same run by one process and by two."""
+    folder = tmp_path_factory.mktemp("processes")
+    place = experiment(folder, DOUBLE)
+    run = one_run(folder, DOUBLE)
+    train(run, folder / "one", quiet=True)
+    torchrun(2, "train", str(place), "--row", "ladder", "-o", str(folder / "two"))
+    return folder / "one", folder / "two" / run.id
+
+
+def assert_alike(one: Path, other: Path) -> None:
+    assert len(rows(one)) == len(rows(other)) > 4
+    for one_row, other_row in zip(rows(one), rows(other), strict=True):
+        assert close(one_row, other_row)
+    results = [json.loads((folder / "result.json").read_text()) for folder in (one, other)]
     assert close(results[0]["metrics"], results[1]["metrics"])
 
 
-def test_resumed_with_another_number_of_processes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from tests.test_train_resume import PowerCut, cut
+def test_two_processes_are_like_one(folders: tuple[Path, Path]) -> None:
+    assert_alike(*folders)
 
-    place = experiment(tmp_path, DOUBLE)
-    run = one_run(tmp_path, DOUBLE)
-    train(run, tmp_path / "one", quiet=True)
-    with monkeypatch.context() as patched:
-        cut(patched, "ladderspec.train.update", 9)
-        with pytest.raises(PowerCut):
-            train(run, tmp_path / "two" / run.id, quiet=True)
-    words = ["--row", "ladder", "-o", str(tmp_path / "two"), "--resume"]
-    torchrun(2, "train", str(place), *words)
-    for one_row, two_row in zip(
-        rows(tmp_path / "one"), rows(tmp_path / "two" / run.id), strict=True
-    ):
-        assert close(one_row, two_row)
+
+def test_resumed_with_another_number_of_processes(
+    folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """A checkpoint of two processes is taken up by one."""
+    one, two = folders
+    part = tmp_path / "part"
+    shutil.copytree(two, part)
+    (part / "result.json").unlink()
+    (part / "last.before.json").replace(part / "last.json")
+    assert json.loads((part / "last.json").read_text())["update"] == 10
+    train(one_run(tmp_path, DOUBLE), part, resume=True, quiet=True)
+    assert_alike(one, part)

@@ -7,6 +7,7 @@ Example:
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from ladderspec.cli._options import load_plugins
@@ -54,7 +55,8 @@ def run(args: argparse.Namespace) -> int:
     for one in runs:
         changed = replace(one, machine=one.machine.model_copy(update=machine))
         result = train(changed, output / one.id, resume=args.resume, data=args.data)
-        print(f"{one.id}: {_line(result)}  {output / one.id}")
+        if os.environ.get("RANK", "0") == "0":  # one of several processes speaks
+            print(f"{one.id}: {_line(result)}  {output / one.id}")
     return 0
 
 

@@ -44,10 +44,8 @@ def batch_norm_name(features: frozenset[str], apart: bool) -> str:
 def _arrow_words(definition: Definition) -> dict[str, str]:
     use = definition.uses[0]
     norm = norm_name(use.kind)
-    gain = ", with a gain per channel" if norm else ""
-    gain += (
-        "; `branches` of channels are normalised apart" if "branched" in definition.features else ""
-    )
+    gain = " of each branch" if "branched" in definition.features else ""
+    gain += ", with a gain per channel" if norm else ""
     return {"formula": within(norm, linear(use, "W", "x")), "gain": gain}
 
 

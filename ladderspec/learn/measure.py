@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -23,19 +24,17 @@ class Sums:
     weights: dict[str, Tensor] = field(default_factory=dict)
 
     def add(self, name: str, values: Tensor, weights: Tensor) -> None:
-        """Sums over all but the last axis, in float64."""
+        """Sums over the first axis, in float64."""
         weights = weights.double()
         kept = torch.where(weights > 0, values.double() * weights, 0.0)
         for table, new in ((self.sums, kept), (self.weights, weights)):
             table[name] = table[name] + new.sum(0) if name in table else new.sum(0)
 
-    def means(self) -> dict[str, Tensor]:
-        """The mean of each name, over all processes."""
-        found = {}
-        for name in self.sums:
-            total = processes.summed(torch.stack([self.sums[name], self.weights[name]]))
-            found[name] = total[0] / total[1]
-        return found
+    def means(self, names: Sequence[str]) -> dict[str, Tensor]:
+        """The mean of each of these, over all processes."""
+        sums = processes.summed_tables(self.sums, names)
+        weights = processes.summed_tables(self.weights, names)
+        return {name: sums[name] / weights[name] for name in names if name in sums}
 
 
 @dataclass(frozen=True)
@@ -65,11 +64,17 @@ def measure(net: Net, diet: Diet, feeds: Iterable[Feed]) -> Report:
                     _add(name, task, diet, feed, value, whole, by_time)
                     if isinstance(task, Classification) and value.dim() == 3:
                         _confuse(confusion, name, task, diet, feed, value)
-    means = whole.means()
-    metrics = {name: float(means[name]) for name in sorted(means)}
-    times = {name: [float(value) for value in values] for name, values in by_time.means().items()}
-    tables = {name: processes.summed(table).long().tolist() for name, table in confusion.items()}
-    return Report(metrics, times, tables, units_of(diet.tasks.items()))
+    units = units_of(diet.tasks.items())
+    metrics = {name: float(value) for name, value in whole.means(list(units)).items()}
+    times = {name: value.tolist() for name, value in by_time.means(list(units)).items()}
+    counts = processes.summed_tables(confusion, list(diet.tasks))
+    tables = {name: _square(table).long().tolist() for name, table in counts.items()}
+    return Report(metrics, times, tables, units)
+
+
+def _square(table: Tensor) -> Tensor:
+    side = math.isqrt(table.numel())
+    return table.view(side, side)
 
 
 def units_of(tasks: Iterable[tuple[str, Task]]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -54,6 +54,21 @@ def summed(value: Tensor) -> Tensor:
         value = value.clone()
         distributed.all_reduce(value)
     return value
+
+
+def summed_tables(tables: Mapping[str, Tensor], names: Sequence[str]) -> dict[str, Tensor]:
+    """Sums of vectors by name, float64; a process may have nothing to add to some of them."""
+    if world() == 1:
+        return dict(tables)
+    device = torch.device("cuda" if distributed.get_backend() == "nccl" else "cpu")
+    sizes = torch.tensor([tables[n].numel() if n in tables else 0 for n in names], device=device)
+    distributed.all_reduce(sizes, distributed.ReduceOp.MAX)
+    whole = [torch.zeros(size, dtype=torch.float64, device=device) for size in sizes.tolist()]
+    for name, vector in zip(names, whole, strict=True):
+        if name in tables:
+            vector[: tables[name].numel()] = tables[name].flatten()
+    flat = summed(torch.cat(whole)).split(sizes.tolist())  # type: ignore[no-untyped-call]
+    return {name: vector for name, vector in zip(names, flat, strict=True) if vector.numel()}
 
 
 def any_of(flag: bool, device: torch.device) -> bool:

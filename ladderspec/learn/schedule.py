@@ -28,7 +28,7 @@ def rate(words: Optimiser, update: int, total: int, factor: float = 1.0) -> floa
     elif isinstance(schedule, Linear):
         left = min(1.0, (1 - done) / max(1e-12, 1 - schedule.start))
         lr = schedule.floor + (lr - schedule.floor) * left
-    return lr * min(1.0, (update + 1) / (words.warm_up + 1))
+    return lr * min(1.0, (update + 1) / max(1, words.warm_up))
 
 
 def ramp(task: Consistency, update: int, total: int) -> float:

@@ -1,0 +1,194 @@
+"""What can go wrong during training: each time it stops with what was good, and says why."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import ladderspec.train as room
+from ladderspec.cli import main
+from ladderspec.errors import UsageError
+from ladderspec.learn import checkpoint
+from ladderspec.learn.trouble import Diverged
+from ladderspec.runs import Run
+from ladderspec.train import train
+from tests.test_train_resume import PowerCut, cut, written
+from tests.training import EXPERIMENT, experiment, one_run
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return one_run(tmp_path)
+
+
+@pytest.fixture
+def part(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run that was cut off after update 11; its last checkpoint is of update 10."""
+    with monkeypatch.context() as patched:
+        cut(patched, "ladderspec.train.update", 12)
+        with pytest.raises(PowerCut):
+            train(run, tmp_path / "part", quiet=True)
+    assert json.loads((tmp_path / "part" / "last.json").read_text())["update"] == 10
+    return tmp_path / "part"
+
+
+def tensors_of(folder: Path, record: str = "last") -> Path:
+    return folder / json.loads((folder / f"{record}.json").read_text())["file"]
+
+
+# --- checkpoints ----------------------------------------------------------------------------------
+
+
+def test_a_corrupted_checkpoint(
+    run: Run, part: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The one before it is used; the numbers are those of an uninterrupted run."""
+    train(run, tmp_path / "whole", quiet=True)
+    data = bytearray(tensors_of(part).read_bytes())
+    data[len(data) // 2] ^= 1
+    tensors_of(part).write_bytes(data)
+    train(run, part, resume=True)
+    said = capsys.readouterr().err
+    assert "is damaged: its checksum" in said
+    assert "goes on after update 5" in said
+    assert written(part) == written(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("harm", ["cut", "missing", "json", "format"])
+def test_no_checkpoint_is_whole(run: Run, part: Path, harm: str) -> None:
+    for record in ("last", "last.before"):
+        place = tensors_of(part, record)
+        facts = json.loads((part / f"{record}.json").read_text())
+        if harm == "cut":
+            place.write_bytes(place.read_bytes()[:100])
+        elif harm == "missing":
+            place.unlink(missing_ok=True)
+        elif harm == "json":
+            (part / f"{record}.json").write_text("{")
+        else:
+            (part / f"{record}.json").write_text(json.dumps(facts | {"format": "pickle"}))
+    with pytest.raises(checkpoint.CheckpointError, match="damaged|no checkpoint|expected"):
+        train(run, part, resume=True, quiet=True)
+
+
+def test_a_checkpoint_of_another_network(run: Run, tmp_path: Path) -> None:
+    own = {"encoder.conv.weight": torch.zeros(2, 3), "encoder.conv.gain": torch.zeros(2)}
+    given = {"encoder.conv.weight": torch.zeros(2, 4), "encoder.lstm.bias": torch.zeros(1)}
+    assert checkpoint.difference(own, given) == (
+        "it lacks encoder.conv.gain; the network has no encoder.lstm.bias;"
+        " encoder.conv.weight is (2, 4), not (2, 3)"
+    )
+
+
+def test_a_folder_of_another_run(run: Run, part: Path) -> None:
+    other = replace(run, training=run.training.model_copy(update={"batch": 12}))
+    with pytest.raises(UsageError, match=r"another run: training\.batch is 10, not 12"):
+        train(other, part, resume=True, quiet=True)
+    with pytest.raises(UsageError, match="--resume goes on"):
+        train(run, part, quiet=True)
+
+
+def test_disk_full(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checkpoint before stays whole, nothing half-written is left, and it can be resumed."""
+    train(run, tmp_path / "whole", quiet=True)
+    real, calls = os.fsync, 0
+
+    def full(handle: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 8:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(handle)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(UsageError, match="no space left on device"):
+            train(run, tmp_path / "part", quiet=True)
+    assert not list((tmp_path / "part").glob(".*"))
+    train(run, tmp_path / "part", resume=True, quiet=True)
+    assert written(tmp_path / "part") == written(tmp_path / "whole")
+
+
+def test_a_folder_that_cannot_be_written(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot write"):
+        train(run, tmp_path / "file" / "run", quiet=True)
+
+
+# --- costs ----------------------------------------------------------------------------------------
+
+
+def spoil(monkeypatch: pytest.MonkeyPatch, at: int, name: str, value: float) -> None:
+    """Before an update, put a number into a parameter."""
+    real = room.update
+
+    def spoilt(learner: Any, *args: Any) -> Any:
+        if learner.update == at - 1:
+            with torch.no_grad():
+                parameter = dict(learner.net.named_parameters())[name]
+                parameter[(0,) * parameter.dim()] = value
+        return real(learner, *args)
+
+    monkeypatch.setattr(room, "update", spoilt)
+
+
+def test_not_a_number(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first node with something that is not finite, and the last good state is kept."""
+    spoil(monkeypatch, 8, "encoder.conv2.encoder.weight", float("nan"))
+    with pytest.raises(Diverged) as error:
+        train(run, tmp_path / "run", quiet=True)
+    assert str(error.value) == (
+        "update 8: the cost is nan; first at encoder.conv2, t = 1"
+        " (its encoder.conv2.encoder.weight is not finite)"
+    )
+    saved = checkpoint.read(tmp_path / "run", "last")
+    assert saved.facts["update"] == 5
+    assert all(value.isfinite().all() for value in saved.tensors.values())
+
+
+def test_an_exploding_cost(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spoil(monkeypatch, 8, "decoder.input.D", 1e6)
+    with pytest.raises(Diverged, match=r"update 8: the cost is .* times that of the first update;"):
+        train(run, tmp_path / "run", quiet=True)
+
+
+# --- interruptions --------------------------------------------------------------------------------
+
+
+def test_control_c(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The update is finished and saved, the exit code is 130; resumed, the numbers are the same."""
+    place, run = experiment(tmp_path), one_run(tmp_path)
+    train(run, tmp_path / "whole", quiet=True)
+    real = room.update
+
+    def interrupted(learner: Any, *args: Any) -> Any:
+        if learner.update == 6:
+            os.kill(os.getpid(), signal.SIGINT)
+        return real(learner, *args)
+
+    words = ["train", str(place), "--row", "ladder", "-o", str(tmp_path / "out")]
+    with monkeypatch.context() as patched:
+        patched.setattr(room, "update", interrupted)
+        assert main(words) == 130
+    assert "interrupted after update 7; --resume goes on" in capsys.readouterr().err
+    folder = tmp_path / "out" / run.id
+    assert json.loads((folder / "last.json").read_text())["update"] == 7
+    assert main([*words, "--resume"]) == 0
+    assert written(folder) == written(tmp_path / "whole")
+
+
+def test_a_missing_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "torch.utils.tensorboard", None)
+    run = one_run(tmp_path, EXPERIMENT.replace("machine: {", "machine: {track: true, "))
+    with pytest.raises(UsageError, match="needs TensorBoard"):
+        train(run, tmp_path / "run", quiet=True)
