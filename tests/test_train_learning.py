@@ -14,20 +14,23 @@ import torch
 from ladderspec.corridor import build, loads
 from ladderspec.data import words_of
 from ladderspec.data.baselines import Score, nats
+from ladderspec.errors import UsageError
+from ladderspec.learn import checkpoint
 from ladderspec.learn.evaluation import split_feeds, training_feeds
 from ladderspec.learn.feed import Diet
 from ladderspec.learn.learner import Learner, learner_of
 from ladderspec.learn.measure import measure
 from ladderspec.learn.sampler import Order
 from ladderspec.learn.schedule import Course, rate
-from ladderspec.learn.start import freeze
+from ladderspec.learn.start import begin_with, freeze
 from ladderspec.learn.statistics import settled
 from ladderspec.learn.teacher import average
 from ladderspec.learn.update import update
 from ladderspec.learn.words import Halve, Optimiser, Stop, Training
 from ladderspec.nn import BatchNorm
+from ladderspec.open_experiment import open_experiment
 from ladderspec.train import feeds, train
-from tests.training import EXPERIMENT, MUSIC, SPEC, one_run, rows
+from tests.training import EXPERIMENT, MUSIC, SPEC, experiment, one_run, rows
 
 DATA = words_of("occluded_mnist", digits="embedded", canvas=12, frames=3)
 
@@ -189,21 +192,17 @@ def test_frozen_parts_do_not_learn(tmp_path: Path) -> None:
 
 def test_starting_from_another_run(tmp_path: Path) -> None:
     """What both have is taken over; the rest keeps its own initial values."""
-    text = EXPERIMENT.replace(
-        "{name: open, variant: open}", "{name: open, variant: open, start: ladder}"
-    )
+    text = EXPERIMENT.replace("variant: open}", "variant: open, start: ladder}")
     text = text.replace("updates: 12", "updates: 2")
-    from ladderspec.open_experiment import open_experiment
-    from tests.training import experiment
-
     ladder, following = open_experiment(experiment(tmp_path, text)).runs
-    with pytest.raises(Exception, match="train that run first"):
-        train(following, tmp_path / following.id, quiet=True)
+    net, data = build(following.spec, seed=3), DATA.open(0)
+    with pytest.raises(UsageError, match="train that run first"):
+        begin_with(net, following, data, tmp_path / following.id)
     train(ladder, tmp_path / ladder.id, quiet=True)
-    train(following, tmp_path / following.id, resume=True, quiet=True)
-    scratch = one_run(tmp_path)
-    assert rows(tmp_path / following.id)[0]["cost"] != rows(tmp_path / ladder.id)[0]["cost"]
-    assert scratch.start is None
+    begin_with(net, following, data, tmp_path / following.id)
+    trained = checkpoint.read(tmp_path / ladder.id, "best").under("net.")
+    assert set(net.state_dict()) < set(trained)
+    assert same(net.state_dict(), trained)
 
 
 # --- schedules ------------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ def test_no_checkpoint_is_whole(run: Run, part: Path, harm: str) -> None:
             (part / f"{record}.json").write_text("{")
         else:
             (part / f"{record}.json").write_text(json.dumps(facts | {"format": "pickle"}))
-    with pytest.raises(checkpoint.CheckpointError, match="damaged|no checkpoint|expected"):
+    with pytest.raises(checkpoint.CheckpointError, match=r"damaged|no checkpoint|expected"):
         train(run, part, resume=True, quiet=True)
 
 

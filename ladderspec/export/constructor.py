@@ -10,12 +10,12 @@ from ladderspec.export.readouts import Readout
 from ladderspec.export.reserved import RESERVED
 from ladderspec.export.rows import comment, quoted, rows_of, write
 from ladderspec.export.said import said
-from ladderspec.export.unroll import access
+from ladderspec.export.unroll import INPUT, access
 from ladderspec.names import Side, node_name, split_node
 from ladderspec.wiring import Graph
 
 INDENT = " " * 8
-TABLE_WIDTH = 100
+TABLE_WIDTH = 100  # its rows are easier to compare when each is a line
 
 
 def constructor(
@@ -43,7 +43,7 @@ def _table(graph: Graph, modules: Mapping[str, str]) -> Iterator[str]:
 
 
 def _unbroken(rows: Iterable[str]) -> list[str]:
-    """Rows of the table may be longer than other lines; formatters are told to leave them alone."""
+    """The table; where some of its lines are long, formatters are told to leave it alone."""
     lines = [part for row in rows for part in fit(f"{INDENT}{row}".rstrip(), TABLE_WIDTH)]
     if all(len(line) <= WIDTH for line in lines):
         return lines
@@ -69,7 +69,7 @@ def _single(graph: Graph, modules: Mapping[str, str], node: str, name: str) -> I
 def _learned(graph: Graph) -> Iterator[str]:
     """Initial values that are learned."""
     learned = [
-        f"{access(node)}.{name} = nn.Parameter(torch.zeros({shape[0]}))"
+        (node, name, shape[0])
         for node, own in graph.nodes(data="own")
         for name, shape in own.items()
         if name.startswith("initial")
@@ -77,7 +77,10 @@ def _learned(graph: Graph) -> Iterator[str]:
     if learned:
         yield ""
         yield "# What delayed arrows bring at the first t, by channel."
-        yield from learned
+    for node, name, channels in learned:
+        if node == INPUT:
+            yield f"{access(node)} = nn.Identity()"
+        yield f"{access(node)}.{name} = nn.Parameter(torch.zeros({channels}))"
 
 
 def _tasks(readouts: Sequence[Readout]) -> Iterator[str]:
@@ -86,8 +89,7 @@ def _tasks(readouts: Sequence[Readout]) -> Iterator[str]:
         return
     yield ""
     yield "# tasks"
-    names = [part for each in readouts for part in each.name.split(".")]
-    dictionary = _dictionary(names)
+    dictionary = _dictionary(part for each in readouts for part in each.name.split("."))
     yield f"self.task = {dictionary}()"
     for task, group in groupby(readouts, key=lambda each: each.task):
         owned = list(group)

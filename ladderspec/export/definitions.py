@@ -91,26 +91,21 @@ def _activated(kind: frozenset[str], group: Sequence[Use]) -> set[str]:
     return {"halving"} if activations <= set(HALVING) and not kind else set()
 
 
-def _driven(uses: Iterable[Use]) -> set[Key]:
+def _driven(uses: Sequence[Use]) -> set[Key]:
     """Arrows that are called with t, as batch norm asks, and cells that have such arrows.
 
     A cell calls all of its arrows alike, and all cells of a class do.
     """
-    families = [
-        (use.key, {a.use.key for a in use.arrows if a.use is not None and a.use.piece != "gate"})
+    arrows = [
+        {a.use.key for a in use.arrows if a.use is not None and a.use.piece != "gate"}
         for use in uses
     ]
-    found = {arrow for _, arrows in families for arrow in arrows if "per_t" in arrow[1]}
-    while (
-        more := {
-            key
-            for cell, arrows in families
-            if cell in found or not found.isdisjoint(arrows)
-            for key in (cell, *arrows)
-        }
-        - found
-    ):
-        found |= more
+    families = [{use.key, *keys} for use, keys in zip(uses, arrows, strict=True)]
+    found = set[Key]()
+    new = {key for keys in arrows for key in keys if "per_t" in key[1]}
+    while new:
+        found |= new
+        new = set[Key]().union(*(family for family in families if family & found)) - found
     return found
 
 

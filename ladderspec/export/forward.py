@@ -76,11 +76,8 @@ class Forward:
             yield f"    return {self.argument}.new_zeros({self.argument}.shape[0], *shape)"
         if start:
             yield ""
-            yield (
-                "# Before the first t."
-                if "spread(" in text
-                else "# Before the first t, all is zero."
-            )
+            zero = "" if "spread(" in text else ", all is zero"
+            yield f"# Before the first t{zero}."
             yield from start
             yield ""
         empty = ", ".join(f"{quoted(each.name)}: []" for each in self.readouts)

@@ -1,14 +1,16 @@
-"""The docstring of the file: what the network is, its table, what goes in and comes out."""
+"""The docstrings of the file: what the network is, its table, what goes in and comes out."""
 
 from __future__ import annotations
 
+import keyword
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from textwrap import wrap
 
 from ladderspec import table
+from ladderspec.errors import UsageError
 from ladderspec.export.code import WIDTH
-from ladderspec.export.readouts import Readout
+from ladderspec.export.readouts import Readout, readouts_of
 from ladderspec.names import Shape, Side
 from ladderspec.read import Spec
 from ladderspec.shapes import parameters
@@ -18,16 +20,29 @@ _COLUMNS = ("level", "layer", "channels", "filter", "stride", "shape", "lateral"
 _RIGHT = ("channels", "stride")
 
 
-def docstring(spec: Spec, graph: Graph, readouts: Sequence[Readout], name: str) -> list[str]:
+def docstring(spec: Spec, graph: Graph, name: str) -> list[str]:
     """What the file says of itself."""
     shape = graph.nodes["encoder.input"]["shape"]
     frames, steps = graph.graph["frames"], graph.graph["iterations"]
     given = f"frames {_shape('B, T', shape)}" if frames else f"an input {_shape('B', shape)}"
-    text = [_title(graph), "", *_description(spec), *_table(graph), ""]
-    text += [f"Takes {given} and gives by task, for every t:", ""]
-    text += _outputs(readouts, "B, T" if frames else f"B, {steps}")
-    text += ["", f"{parameters(graph):,} parameters, named as in what ladderspec builds:", ""]
-    return [*text, f"    model = {name}()", "    model.load_state_dict(net.state_dict())"]
+    title = f"{spec.name}: {graph.graph['title']}" if graph.graph["title"] else spec.name
+    description = wrap(_plain(spec.words.description or ""), WIDTH)
+    return [
+        f'"""{_plain(title)}.',
+        "",
+        *([*description, ""] if description else []),
+        *_table(graph),
+        "",
+        f"Takes {given} and gives by task, for every t:",
+        "",
+        *_outputs(readouts_of(graph), "B, T" if frames else f"B, {steps}"),
+        "",
+        f"{parameters(graph):,} parameters, named as in what ladderspec builds:",
+        "",
+        f"    model = {name}()",
+        "    model.load_state_dict(net.state_dict())",
+        '"""',
+    ]
 
 
 def about(graph: Graph) -> list[str]:
@@ -39,17 +54,13 @@ def about(graph: Graph) -> list[str]:
     letters += ", the decoder d_x" if Side.DECODER in sides else ""
     if any(facts["cell"].state_shapes(facts["shape"]) for facts in nodes):
         letters += "; s_x is an LSTM's state (h, c)"
-    title = graph.graph["title"] or graph.graph["name"]
-    return [f'"""{title[0].upper()}{title[1:]}.', "", *wrap(f"{letters}.", WIDTH - 4), '"""']
+    title = _plain(graph.graph["title"] or graph.graph["name"])
+    return [f'"""{title[:1].upper()}{title[1:]}.', "", *wrap(f"{letters}.", WIDTH - 4), '"""']
 
 
-def _title(graph: Graph) -> str:
-    name, title = graph.graph["name"], graph.graph["title"]
-    return f"{name}: {title}." if title else f"{name}."
-
-
-def _description(spec: Spec) -> list[str]:
-    return [f"{spec.words.description}", ""] if spec.words.description else []
+def _plain(text: str) -> str:
+    """A user's text on one line, as a docstring can hold it."""
+    return " ".join(text.split()).replace("\\", "\\\\").replace('"', "'")
 
 
 def _shape(first: str, shape: Shape) -> str:
@@ -60,13 +71,9 @@ def _outputs(readouts: Sequence[Readout], first: str) -> list[str]:
     shapes = [_shape(first, each.shape) for each in readouts]
     names, sizes = max(len(each.name) for each in readouts), max(map(len, shapes))
     return [
-        f"    {each.name:<{names}}  {shape:<{sizes}}  {_says(each)}".rstrip()
+        f"    {each.name:<{names}}  {shape:<{sizes}}  {each.says}".rstrip()
         for each, shape in zip(readouts, shapes, strict=True)
     ]
-
-
-def _says(readout: Readout) -> str:
-    return f"{readout.kind} at {readout.node}" if readout.kind else ""
 
 
 def _table(graph: Graph) -> list[str]:
@@ -89,9 +96,21 @@ def _table(graph: Graph) -> list[str]:
     return [one(head), "    " + "  ".join("-" * widths[i] for i in used), *map(one, rows)]
 
 
-def class_name(spec: Spec, taken: set[str]) -> str:
+# --- the name of the class ------------------------------------------------------------------------
+
+
+def class_name(spec: Spec, taken: Collection[str]) -> str:
     """The name of the spec as that of a class, with the capitals of its title."""
     known = {word.lower(): word for word in re.findall(r"\w+", f"{spec.title} {spec.words.title}")}
     parts = [known.get(part, part) for part in re.findall(r"[a-z0-9]+", spec.name.lower())]
     made = "".join(part[0].upper() + part[1:] for part in parts)
     return f"Net{made}" if not made[:1].isalpha() or made in taken else made
+
+
+def check_name(name: str, taken: Collection[str]) -> str:
+    """A name that the user chose."""
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise UsageError(f"`{name}` cannot be the name of a class")
+    if name in taken:
+        raise UsageError(f"`{name}` is the name of something else in the file")
+    return name

@@ -17,6 +17,8 @@ TYPES = {
 }
 FUNCTIONS = ("new_weight", "convolve", "f", "coefficients", "spread")
 OFFSETS = {"Offset": "nn.Module", "LinearOffset": "nn.Linear", "ConvOffset": "nn.Conv2d"}
+STANDARD = {"deque": "collections", "pairwise": "itertools", "prod": "math"}
+IMPORTED = frozenset({"torch", "Tensor", "nn", "functional", *STANDARD})
 
 
 def before_arrows(definitions: Iterable[Definition], facts: Facts, over: str) -> dict[str, str]:
@@ -27,13 +29,14 @@ def before_arrows(definitions: Iterable[Definition], facts: Facts, over: str) ->
     found = {kept: f"{kept} = {facts.kept}{apart}", **TYPES}
     found |= {name: render(name, features, size_words(facts)) for name in FUNCTIONS}
     for kind, rows in (("per_t", kept), ("shared", "1")):
-        name = batch_norm_name(frozenset({kind}), apart="per_t" in features)
         if kind in features:
+            name = batch_norm_name(frozenset({kind}), apart="per_t" in features)
             found[name] = render("batch_norm", {kind}, {"name": name, "kept": rows})
     return found
 
 
 def before_cells(definitions: Iterable[Definition]) -> dict[str, str]:
+    """What all cells are."""
     features = frozenset[str]().union(*(each.features for each in definitions))
     return {"Cell": render("cell", features, {})}
 
@@ -49,24 +52,19 @@ def before_network() -> dict[str, str]:
 
 
 def needed(texts: Iterable[str], helpers: Mapping[str, str]) -> set[str]:
-    """The helpers that these texts use, and those that they use in turn."""
-    wanted = set[str]().union(*map(names_in, texts))
-    while (
-        more := set[str]().union(*(names_in(helpers[n]) for n in wanted & helpers.keys())) - wanted
-    ):
-        wanted |= more
+    """The names that these texts use, and those that their helpers use in turn."""
+    wanted, new = set[str](), set[str]().union(*map(names_in, texts))
+    while new:
+        wanted |= new
+        new = set[str]().union(*(names_in(helpers[name]) for name in new & helpers.keys())) - wanted
     return wanted
 
 
 def imports(names: set[str]) -> list[str]:
-    """The head of the file, sorted as formatters do."""
-    standard = [
-        f"from {module} import {name}"
-        for module, name in (("collections", "deque"), ("itertools", "pairwise"), ("math", "prod"))
-        if name in names
-    ]
-    torch = ["import torch"] if "torch" in names else []
+    """The imports, sorted as formatters do."""
+    standard = [f"from {module} import {n}" for n, module in STANDARD.items() if n in names]
     parts = [name for name in ("Tensor", "nn") if name in names]
+    torch = ["import torch"] if "torch" in names else []
     torch += [f"from torch import {', '.join(parts)}"] if parts else []
     torch += ["from torch.nn import functional"] if "functional" in names else []
     return [*standard, *([""] if standard else []), *torch]

@@ -19,11 +19,11 @@ class Readout:
 
     task: str
     node: str
-    kind: str
     shape: Shape
-    module: str  # the expression that makes what it owns; empty where it owns nothing
-    stopped: bool  # no gradient flows back
-    several: bool  # the task sees other nodes too
+    says: str = ""  # what the task is
+    module: str = ""  # the expression that makes what it owns; empty where it owns nothing
+    stopped: bool = False  # no gradient flows back
+    several: bool = False  # the task sees other nodes too
 
     @property
     def name(self) -> str:
@@ -41,7 +41,7 @@ def readouts_of(graph: Graph) -> list[Readout]:
     tasks = graph.graph["tasks"]
     if not tasks:
         nodes = [node for node in graph if node != "encoder.input"]
-        return [Readout(n, n, "", graph.nodes[n]["shape"], "", False, False) for n in nodes]
+        return [Readout(node, node, graph.nodes[node]["shape"]) for node in nodes]
     return [each for name in tasks for each in _of_task(graph, name, tasks[name])]
 
 
@@ -53,18 +53,16 @@ def _of_task(graph: Graph, name: str, entry: dict[str, Any]) -> Iterator[Readout
         shape = (task.head, *source[1:]) if task.head else source
         offset = task.kind in OFFSET and not several
         module = _module(source, shape, bool(task.head), offset)
-        yield Readout(name, node, task.kind, shape, module, not task.teaches, several)
+        says = f"{task.kind} at {node}"
+        yield Readout(name, node, shape, says, module, not task.teaches, several)
 
 
 def _module(source: Shape, shape: Shape, headed: bool, offset: bool) -> str:
     sizes = ", ".join(map(str, shape))
-    kind = "Linear" if len(shape) == 1 else "Conv"
-    if offset:
-        return f"{kind}Offset({source[0]}, {sizes})" if headed else f"Offset({sizes})"
-    if not headed:
-        return ""
-    return (
-        f"nn.Linear({source[0]}, {sizes})"
-        if kind == "Linear"
-        else f"nn.Conv2d({source[0]}, {shape[0]}, 1)"
-    )
+    vector = len(shape) == 1
+    if headed and offset:
+        return f"{'Linear' if vector else 'Conv'}Offset({source[0]}, {sizes})"
+    if headed:
+        linear = "nn.Linear({}, {})" if vector else "nn.Conv2d({}, {}, 1)"
+        return linear.format(source[0], shape[0])
+    return f"Offset({sizes})" if offset else ""

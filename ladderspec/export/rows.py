@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from textwrap import wrap
-from typing import Any
 
 from ladderspec.export.code import WIDTH, fit
 from ladderspec.export.said import said
@@ -15,7 +14,6 @@ from ladderspec.names import Side, node_name
 from ladderspec.wiring import Graph
 
 FEW = 5  # names that are listed; more of them are counted
-_HANGING: Any = {"subsequent_indent": "    ", "drop_whitespace": False}
 _NUMBER = re.compile(r"\b\d+\b")
 
 
@@ -59,8 +57,9 @@ def rows_of(graph: Graph, modules: Mapping[str, str]) -> list[Row]:
         nodes = node_name(Side.ENCODER, level), node_name(Side.DECODER, below)
         words = [said(graph.nodes[node]["cell"]) for node in nodes if node in graph]
         if words:
-            made = [modules.get(node, "") for node in nodes]
-            found.append(Row(below, level, " | ".join(words), *made))
+            encoder, decoder = (modules.get(node, "") for node in nodes)
+            note = "" if encoder else " (tasks read what arrives)"
+            found.append(Row(below, level, " | ".join(words) + note, encoder, decoder))
     return found
 
 
@@ -69,7 +68,7 @@ def write(rows: Sequence[Row]) -> Iterator[str]:
     rest = list(rows)
     while rest:
         run = _repeats(rest)
-        looped = _loop(run)
+        looped = _loop(run) if len(run) > 1 else []
         run = run if looped else run[:1]
         names = run[0].level if len(run) == 1 else f"{run[0].level} ... {run[-1].level}"
         yield ""
@@ -84,8 +83,10 @@ def comment(name: str, words: str) -> list[str]:
     if len(line) <= WIDTH - 8:
         return [line]
     first, *others = words.split(" | ")
-    parts = [f"{name}: {first}", *(f"  | {other}" for other in others)]
-    return [f"# {line}" for part in parts for line in wrap(part, WIDTH - 10, **_HANGING)]
+    found = wrap(f"{name}: {first}", WIDTH - 8, initial_indent="# ", subsequent_indent="#     ")
+    for other in others:
+        found += wrap(other, WIDTH - 8, initial_indent="#   | ", subsequent_indent="#     ")
+    return found
 
 
 def _repeats(rows: Sequence[Row]) -> list[Row]:
@@ -102,22 +103,18 @@ def _repeats(rows: Sequence[Row]) -> list[Row]:
 
 def _loop(rows: Sequence[Row]) -> list[str]:
     """One loop for several rows; nothing where they differ too much, or where it saves nothing."""
-    if len(rows) == 1:
-        return []
     columns = list(zip(*(row.numbers for row in rows), strict=False))
     varying = {column for column in columns if len(set(column)) > 1}
-    only_first = all(len(set(column[1:])) == 1 for column in varying)
     if len({row.form for row in rows}) > 1 or len(varying) > 1:
         return []
-    if varying and only_first and len(rows) > FEW:
-        return []  # the others are alike
+    if varying and len(rows) > FEW:
+        return []  # it is the first that differs: the others make a loop of their own
     widths = next(iter(varying), ())
     at = iter([column == widths for column in columns])
-    first = rows[0]
     body = replace(
-        first,
-        encoder=_NUMBER.sub(lambda n: "ch" if next(at) else n[0], first.encoder),
-        decoder=_NUMBER.sub(lambda n: "ch" if next(at) else n[0], first.decoder),
+        rows[0],
+        encoder=_NUMBER.sub(lambda n: "ch" if next(at) else n[0], rows[0].encoder),
+        decoder=_NUMBER.sub(lambda n: "ch" if next(at) else n[0], rows[0].decoder),
     )
     looped = [_head(rows, widths), *(f"    {line}" for line in body.lines("below", "level"))]
     plain = [line for row in rows for line in row.lines()]

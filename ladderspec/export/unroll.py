@@ -156,13 +156,14 @@ class Unrolled:
         if self.uses[node].piece == "lstm":
             return f"{value if self._is_read(node) else '_'}, {self.state(node)}"
         if self.uses[node].piece == "softmax":
-            logits = self.logits(node) if node in self.seen else "_"
+            told = node in self.seen and self.seen_at(node) != value
+            logits = self.logits(node) if told else "_"
             return f"{value if self._is_read(node) else '_'}, {logits}"
         return value
 
     def _is_read(self, node: str) -> bool:
         """Whether something reads the output itself."""
-        if node in self.seen and self.graph.nodes[node]["cell"].cell != "SoftMax":
+        if node in self.seen and self.seen_at(node) == self.value(node):
             return True
         return any(
             arrow.source == node and self.carried(arrow) == self.value(node)
@@ -172,17 +173,18 @@ class Unrolled:
 
     @cached_property
     def seen(self) -> set[str]:
-        """The nodes that tasks read."""
-        return {node for entry in self.graph.graph["tasks"].values() for node in entry["at"]}
+        """The nodes that tasks read; without tasks, all are looked at."""
+        tasks = self.graph.graph["tasks"]
+        return (
+            {node for task in tasks.values() for node in task["at"]} if tasks else set(self.graph)
+        )
 
     def seen_at(self, node: str) -> str:
         """What a task sees of a node: the logits of a SoftMax, else the output."""
         use = self.uses[node]
-        if use.piece == "softmax":
-            return self.logits(node)
-        if self.graph.nodes[node]["cell"].cell == "SoftMax":
-            return self.read(use.arrows[0])
-        return self.value(node)
+        if self.graph.nodes[node]["cell"].cell != "SoftMax" or not self.graph.graph["tasks"]:
+            return self.value(node)
+        return self.logits(node) if use.piece == "softmax" else self.read(use.arrows[0])
 
 
 def _is_down(node: str) -> bool:
