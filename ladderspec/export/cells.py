@@ -149,22 +149,23 @@ def _(words: cells.conv_g1.ConvG1, place: Place) -> Use:
 @_use.register
 def _(words: cells.conv_g2.ConvG2, place: Place) -> Use:
     kind = place.kind(words, cells.conv_g2.DEFAULT_NORM)
-    arguments = (place.channels, *_start(words.w))
+    width: tuple[str, ...] = ()
+    asks = _started(words.w)
     if words.inner:
         kind |= {"read_out"}
-        arguments = (place.channels, str(words.inner), *_start(words.w))
-    return Use("conv_g2", arguments, kind, _started(words.w), place.arrows)
+        width, asks = (str(words.inner),), asks | {"scaled"}
+    return Use("conv_g2", (place.channels, *width, *_start(words.w)), kind, asks, place.arrows)
 
 
 @_use.register
 def _(words: cells.conv_g3.ConvG3, place: Place) -> Use:
     kind = place.kind(words, cells.conv_g3.DEFAULT_NORM)
     arguments: tuple[str, ...] = (place.channels, str(place.own["c"][0]))
-    if words.inner_filter == (1, 1):
-        return Use("conv_g3", arguments, kind, NOTHING, place.arrows)
-    arguments = (*arguments, f"inner_filter={place.facts.size(words.inner_filter)}")
-    even = {"even"} if any(k % 2 == 0 for k in words.inner_filter) else NOTHING
-    return Use("conv_g3", arguments, kind, frozenset({"filtered"} | even), place.arrows)
+    asks = {"scaled"}
+    if words.inner_filter != (1, 1):
+        arguments = (*arguments, f"inner_filter={place.facts.size(words.inner_filter)}")
+        asks |= {"filtered", *({"even"} if any(k % 2 == 0 for k in words.inner_filter) else ())}
+    return Use("conv_g3", arguments, kind, frozenset(asks), place.arrows)
 
 
 @_use.register

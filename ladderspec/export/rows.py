@@ -137,17 +137,18 @@ def _head(rows: Sequence[Row], widths: Sequence[str]) -> str:
 
 def _list(names: Sequence[str]) -> str:
     """
+    >>> _list(["pool", "conv_1"])
+    '["pool", "conv_1"]'
     >>> _list(["pool", *(f"conv_{k}" for k in range(1, 20))])
     '["pool", *(f"conv_{k}" for k in range(1, 20))]'
     """
     if len(names) <= FEW:
         return f"[{', '.join(map(quoted, names))}]"
     stem, _, last = names[-1].rpartition("_")
-    first = 0 if names[0].startswith(f"{stem}_") else 1
-    start = int(names[first].rpartition("_")[2])
-    counted = f'(f"{stem}_{{k}}" for k in range({start}, {int(last) + 1}))'
-    before = [quoted(name) for name in names[:first]]
-    return f"[{', '.join([*before, f'*{counted}'])}]"
+    first = int(last) - len(names) + 1
+    if names[0] == f"{stem}_{first}":
+        return f'[f"{stem}_{{k}}" for k in range({first}, {int(last) + 1})]'
+    return f'["{names[0]}", *(f"{stem}_{{k}}" for k in range({first + 1}, {int(last) + 1}))]'
 
 
 def _length(lines: Sequence[str]) -> int:

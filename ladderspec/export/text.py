@@ -54,7 +54,7 @@ def _cell_words(definition: Definition) -> dict[str, str]:
     offset = "c" if definition.piece in ("conv_g2", "conv_g3") else "b"
     norm = norm_name(features)
     joint = "joint" in features
-    words = {"title": _title(definition), "jointly": norm}
+    words = {"title": _title(definition), "jointly": norm, "past": _past(definition)}
     words["y"] = "e" if all(use.side is Side.ENCODER for use in uses) else "y"
     if definition.piece == "gru":
         words["state"] = drives(uses, {Role.STATE})
@@ -76,6 +76,13 @@ def _title(definition: Definition) -> str:
     if len(sides) > 1 or Side.LATERAL in sides:
         return f"Cell {word}"
     return f"{'Encoder' if Side.ENCODER in sides else 'Decoder'} cell {word}"
+
+
+def _past(definition: Definition) -> str:
+    """From when a cell knows its state."""
+    arrows = [arrow for use in definition.uses for arrow in use.arrows]
+    delays = {arrow.delay for arrow in arrows if arrow.role is Role.STATE}
+    return f"(t-{delays.pop()})" if len(delays) == 1 else "(t-k)"
 
 
 def _activation(definition: Definition, driven: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
+from typing import NamedTuple
 
 import networkx as nx
 
@@ -15,6 +16,13 @@ from ladderspec.names import Role, Shape, Side, node_name, split_node
 from ladderspec.wiring import Graph, in_order, now
 
 INPUT = "encoder.input"
+
+
+class Past(NamedTuple):
+    """What a variable keeps: values of a node, and from how many t."""
+
+    node: str
+    depth: int
 
 
 @dataclass(frozen=True)
@@ -57,17 +65,16 @@ class Unrolled:
     # --- the past --------------------------------------------------------------------------------
 
     @cached_property
-    def delayed(self) -> dict[str, tuple[str, int]]:
-        """By variable: the node that it is of, and the largest delay that it is read with."""
-        found: dict[str, tuple[str, int]] = {}
-        for node in self.order:
-            for arrow in self.uses[node].arrows:
-                if arrow.delay:
-                    name = self.carried(arrow)
-                    largest = max(arrow.delay, found.get(name, ("", 0))[1])
-                    found[name] = (arrow.source, largest)
+    def delayed(self) -> dict[str, Past]:
+        """What delayed arrows read, by variable, from the input up."""
+        found: dict[str, Past] = {}
         levels = self.graph.graph["order"]
-        return dict(sorted(found.items(), key=lambda item: levels[split_node(item[1][0])[1]]))
+        arrows = [arrow for node in self.order for arrow in self.uses[node].arrows if arrow.delay]
+        for arrow in sorted(arrows, key=lambda arrow: levels[split_node(arrow.source)[1]]):
+            name = self.carried(arrow)
+            known = found.get(name, Past(arrow.source, 1))
+            found[name] = known._replace(depth=max(known.depth, arrow.delay))
+        return found
 
     @cached_property
     def overwritten(self) -> set[str]:
@@ -85,14 +92,13 @@ class Unrolled:
         name = self.carried(arrow)
         if not arrow.delay:
             return name
-        if self.delayed[name][1] > 1:
+        if self.delayed[name].depth > 1:
             return f"past_{name}[-{arrow.delay}]"
         return self._kept(name)
 
     def _kept(self, name: str) -> str:
         """The variable that holds a value of t-1."""
-        late = name in self.overwritten and self.delayed[name][1] == 1
-        return f"previous_{name}" if late else name
+        return f"previous_{name}" if name in self.overwritten else name
 
     def start(self) -> Iterator[str]:
         """What delayed arrows bring at first."""
@@ -165,19 +171,18 @@ class Unrolled:
         """Whether something reads the output itself."""
         if node in self.seen and self.seen_at(node) == self.value(node):
             return True
-        return any(
-            arrow.source == node and self.carried(arrow) == self.value(node)
-            for use in self.uses.values()
-            for arrow in use.arrows
-        )
+        return self.value(node) in self.carried_values
+
+    @cached_property
+    def carried_values(self) -> set[str]:
+        """The variables that arrows read."""
+        return {self.carried(arrow) for use in self.uses.values() for arrow in use.arrows}
 
     @cached_property
     def seen(self) -> set[str]:
         """The nodes that tasks read; without tasks, all are looked at."""
-        tasks = self.graph.graph["tasks"]
-        return (
-            {node for task in tasks.values() for node in task["at"]} if tasks else set(self.graph)
-        )
+        tasks = self.graph.graph["tasks"].values()
+        return {node for task in tasks for node in task["at"]} or set(self.graph)
 
     def seen_at(self, node: str) -> str:
         """What a task sees of a node: the logits of a SoftMax, else the output."""
