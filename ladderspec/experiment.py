@@ -76,12 +76,9 @@ Paper = dict[str, Reported]
 # --- rows and columns -----------------------------------------------------------------------------
 
 
-class Change(Words):
-    """What a row or a column changes."""
+class Patch(Words):
+    """Changes of the spec, as a variant says them."""
 
-    name: Name = Field(description="In the names of folders and in `--only`.")
-    title: str | None = Field(None, description="What tables call it.")
-    variant: Names = Field((), description="Variants of the spec.")
     set: Mapping[str, Any] = Field(
         default_factory=dict, description="Fields by node or task: {task.digit.weight: 0}."
     )
@@ -90,6 +87,14 @@ class Change(Words):
     )
     edges: Edges = Field(Edges.model_construct(), description="Changes to the arrows.")
     without: Selectors = Field((), description="What is removed: roles, arrows, nodes, tasks.")
+
+
+class Change(Patch):
+    """What a row or a column changes."""
+
+    name: Name = Field(description="In the names of folders.")
+    title: str | None = Field(None, description="What tables call it.")
+    variant: Names = Field((), description="Variants of the spec.")
     data: Mapping[str, Any] = Field(default_factory=dict, description="Changes of the data.")
     training: Mapping[str, Any] = Field(default_factory=dict, description="Changes of training.")
     evaluation: Mapping[str, Any] = Field(
@@ -137,7 +142,7 @@ Seeds = Annotated[
 ]
 
 
-class ExperimentWords(Words):
+class ExperimentWords(Patch):
     """Rows by columns, over seeds."""
 
     name: Name | None = Field(None, description="Default: the name of the file.")

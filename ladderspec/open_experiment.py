@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from typing import Any
 
 from ladderspec.corridor import compile_graph
 from ladderspec.data import DataWords, registered
 from ladderspec.errors import Finding, Findings, did_you_mean, one_of, tick
 from ladderspec.experiment import Change, Column, ExperimentWords, Quoted, Row
-from ladderspec.explain import explain
-from ladderspec.extends import merge, read_source
+from ladderspec.extends import read_source
+from ladderspec.layers import checked, merged, patch_of, with_variant
 from ladderspec.learn.words import Evaluation, Training
 from ladderspec.notation import parse_selector
 from ladderspec.parse import parse
-from ladderspec.read import MAX_ROUNDS, Document, Request, Spec, open_document, read
+from ladderspec.read import Document, Request, Spec, open_document, read
 from ladderspec.runs import Experiment, Run
 from ladderspec.selection import select
-from ladderspec.strays import find_strays
 from ladderspec.tree import Node
-
-M = TypeVar("M", bound=BaseModel)
-# What a row or column says as a variant would, and the variant's own word for it.
-PATCH = {"variant": "of", "set": "set", "tasks": "tasks", "edges": "edges", "without": "without"}
 
 
 def open_experiment(path: str | Path) -> Experiment:
@@ -50,25 +42,6 @@ def _of_seed(run: Run, seed: int, words: ExperimentWords) -> str | None:
     if run.start in [row.name for row in words.rows]:
         return replace(run, row=str(run.start), seed=seed).id
     return run.start
-
-
-def checked(tree: Node, model: type[M], findings: Findings) -> tuple[M | None, Node]:
-    """The words of a tree, with what is wrong said; misspelt keys are put right on the way."""
-    for _ in range(MAX_ROUNDS):
-        if not isinstance(tree.value, dict):
-            findings.add(Finding("S104", "expected a mapping", tree.mark, tree.path))
-            return None, tree
-        try:
-            return model.model_validate(tree.plain()), tree
-        except ValidationError as error:
-            items = error.errors(include_url=False, include_input=False)
-            strays = find_strays(items, tree, model)
-            if strays is None:
-                explain(items, tree, model, findings)
-                return None, tree
-            findings.update(strays.said)
-            tree = strays.repair(tree)
-    return None, tree
 
 
 @dataclass
@@ -127,14 +100,13 @@ class _Reader:
         return known[name]
 
     def _spec(self, at: Node, over: Node | None, document: Document) -> Spec | None:
-        """The spec with its variants, then the column's and the row's changes."""
+        """The spec with the experiment's changes, then the column's, then the row's."""
         tree, names = document.tree, list[str]()
-        for kind, node in (("column", over), ("row", at)):
-            patch = _patch(node)
-            if patch is not None and node is not None:
-                name = f"{kind}_{node.value['name'].value}"
-                tree = _with_variant(tree, name, patch)
-                names.append(name)
+        for name, node in (("experiment", self.tree), ("column", over), ("row", at)):
+            patch = patch_of(node)
+            if patch is not None:
+                tree, own_name = with_variant(tree, name, patch)
+                names.append(own_name)
         own = Findings()
         spec = read(replace(document, tree=tree), Request(variant=tuple(names)), own)
         if spec is not None:
@@ -178,9 +150,9 @@ class _Reader:
         document: Document | None,
     ) -> Run | None:
         layers = [self.tree, *([over] if over is not None else []), at]
-        data = self._data(_merged(layers, "data"))
-        training, _ = checked(_merged(layers, "training"), Training, self.findings)
-        evaluation, _ = checked(_merged(layers, "evaluation"), Evaluation, self.findings)
+        data = self._data(merged(layers, "data"))
+        training, _ = checked(merged(layers, "training"), Training, self.findings)
+        evaluation, _ = checked(merged(layers, "evaluation"), Evaluation, self.findings)
         spec = self._spec(at, over, document) if document is not None else None
         if training is not None and (training.updates is None) == (training.epochs is None):
             self._how_long(training)
@@ -231,36 +203,6 @@ class _Reader:
         if row.start is None or row.start in [other.name for other in self.words.rows]:
             return row.start
         return str((self.path.parent / row.start).resolve())
-
-
-def _merged(layers: Sequence[Node], key: str) -> Node:
-    """What the file says, then the column, then the row."""
-    found = layers[0].get(key)
-    for layer in layers[1:]:
-        over = layer.get(key)
-        if over is not None:
-            found = over if found is None else merge(_long(found), over)
-    return layers[0].replaced({}) if found is None else found
-
-
-def _long(node: Node) -> Node:
-    """`data: music` as `data: {set: music}`."""
-    return node.replaced({"set": node}) if isinstance(node.value, str) else node
-
-
-def _patch(node: Node | None) -> Node | None:
-    """What a row or column says as a variant would."""
-    if node is None:
-        return None
-    words = {own: node.value[word] for word, own in PATCH.items() if word in node.value}
-    return node.replaced(words) if words else None
-
-
-def _with_variant(tree: Node, name: str, patch: Node) -> Node:
-    variants = tree.get("variants")
-    known: Mapping[str, Node] = variants.value if variants is not None else {}
-    table = (variants or patch).replaced({**known, name: patch})
-    return tree.replaced({**tree.value, "variants": table})
 
 
 def paper_of(row: Row, column: Column | None) -> dict[str, Quoted]:

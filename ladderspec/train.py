@@ -11,8 +11,6 @@ counter, so whatever is not in a checkpoint can be had again.
 
 from __future__ import annotations
 
-import importlib
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -23,15 +21,15 @@ import torch
 
 from ladderspec.corridor import build
 from ladderspec.data import DataSet, Split
-from ladderspec.errors import UsageError
 from ladderspec.learn import checkpoint, processes
 from ladderspec.learn.evaluation import Examiner
 from ladderspec.learn.feed import Diet, Feed
 from ladderspec.learn.interrupt import Interrupted, Patience
-from ladderspec.learn.journal import Journal, claim, read_result
+from ladderspec.learn.journal import Journal, claim, read_result, tracker
 from ladderspec.learn.learner import Learner, learner_of
 from ladderspec.learn.progress import Progress
 from ladderspec.learn.sampler import Order
+from ladderspec.learn.saving import Saving, save
 from ladderspec.learn.schedule import Course
 from ladderspec.learn.start import begin_with, freeze
 from ladderspec.learn.update import update
@@ -82,11 +80,13 @@ class Phase:
         """Train, test, and write the result."""
         learner = self._learner()
         silent = processes.rank() > 0
-        journal = Journal(self.folder, silent, _tracker(self.run, self.folder, silent))
+        journal = Journal(
+            self.folder, silent, tracker(self.folder, self.run.machine.track and not silent)
+        )
         progress = Progress(self.run.id, learner.total, self.quiet)
         examiner = Examiner(self.run, learner, journal, self.folder, progress)
         self._resume(learner, journal, progress)
-        loop(self.run, learner, examiner, journal, progress, self.folder)
+        loop(examiner)
         result = {
             "digest": digest(self.run.facts()),
             "id": self.run.id,
@@ -155,40 +155,30 @@ def _retrain(phase: Phase, first: dict[str, Any]) -> dict[str, Any]:
 # --- the loop -------------------------------------------------------------------------------------
 
 
-def loop(
-    run: Run,
-    learner: Learner,
-    examiner: Examiner,
-    journal: Journal,
-    progress: Progress,
-    folder: Path,
-) -> None:
+def loop(examiner: Examiner) -> None:
     """Update after update, until all are done or an evaluation says stop."""
-    machine = run.machine
-    every = updates_between(run, learner)
-    saving = Saving(
-        machine.checkpoint.seconds, machine.checkpoint.share, machine.checkpoint.updates
-    )
+    run, learner, progress = examiner.run, examiner.learner, examiner.progress
+    every, saving = updates_between(run, learner), Saving(run.machine.checkpoint)
     progress.begin(learner.update)
     with Patience() as patience:
-        for feed, share in feeds(learner, machine.workers):
+        for feed, share in feeds(learner, run.machine.workers):
             said = update(learner, feed, share)
             learner.add(said)
-            progress.step(learner.update, {k: v for k, v in said.items() if k.endswith("cost")})
-            done = learner.update >= learner.total
-            if learner.update % machine.log == 0 or done:
-                _row(learner, journal, progress)
-            if learner.update % every == 0 or done:
+            progress.step(learner.update, said)
+            last = learner.update >= learner.total
+            if learner.update % run.machine.log == 0 or last:
+                _row(learner, examiner.journal, progress)
+            if learner.update % every == 0 or last:
                 examiner.examine()
-            done = done or bool(learner.course.stopped)
+            done = last or bool(learner.course.stopped)
             interrupted = processes.any_of(patience.over, learner.diet.device)
             if done or interrupted or saving.due(learner.update):
-                saving.note(save(learner, folder), learner.update)
-            if interrupted and not done:
-                progress.say(f"interrupted after update {learner.update}; --resume goes on")
-                raise Interrupted
+                saving.save(learner, examiner.folder)
             if done:
                 return
+            if interrupted:
+                progress.say(f"interrupted after update {learner.update}; --resume goes on")
+                raise Interrupted
 
 
 def feeds(learner: Learner, workers: int) -> Iterator[tuple[Feed, float]]:
@@ -227,41 +217,7 @@ def _row(learner: Learner, journal: Journal, progress: Progress) -> None:
     progress.row(learner.update, values)
 
 
-# --- saving ---------------------------------------------------------------------------------------
-
-
-@dataclass
-class Saving:
-    """When to write a checkpoint: not too often for what it costs."""
-
-    seconds: float
-    share: float
-    updates: int | None
-    last: float = 0.0
-    last_update: int = 0
-    cost: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.last = time.monotonic()
-
-    def due(self, update: int) -> bool:
-        if processes.world() > 1 and self.updates is None:
-            return update % 500 == 0  # clocks differ, and all processes must agree
-        if self.updates is not None:
-            return update % self.updates == 0
-        return time.monotonic() - self.last >= max(self.seconds, self.cost / self.share)
-
-    def note(self, cost: float, update: int) -> None:
-        self.last, self.cost, self.last_update = time.monotonic(), cost, update
-
-
-def save(learner: Learner, folder: Path) -> float:
-    """Write the last checkpoint; how many seconds that took."""
-    start = time.monotonic()
-    if processes.rank() == 0:
-        checkpoint.write(folder, "last", learner.tensors(), learner.facts())
-    processes.wait()
-    return time.monotonic() - start
+# --- the machine ---------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -275,14 +231,3 @@ def _machine(run: Run) -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(threads)
-
-
-def _tracker(run: Run, folder: Path, silent: bool) -> Any:
-    if not run.machine.track or silent:
-        return None
-    try:
-        board = importlib.import_module("torch.utils.tensorboard")
-    except ImportError:
-        hint = "`pip install 'ladderspec[track]'` brings it"
-        raise UsageError(f"`track: true` needs TensorBoard; {hint}") from None
-    return board.SummaryWriter(str(folder / "tensorboard"))

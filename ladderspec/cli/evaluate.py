@@ -42,16 +42,27 @@ def add_run(parser: argparse.ArgumentParser) -> None:
                         help="default: the one that its result reports")  # fmt: skip
     parser.add_argument("--split", choices=["train", "valid", "test"], default="test")
     parser.add_argument("--data", metavar="FOLDER", type=Path, help="the data folder")
+    parser.add_argument("--threads", metavar="N", type=int, help="default: as torch decides")
     parser.add_argument("--plugin", metavar="FILE", action="append", default=[], type=Path,
                         help="a Python file with cells of your own; it is run")  # fmt: skip
 
 
-def run(args: argparse.Namespace) -> int:
+def open_asked(args: argparse.Namespace) -> Opened:
+    """The run that the arguments name."""
     load_plugins(args.plugin)
-    from ladderspec.evaluate import evaluate, samples
+    import torch
+
     from ladderspec.opened import open_run
 
-    opened = open_run(args.run_folder, args.checkpoint, args.data)
+    if args.threads is not None:
+        torch.set_num_threads(args.threads)
+    return open_run(args.run_folder, args.checkpoint, args.data)
+
+
+def run(args: argparse.Namespace) -> int:
+    from ladderspec.evaluate import evaluate, samples
+
+    opened = open_asked(args)
     report = evaluate(opened, args.split, args.without, args.statistics)
     output = args.output or opened.folder / "evaluation"
     output.mkdir(parents=True, exist_ok=True)

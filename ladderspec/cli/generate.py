@@ -9,8 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ladderspec.cli._options import load_plugins
-from ladderspec.cli.evaluate import add_run
+from ladderspec.cli.evaluate import add_run, open_asked
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,11 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    load_plugins(args.plugin)
     from ladderspec.evaluate import continuation_sheet, generate
-    from ladderspec.opened import open_run
 
-    opened = open_run(args.run_folder, args.checkpoint, args.data)
+    opened = open_asked(args)
     given, later = generate(
         opened, args.frames, args.split, args.first, args.count, args.given, args.sample, args.seed
     )

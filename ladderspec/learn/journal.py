@@ -11,6 +11,7 @@ result.json     written last: the run is finished
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -65,6 +66,18 @@ class Journal:
     def conclude(self, result: Mapping[str, Any]) -> None:
         if not self.silent:
             write_atomic(self.folder / "result.json", json.dumps(result, indent=1) + "\n")
+
+
+def tracker(folder: Path, wanted: bool) -> Any:
+    """A writer for TensorBoard, where one is asked for."""
+    if not wanted:
+        return None
+    try:
+        board = importlib.import_module("torch.utils.tensorboard")
+    except ImportError:
+        hint = "`pip install 'ladderspec[track]'` brings it"
+        raise UsageError(f"`track: true` needs TensorBoard; {hint}") from None
+    return board.SummaryWriter(str(folder / "tensorboard"))
 
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:

@@ -63,7 +63,8 @@ class Progress:
         share = update / self.total
         left = clock((self.total - update) / speed) if speed else "?"
         bar = ("#" * int(share * BAR)).ljust(BAR, ".")
-        line = f"{self.title} [{bar}] {update}/{self.total}  {numbers(costs)}"
+        shown = numbers({k: v for k, v in costs.items() if k.endswith("cost")})
+        line = f"{self.title} [{bar}] {update}/{self.total}  {shown}"
         line += f"  {speed:.1f} updates/s, {left} left"
         width = shutil.get_terminal_size().columns - 1
         self._write(f"\r\033[K{line[:width]}")

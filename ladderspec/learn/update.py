@@ -26,28 +26,16 @@ def update(learner: Learner, feed: Feed, share: float = 1.0) -> dict[str, float]
 
     Noise is a pure function of (seed, update, process), so that no generator has to be kept.
     """
-    net, words = learner.net, learner.words
+    net = learner.net
     learner.set_rates()
     carry = _carry_for(learner, feed)
-    with _precision(learner):
-        targets = feed.targets
-        if learner.teacher is not None:
-            _seed_noise(learner, "teacher")
-            targets = targets | teach(learner.teacher, feed)
-        _seed_noise(learner, "noise")
-        weigh = weights(net.tasks, learner.update, learner.total)
-        costs = net.cost(
-            feed.frames,
-            targets,
-            feed.lengths,
-            carry=carry,
-            weights={name: share * weight for name, weight in weigh.items()},
-            checkpoint=words.recompute,
-        )
+    weigh = weights(net.tasks, learner.update, learner.total)
+    shared = {name: share * weight for name, weight in weigh.items()}
+    costs = _costs(learner, feed, carry, shared)
     said = _said(costs, weigh, share)
     _refuse(learner, said["cost"], feed, carry)
     learner.optimiser.zero_grad(set_to_none=True)
-    _backward(learner, costs, {name: share * weight for name, weight in weigh.items()})
+    _backward(learner, costs, shared)
     said["gradient"] = _clip(learner)
     if not math.isfinite(said["gradient"]):
         where = blame_gradient(net) or blame(net, feed, carry)
@@ -59,6 +47,24 @@ def update(learner: Learner, feed: Feed, share: float = 1.0) -> dict[str, float]
     learner.carry = costs.carry.detach() if costs.carry is not None else None
     learner.update += 1
     return said
+
+
+def _costs(learner: Learner, feed: Feed, carry: Carry | None, weigh: Mapping[str, float]) -> Costs:
+    """The costs of the tasks; the teacher speaks first, where there is one."""
+    with _precision(learner):
+        targets = feed.targets
+        if learner.teacher is not None:
+            _seed_noise(learner, "teacher")
+            targets = targets | teach(learner.teacher, feed)
+        _seed_noise(learner, "noise")
+        return learner.net.cost(
+            feed.frames,
+            targets,
+            feed.lengths,
+            carry=carry,
+            weights=weigh,
+            checkpoint=learner.words.recompute,
+        )
 
 
 def _carry_for(learner: Learner, feed: Feed) -> Carry | None:

@@ -1,0 +1,154 @@
+"""Experiment files: rows by columns by seeds, and what is said of mistakes in them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ladderspec.cli import main
+from ladderspec.errors import SpecError, UsageError
+from ladderspec.experiment import Quoted
+from ladderspec.learn.words import Halve
+from ladderspec.open_experiment import open_experiment
+from ladderspec.runs import digest
+from tests.training import experiment
+
+ROOT = Path(__file__).resolve().parent.parent
+
+TEXT = """
+name: table
+data: {set: occluded_mnist, digits: embedded, canvas: 12, frames: 3}
+spec: nano.yaml
+rows:
+  - name: ladder
+    title: The whole
+    paper: {digit: 0.74 ± 0.09, few: {digit: 10.5}}
+  - {name: open, variant: open, start: ladder, freeze: [encoder.conv2, lateral]}
+columns:
+  - {name: all}
+  - name: few
+    data: {labelled: 100}
+    tasks: {agree: {kind: consistency, at: encoder.class}}
+    set: {task.next_frame.weight: 3}
+    training: {batch: 20, optimiser: {schedule: {kind: halve, floor: 0.001}}}
+training: {updates: 12, optimiser: {lr: 0.01}}
+seeds: [1, 5]
+"""
+
+
+def test_rows_by_columns_by_seeds(tmp_path: Path) -> None:
+    table = open_experiment(experiment(tmp_path, TEXT))
+    assert [run.id for run in table] == [
+        f"{row}.{column}.seed{seed}"
+        for row in ("ladder", "open")
+        for column in ("all", "few")
+        for seed in (1, 5)
+    ]
+    first, few, last = table.runs[0], table.runs[2], table.runs[-1]
+    assert (first.title, last.title) == ("The whole", "open")
+    assert first.paper == {"digit": Quoted(value=0.74, spread=0.09)}
+    assert few.paper == {"digit": Quoted(value=10.5)}
+    assert (first.data.labelled, few.data.labelled) == (None, 100)
+    assert (first.training.batch, few.training.batch) == (50, 20)
+    assert few.training.optimiser.lr == 0.01
+    assert few.training.optimiser.schedule == Halve(kind="halve", floor=0.001)
+    assert list(few.spec.words.tasks) == ["digit", "next_frame", "agree"]
+    assert few.spec.words.tasks["next_frame"].weight == 3
+    assert (last.start, last.freeze) == ("ladder.few.seed5", ("encoder.conv2", "lateral"))
+
+
+def test_choosing_runs(tmp_path: Path) -> None:
+    table = open_experiment(experiment(tmp_path, TEXT))
+    assert [run.id for run in table.select(["open"], ["few"])] == [
+        "open.few.seed1",
+        "open.few.seed5",
+    ]
+    other = table.select(["open"], ["few"], [9])
+    assert [(run.id, run.start) for run in other] == [("open.few.seed9", "ladder.few.seed9")]
+    with pytest.raises(UsageError, match=r"no row `opne`; did you mean `open`\?"):
+        table.select(["opne"])
+
+
+def test_a_run_is_known_by_what_its_numbers_depend_on(tmp_path: Path) -> None:
+    """Not by titles, comments, places of files, or how it runs."""
+    facts = [run.facts() for run in open_experiment(experiment(tmp_path, TEXT))]
+    assert len({digest(fact) for fact in facts}) == len(facts)
+    assert json.loads(json.dumps(facts[0])) == facts[0]
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    text = "# moved\n\n" + TEXT.replace("The whole", "RLadder") + "machine: {workers: 2}\n"
+    moved = [run.facts() for run in open_experiment(experiment(elsewhere, text))]
+    assert [digest(fact) for fact in moved] == [digest(fact) for fact in facts]
+
+
+BAD = """
+name: table
+data: {set: occluded_mnist, digits: embeded, canvas: 12, frmes: 3}
+rows:
+  - {name: ladder, spec: nano.yaml, papr: {digit: 1}, set: {task.nextframe.weight: 3}}
+  - {name: ladder, spec: nana.yaml}
+  - {name: open, spec: nano.yaml, variant: opne, freeze: [encoder.conv9]}
+columns:
+  - {name: few, tasks: {agree: {kind: consistncy, at: encoder.class}}, training: {batch: 0}}
+training: {updates: 12, epochs: 2, optimiser: {schedule: halv}}
+seeds: 1
+"""
+
+
+def test_all_mistakes_at_once_and_where_they_are(tmp_path: Path) -> None:
+    with pytest.raises(SpecError) as error:
+        open_experiment(experiment(tmp_path, BAD))
+    found = {(f.place.line if f.place else 0, f.message, f.hint) for f in error.value.findings}
+    assert found == {
+        (3, "`digits` cannot be `embeded`", "did you mean `embedded`?"),
+        (3, "unknown key `frmes`", "did you mean `frames`?"),
+        (5, "unknown key `papr`", "did you mean `paper`?"),
+        (5, "no `task.nextframe` to set", "did you mean `task.next_frame`?"),
+        (6, "two rows are called `ladder`", ""),
+        (6, "no file `nana.yaml` beside this one", "did you mean `nano.yaml`?"),
+        (7, "no variant `opne`", "did you mean `open`?"),
+        (7, "`encoder.conv9` selects nothing to freeze", ""),
+        (9, "unknown kind of task `consistncy`", "did you mean `consistency`?"),
+        (9, "`batch` is `0`, out of range", "at least 1"),
+        (10, "no schedule `halv`", "did you mean `halve`?"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("updates: 12, ", "", "how long is not said"),
+        ("updates: 12,", "updates: 12, epochs: 2,", "both `updates` and `epochs`"),
+        ("set: occluded_mnist", "set: ocluded_mnist", "no data set `ocluded_mnist`"),
+        ("set: occluded_mnist, ", "", "`set` is missing"),
+        ("spec: nano.yaml\n", "", "`spec` is missing"),
+        ("0.74 ± 0.09", "good", "`good` is no number"),
+        ("canvas: 12", "canvas: 8", "a digit of 8 has 0 pixels to fly in a canvas of 8"),
+    ],
+)
+def test_mistakes(tmp_path: Path, before: str, after: str, message: str) -> None:
+    assert before in TEXT
+    with pytest.raises(SpecError) as error:
+        open_experiment(experiment(tmp_path, TEXT.replace(before, after)))
+    assert message in [finding.message for finding in error.value.findings]
+
+
+def test_mistakes_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = experiment(tmp_path, TEXT.replace("batch: 20", "btach: 20"))
+    assert main(["train", str(place), "--list"]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "error[S101]: unknown key `btach`",
+        f"  --> {place}:16:16  (columns[1].training.btach)",
+        "16 |     training: {btach: 20, optimiser: {schedule: {kind: halve, floor: 0.001}}}",
+        "   |                ^^^^^ did you mean `batch`?",
+    ]
+    assert main(["train", str(tmp_path / "none.yaml")]) == 2
+    capsys.readouterr()
+
+
+def test_shipped_experiments(capsys: pytest.CaptureFixture[str]) -> None:
+    for place in sorted((ROOT / "specs" / "experiments").glob("*.yaml")):
+        assert main(["train", str(place), "--list"]) == 0
+        assert capsys.readouterr().out.strip()

@@ -1,0 +1,376 @@
+"""How a network learns: teachers, probes, schedules, statistics, long sequences."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.overfit import ROOT, overfit
+from ladderspec.corridor import build, loads
+from ladderspec.data import words_of
+from ladderspec.data.baselines import Score, nats
+from ladderspec.errors import UsageError
+from ladderspec.learn import checkpoint
+from ladderspec.learn.evaluation import split_feeds, training_feeds
+from ladderspec.learn.feed import Diet
+from ladderspec.learn.learner import Learner, learner_of
+from ladderspec.learn.measure import measure
+from ladderspec.learn.sampler import Order
+from ladderspec.learn.schedule import Course, rate
+from ladderspec.learn.start import begin_with, freeze
+from ladderspec.learn.statistics import settled
+from ladderspec.learn.teacher import average
+from ladderspec.learn.update import update
+from ladderspec.learn.words import Halve, Optimiser, Stop, Training
+from ladderspec.nn import BatchNorm
+from ladderspec.open_experiment import open_experiment
+from ladderspec.train import feeds, train
+from tests.training import EXPERIMENT, MUSIC, SPEC, experiment, one_run, rows
+
+DATA = words_of("occluded_mnist", digits="embedded", canvas=12, frames=3)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Any:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def learner(
+    variant: str | None = None, spec: str = SPEC, data: Any = DATA, **words: Any
+) -> Learner:
+    words = {"updates": 100, "batch": 10, "optimiser": Optimiser(lr=0.01), **words}
+    changes = words.pop("changes", {})
+    net = build(loads(spec, variant, **changes), seed=1)
+    diet = Diet(data.open(0), net.tasks, words.get("steps"))
+    training = Training(**words)
+    order = Order(diet, "train", training.batch)
+    return learner_of(net, diet, order, training, 0, training.updates or 1)
+
+
+def learn(one: Learner, updates: int) -> list[dict[str, float]]:
+    found = []
+    for feed, share in feeds(one, 0):
+        found.append(update(one, feed, share))
+        if len(found) == updates:
+            break
+    return found
+
+
+def weights(one: Learner) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in one.net.state_dict().items()}
+
+
+def assert_learnt_alike(one: Learner, other: Learner) -> None:
+    """Parameters that both have, up to the order in which gradients are added."""
+    others = dict(other.net.named_parameters())
+    for name, parameter in one.net.named_parameters():
+        torch.testing.assert_close(parameter, others[name], atol=1e-6, rtol=1e-4)
+
+
+def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    return all(torch.equal(a[name], b[name]) for name in a if name in b)
+
+
+# --- tasks ----------------------------------------------------------------------------------------
+
+
+def test_a_probe_changes_nothing_else() -> None:
+    plain, probed = learner(), learner("probed")
+    before = weights(probed)
+    learn(plain, 3), learn(probed, 3)
+    assert_learnt_alike(plain, probed)
+    assert not torch.equal(before["task.probe.weight"], weights(probed)["task.probe.weight"])
+
+
+def test_nor_when_gradients_are_clipped() -> None:
+    words = {"optimiser": Optimiser(lr=0.01, clip={"norm": 0.1}, probe=0.5)}
+    plain, probed = learner(**words), learner("probed", **words)
+    learn(plain, 3), learn(probed, 3)
+    assert_learnt_alike(plain, probed)
+
+
+def test_a_task_of_weight_nothing_changes_nothing_else() -> None:
+    """Reported, but as if it were not there."""
+    zero = learner(changes={"set": {"task.next_frame.weight": 0}})
+    gone = learner(changes={"without": ["task.next_frame"]})
+    said, _ = learn(zero, 3), learn(gone, 3)
+    assert said[-1]["next_frame.cost"] > 0
+    assert_learnt_alike(gone, zero)
+
+
+def test_missing_labels_cost_nothing_but_count() -> None:
+    """The class cost is divided by the whole batch, not by the labelled items."""
+    few = words_of("occluded_mnist", digits="embedded", canvas=12, frames=3, labelled=100)
+    one = learner(data=few, batch=40)
+    feed, _ = next(feeds(one, 0))
+    known = feed.targets["label"] >= 0
+    assert 0 < int(known.sum()) < 40
+    whole = one.net.cost(feed.frames, feed.targets)["digit"]
+    seen = one.net(feed.frames)["digit"][:, -1]
+    each = torch.nn.functional.cross_entropy(
+        seen[known], feed.targets["label"][known], reduction="sum"
+    )
+    assert float(whole.detach()) == pytest.approx(float(each.detach()) / 40, rel=1e-5)
+
+
+def test_labelled_items_in_every_batch() -> None:
+    few = words_of(
+        "occluded_mnist", digits="embedded", canvas=12, frames=3, labelled=100, labelled_per_batch=4
+    )
+    one = learner(data=few, batch=20)
+    for (feed, _), _ in zip(feeds(one, 0), range(5), strict=False):
+        assert int((feed.targets["label"] >= 0).sum()) >= 4
+
+
+def test_a_teacher_follows_and_is_agreed_with() -> None:
+    one = learner("taught")
+    assert one.teacher is not None
+    before = copy.deepcopy(one.teacher.state_dict())
+    said = learn(one, 1)
+    name = "encoder.conv2.encoder.weight"
+    student, teacher = one.net.state_dict()[name], one.teacher.state_dict()[name]
+    torch.testing.assert_close(teacher, before[name] * 0.99 + student * 0.01)
+    assert said[0]["agree.cost"] > 0, "the two see different noise"
+    one.update = one.total
+    average(one.teacher, one.net, one.update, one.total)  # after the ramp
+    later = one.teacher.state_dict()[name]
+    torch.testing.assert_close(later, teacher * 0.999 + student * 0.001)
+    assert not torch.equal(later, student)
+
+
+def test_the_teachers_batch_norms_are_its_own() -> None:
+    one = learner("taught")
+    learn(one, 3)
+    assert one.teacher is not None
+    student, teacher = one.net.state_dict(), one.teacher.state_dict()
+    norm = next(name for name in student if name.endswith("running_mean"))
+    assert not torch.equal(student[norm], teacher[norm])
+    assert not torch.equal(teacher[norm], torch.zeros_like(teacher[norm]))
+
+
+# --- gradients ------------------------------------------------------------------------------------
+
+
+def test_gradients_of_one_task_are_clipped_alone() -> None:
+    """Both tasks at a generous limit are as without; one at a small limit is shortened."""
+    free = learner()
+    loose = learner(optimiser=Optimiser(lr=0.01, clip={"tasks": {"digit": 1e6, "next_frame": 1e6}}))
+    tight = learner(optimiser=Optimiser(lr=0.01, clip={"tasks": {"next_frame": 1e-3}}))
+    lone = learner(changes={"set": {"task.next_frame.weight": 0}})
+    lengths = [learn(one, 1)[0]["gradient"] for one in (free, loose, tight, lone)]
+    assert lengths[1] == pytest.approx(lengths[0], rel=1e-5)
+    assert abs(lengths[2] - lengths[3]) <= 1.01e-3
+
+
+def test_frozen_parts_do_not_learn(tmp_path: Path) -> None:
+    run = one_run(
+        tmp_path,
+        EXPERIMENT.replace(
+            "{name: ladder,", "{name: ladder, freeze: [encoder.conv2, lateral, task.digit],"
+        ),
+    )
+    one = learner()
+    freeze(one.net, run)
+    one = learner_of(one.net, one.diet, one.order, one.words, 0, 10)
+    before = weights(one)
+    learn(one, 2)
+    after = weights(one)
+    changed = {
+        name for name, _ in one.net.named_parameters() if not torch.equal(before[name], after[name])
+    }
+    assert changed
+    assert not [n for n in changed if n.startswith("encoder.conv2") or ".lateral." in n]
+
+
+def test_starting_from_another_run(tmp_path: Path) -> None:
+    """What both have is taken over; the rest keeps its own initial values."""
+    text = EXPERIMENT.replace("variant: open}", "variant: open, start: ladder}")
+    text = text.replace("updates: 12", "updates: 2")
+    ladder, following = open_experiment(experiment(tmp_path, text)).runs
+    net, data = build(following.spec, seed=3), DATA.open(0)
+    with pytest.raises(UsageError, match="train that run first"):
+        begin_with(net, following, data, tmp_path / following.id)
+    train(ladder, tmp_path / ladder.id, quiet=True)
+    begin_with(net, following, data, tmp_path / following.id)
+    trained = checkpoint.read(tmp_path / ladder.id, "best").under("net.")
+    assert set(net.state_dict()) < set(trained)
+    assert same(net.state_dict(), trained)
+
+
+# --- schedules ------------------------------------------------------------------------------------
+
+
+def test_halving_down_to_the_floor() -> None:
+    words = Training(
+        updates=100, optimiser=Optimiser(lr=0.001, schedule=Halve(kind="halve", floor=0.0002))
+    )
+    course = Course()
+    rates = []
+    for update_, error in enumerate([5.0, 4.0, 4.5, 4.4, 4.6, 4.7, 4.8]):
+        course.follow(words, update_, error)
+        rates.append(rate(words.optimiser, update_, 100, course.factor))
+    assert rates == pytest.approx([1e-3, 1e-3, 5e-4, 5e-4, 2.5e-4, 2e-4, 2e-4])
+    assert course.stopped == "the error rose at the smallest learning rate"
+    again = Course.load(json.loads(json.dumps(course.dump())))
+    assert again == course
+    replay = Course(changes=course.changes)
+    replayed = []
+    for update_ in range(7):
+        replay.replay(update_)
+        replayed.append(rate(words.optimiser, update_, 100, replay.factor))
+    assert replayed == rates
+
+
+def test_early_stopping() -> None:
+    words = Training(updates=100, stop=Stop(patience=2))
+    course = Course()
+    better = [course.follow(words, i, value) for i, value in enumerate([3.0, 2.0, 2.5, 2.0])]
+    assert better == [True, True, False, False]
+    assert course.stopped == "no better one in 2 evaluations"
+    assert (course.best, course.best_update) == (2.0, 1)
+
+
+def test_stopping_and_retraining_on_both(tmp_path: Path) -> None:
+    """As many updates again, with the same learning rates, on training and validation data."""
+    text = EXPERIMENT.replace("batch: 10", "batch: 10, stop: 1, retrain: train+valid")
+    text = text.replace("updates: 12, ", "updates: 40, ").replace("every: 6", "every: 2")
+    text = text.replace("{lr: 0.01}", "{lr: 0.02, schedule: {kind: halve, stop: false}}")
+    run = one_run(tmp_path, text)
+    result = train(run, tmp_path / "run", quiet=True)
+    first = result["first"]
+    assert first["updates"] == result["updates"] < 40
+    assert first["changes"] == result["changes"]
+    assert first["stopped"].startswith("no better one")
+    assert first["reported"] == "best"
+    assert list(result["metrics"]) == ["test"]
+    splits = {row["split"] for row in rows(tmp_path / "run" / "retrain")}
+    assert splits == {"train+valid"}
+    assert (
+        json.loads((tmp_path / "run" / "result.json").read_text())["metrics"] == result["metrics"]
+    )
+
+
+# --- evaluation -----------------------------------------------------------------------------------
+
+
+def test_batch_norms_are_measured_anew_and_put_back() -> None:
+    """On one batch, evaluation with its statistics is training on it."""
+    one = learner()
+    learn(one, 3)
+    feeding = list(training_feeds(one.diet, "train", 40, 1))
+    kept = weights(one)
+    with torch.no_grad():
+        trained = one.net(feeding[0].frames)["next_frame"]
+    one.net.load_state_dict(kept)
+    with settled(one.net, feeding), torch.no_grad():
+        assert not one.net.training
+        norm = next(m for m in one.net.modules() if isinstance(m, BatchNorm))
+        assert not torch.equal(norm.running_mean, torch.zeros_like(norm.running_mean))
+        evaluated = one.net(feeding[0].frames)["next_frame"]
+    assert one.net.training
+    assert same(kept, weights(one))
+    torch.testing.assert_close(evaluated, trained, atol=2e-2, rtol=2e-2)  # n / (n - 1)
+
+
+def test_measures_are_those_written_by_hand() -> None:
+    one = learner()
+    net = one.net.eval()
+    batch = one.diet.take("test", 0, np.arange(50))
+    frames, label = torch.from_numpy(batch["frames"]), torch.from_numpy(batch["label"])
+    report = measure(net, one.diet, list(one.diet.pieces(batch)))
+    with torch.no_grad():
+        outputs = net(frames)
+    wrong = (outputs["digit"].argmax(2) != label[:, None]).double().mean(0) * 100
+    assert report.by_time["digit.error"] == pytest.approx(wrong.tolist())
+    assert report.metrics["digit.error"] == pytest.approx(float(wrong[-1]))
+    squares = (outputs["next_frame"][:, :-1] - frames[:, 1:]).double() ** 2
+    assert report.metrics["next_frame.error"] == pytest.approx(
+        float(squares.mean()) * 1e5, rel=1e-6
+    )
+    assert np.array(report.confusion["digit"]).sum() == 50
+    assert np.trace(report.confusion["digit"]) == pytest.approx(50 * (1 - float(wrong[-1]) / 100))
+
+
+def test_predictions_begin_at_the_mean_of_the_data(tmp_path: Path) -> None:
+    """The cost of the first batch is near that of a constant."""
+    run = one_run(tmp_path)
+    train(run, tmp_path / "run", quiet=True)
+    data = DATA.open(0)
+    batch = data.batch("train", 0, np.arange(500), ["frames"])["frames"][:, 1:]
+    constant = float(((batch - data.mean()) ** 2).mean())
+    first = rows(tmp_path / "run")[0]
+    assert first["digit.cost"] < 1.5 * np.log(10)
+    assert first["next_frame.cost"] < 2 * constant
+
+
+# --- long sequences -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("steps", [None, 16])
+def test_the_nll_of_music_is_pooled_over_steps(steps: int | None) -> None:
+    """As `Score` counts it, sequence by sequence; the first step is not scored."""
+    words = words_of("music", name="etudes")
+    one = learner(spec=MUSIC, data=words, steps=steps)
+    net = one.net.eval()
+    report = measure(net, one.diet, split_feeds(one.diet, "test", 5))
+    data, score = one.diet.data, Score()
+    for i in range(data.size("test")):
+        whole = data.batch("test", 0, np.array([i]))
+        frames = torch.from_numpy(whole["frames"])
+        with torch.no_grad():
+            p = net(frames)["next_notes"].sigmoid().double().numpy()[:, :-1, 0, 0]
+        notes = whole["frames"][:, 1:, 0, 0]
+        score.add(np.array([i]), nats(p, notes), whole["mask"][:, 1:])
+    assert report.metrics["next_notes.nll"] == pytest.approx(score.pooled, rel=3e-7)
+    assert report.metrics["next_notes.nll"] != pytest.approx(score.mean_of_means, rel=3e-7)
+
+
+def test_pieces_cover_an_epoch() -> None:
+    """As many updates as were counted, each frame once."""
+    one = learner(spec=MUSIC, data=words_of("music", name="etudes"), steps=16, batch=4)
+    count, seen = 0, 0
+    for feed, _ in feeds(one, 0):
+        count += 1
+        seen += sum(feed.lengths or (feed.frames.shape[1],) * len(feed))
+        if one.epoch or one.number == len(one.order.epoch(0)):
+            break
+    assert count == one.order.updates(0) == one.order.total(1)
+    lengths = one.diet.data.lengths("train")
+    assert lengths is not None
+    assert seen == int((lengths - 1).sum())
+
+
+def test_workers_make_the_same_batches() -> None:
+    one, other = learner(), learner()
+    for (a, _), (b, _), _ in zip(feeds(one, 0), feeds(other, 2), range(4), strict=False):
+        assert torch.equal(a.frames, b.frames)
+        assert (one.epoch, one.number) == (other.epoch, other.number)
+
+
+# --- it must actually learn -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spec", "variant"),
+    [
+        ("rladder_tiny", ""),
+        ("rladder_tiny", "hierarchical_rnn"),
+        ("temporal_baseline_tiny", ""),
+        ("static_classifier_tiny", ""),
+    ],
+)
+def test_64_sequences_are_learnt_by_heart(spec: str, variant: str) -> None:
+    """At default initial values; the sweep over all specs is in benchmarks/overfit.py."""
+    result = overfit(ROOT / "specs" / "ommnist" / f"{spec}.yaml", variant, updates=30)
+    assert result.error < 5
+    for task, cost in result.first.items():
+        assert 0.5 * result.constant[task] < cost < 2 * result.constant[task]
