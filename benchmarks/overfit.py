@@ -21,9 +21,9 @@ import torch
 
 from ladderspec.corridor import build, load
 from ladderspec.data import DataSet, words_of
+from ladderspec.language.read import Spec
 from ladderspec.learn.feed import Diet
-from ladderspec.net import Net
-from ladderspec.read import Spec
+from ladderspec.network.net import Net
 from ladderspec.tasks import Classification, Denoising, Prediction
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -24,9 +24,9 @@ from ladderspec.learn.feed import Diet
 from ladderspec.learn.learner import Learner, learner_of
 from ladderspec.learn.sampler import Order
 from ladderspec.learn.saving import save
+from ladderspec.learn.train import feeds
 from ladderspec.learn.update import update
 from ladderspec.learn.words import Optimiser, Training
-from ladderspec.train import feeds
 
 ROOT = Path(__file__).resolve().parent.parent
 SMALLEST = ROOT / "specs/ommnist/rladder_tiny.yaml"

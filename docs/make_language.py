@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ladderspec.cells import registered
+from ladderspec.language.schema import build
 from ladderspec.names import TABLE, Role, Side
-from ladderspec.schema import build
 
 PAGE = Path(__file__).parent / "language.md"
 PROSE = Path(__file__).parent / "language_intro.md"

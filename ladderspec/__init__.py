@@ -43,10 +43,10 @@ _PUBLIC = {
     "build": "corridor",
     "draw": "drawing",
     "dot": "drawing",
-    "to_text": "wiring",
+    "to_text": "wiring.graph",
     "register": "cells",
     "Cell": "cells",
-    "Spec": "read",
+    "Spec": "language.read",
     "SpecError": "errors",
     "LadderspecError": "errors",
 }
@@ -63,8 +63,8 @@ if TYPE_CHECKING:
     from ladderspec.drawing import draw as draw
     from ladderspec.errors import LadderspecError as LadderspecError
     from ladderspec.errors import SpecError as SpecError
-    from ladderspec.read import Spec as Spec
-    from ladderspec.wiring import to_text as to_text
+    from ladderspec.language.read import Spec as Spec
+    from ladderspec.wiring.graph import to_text as to_text
 
 
 def __getattr__(name: str) -> Any:

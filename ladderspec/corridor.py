@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ladderspec import shapes, variant
-from ladderspec.checks import check
 from ladderspec.errors import Finding, Findings, SpecError
-from ladderspec.expectations import check_expect
-from ladderspec.extends import plain_source
-from ladderspec.read import Document, Request, Spec, document, open_document, read
-from ladderspec.wiring import Graph, place_nodes, wire
+from ladderspec.language.extends import plain_source
+from ladderspec.language.read import Document, Request, Spec, document, open_document, read
+from ladderspec.wiring import shapes, variant
+from ladderspec.wiring.checks import check
+from ladderspec.wiring.expectations import check_expect
+from ladderspec.wiring.graph import Graph, place_nodes, wire
 
 if TYPE_CHECKING:
-    from ladderspec.net import Net
-    from ladderspec.schedule import Plan
+    from ladderspec.network.net import Net
+    from ladderspec.schedule.plan import Plan
 
 
 def load(
@@ -68,7 +68,7 @@ def graph(spec: Spec) -> Graph:
 
 def plan(spec: Spec) -> Plan:
     """How the network of a spec runs: phases, what is carried, why."""
-    from ladderspec.schedule import schedule
+    from ladderspec.schedule.plan import schedule
 
     return schedule(graph(spec))
 
@@ -92,8 +92,8 @@ def compile_graph(spec: Spec, findings: Findings) -> Graph:
 
 def build(spec: Spec, seed: int = 0) -> Net:
     """The network of a spec: a torch module, its initial values drawn from `seed`."""
-    from ladderspec.net import Net  # torch comes in here
-    from ladderspec.schedule import schedule
+    from ladderspec.network.net import Net  # torch comes in here
+    from ladderspec.schedule.plan import schedule
 
     wired = graph(spec)  # Spec -> graph with shapes
     return Net(wired, schedule(wired), seed)  # graph -> Plan -> torch

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from ladderspec.names import Shape
 from ladderspec.nn import When, initialise
 from ladderspec.nn._build import build_cell, nest
-from ladderspec.shapes import site_of
-from ladderspec.wiring import Graph
+from ladderspec.wiring.graph import Graph
+from ladderspec.wiring.shapes import site_of
 
 INPUT = "encoder.input"
 Iteration = dict[str, tuple[Tensor, dict[str, Tensor]]]  # by node: output, extras

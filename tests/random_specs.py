@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from ladderspec.corridor import graph, loads
 from ladderspec.errors import SpecError
-from ladderspec.phases import Kind
-from ladderspec.read import Spec
-from ladderspec.schedule import Plan
-from ladderspec.wiring import Graph
+from ladderspec.language.read import Spec
+from ladderspec.schedule.phases import Kind
+from ladderspec.schedule.plan import Plan
+from ladderspec.wiring.graph import Graph
 
 Words = dict[str, Any]
 

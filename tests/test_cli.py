@@ -144,7 +144,7 @@ def test_show_markdown_latex_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_graph_json_is_read_by_networkx_and_by_us(capsys: pytest.CaptureFixture[str]) -> None:
-    from ladderspec.graph_json import dumps, loads
+    from ladderspec.wiring.graph_json import dumps, loads
 
     _, out, _ = run(capsys, "graph", RLADDER, "--json")
     theirs = nx.node_link_graph(json.loads(out), edges="edges")
@@ -154,7 +154,7 @@ def test_graph_json_is_read_by_networkx_and_by_us(capsys: pytest.CaptureFixture[
 
 def test_graph_json_of_something_else_is_refused() -> None:
     from ladderspec.errors import UsageError
-    from ladderspec.graph_json import loads
+    from ladderspec.wiring.graph_json import loads
 
     for text in ("", "[]", "{}", '{"graph": {"format": "other"}}', "null"):
         with pytest.raises(UsageError, match="no graph of ladderspec"):

@@ -9,10 +9,10 @@ import pytest
 
 from ladderspec.cli import main
 from ladderspec.errors import SpecError, UsageError
-from ladderspec.experiment import Quoted
+from ladderspec.experiments.open import open_experiment
+from ladderspec.experiments.runs import digest
+from ladderspec.experiments.words import Quoted
 from ladderspec.learn.words import Halve
-from ladderspec.open_experiment import open_experiment
-from ladderspec.runs import digest
 from tests.training import experiment
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -21,9 +21,9 @@ from ladderspec.errors import UsageError
 from ladderspec.export import to_python
 from ladderspec.export.heading import class_name
 from ladderspec.export.reserved import RESERVED
+from ladderspec.language.read import Spec
 from ladderspec.names import LEVEL_NAME
-from ladderspec.net import Net
-from ladderspec.read import Spec
+from ladderspec.network.net import Net
 from tests.interpreter import Interpreter, read
 from tests.random_specs import specs
 

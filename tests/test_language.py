@@ -9,10 +9,10 @@ import pytest
 
 from ladderspec.corridor import graph, load, loads
 from ladderspec.errors import SpecError
+from ladderspec.language.read import Spec
 from ladderspec.names import Role, show_arrow
-from ladderspec.read import Spec
-from ladderspec.shapes import parameters
-from ladderspec.wiring import Graph
+from ladderspec.wiring.graph import Graph
+from ladderspec.wiring.shapes import parameters
 
 HEAD = "input: {channels: 3, size: [8, 6]}\ntime: {frames: 4}\n"
 LADDER = (

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from ladderspec.carry import Carry
 from ladderspec.cells import _contract
 from ladderspec.corridor import build, load, loads
+from ladderspec.network.carry import Carry
 from ladderspec.plugins import load_file
 
 FOLDER = Path("examples/message_passing")

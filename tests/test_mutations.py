@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from ladderspec.corridor import Checked, compile_graph, validate
 from ladderspec.errors import CODES, Finding, Findings, Source, SpecError
-from ladderspec.extends import decode
-from ladderspec.read import Request, document, read
+from ladderspec.language.extends import decode
+from ladderspec.language.read import Request, document, read
 
 ROOT = Path(__file__).parent.parent
 SPECS = sorted(p for p in (ROOT / "specs").rglob("*.yaml") if "experiments" not in p.parts)

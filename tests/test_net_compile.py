@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from torch.export import Dim, export
 from torch.utils import _pytree
 
-from ladderspec.carry import Carry
 from ladderspec.corridor import build, load, loads
-from ladderspec.net import Net
+from ladderspec.network.carry import Carry
+from ladderspec.network.net import Net
 
 SMALL = """
 input: {channels: 1, size: [6, 6]}

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from ladderspec import engine
 from ladderspec.corridor import build, load, loads
-from ladderspec.net import Net
-from ladderspec.run import compute
+from ladderspec.network import engine
+from ladderspec.network.net import Net
+from ladderspec.network.run import compute
 from tests.random_specs import specs
 from tests.test_net_equality import (
     FOLDS,
@@ -93,7 +93,7 @@ def test_only_what_the_costs_read_is_computed(monkeypatch):
         seen[step.node] = seen.get(step.node, 0) + piece.count
         compute(step, tracks, piece, when)
 
-    monkeypatch.setattr("ladderspec.run.compute", counted)
+    monkeypatch.setattr("ladderspec.network.run.compute", counted)
     frames = torch.rand(3, 5, *net.shape)
     net.cost(frames, torch.tensor([1, 2, 3]))
     assert seen["decoder.input"] == seen["decoder.lstm1"] == 4

@@ -12,11 +12,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ladderspec import engine
 from ladderspec.corridor import build, graph, load
-from ladderspec.net import Net
-from ladderspec.read import Spec
-from ladderspec.schedule import schedule
+from ladderspec.language.read import Spec
+from ladderspec.network import engine
+from ladderspec.network.net import Net
+from ladderspec.schedule.plan import schedule
 from tests.interpreter import Interpreter, Iteration, read
 from tests.random_specs import FEATURES, features, sizes_of, specs
 

@@ -8,11 +8,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ladderspec import engine
-from ladderspec.carry import Carry
 from ladderspec.corridor import build, load, loads
-from ladderspec.net import Net
-from ladderspec.read import Spec
+from ladderspec.language.read import Spec
+from ladderspec.network import engine
+from ladderspec.network.carry import Carry
+from ladderspec.network.net import Net
 from tests.random_specs import specs
 from tests.test_net_equality import FOLDS, _float64, by_node, close, frames_of, pair_of  # noqa: F401
 

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 
 from ladderspec.corridor import build, graph, load, loads
-from ladderspec.shapes import parameters
+from ladderspec.wiring.shapes import parameters
 from tests.random_specs import specs
 from tests.test_net_equality import _float64, close, frames_of, variants  # noqa: F401
 from tests.test_net_time import SOME

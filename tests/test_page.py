@@ -16,13 +16,13 @@ import pytest
 from draw_pictures import SPECS
 
 from ladderspec.cli import main
-from ladderspec.compare import compare
 from ladderspec.corridor import graph, load, loads
 from ladderspec.drawing import draw, render
 from ladderspec.errors import SpecError, UsageError
 from ladderspec.names import Role, show_arrow
-from ladderspec.schedule import schedule
-from ladderspec.shapes import parameters
+from ladderspec.schedule.plan import schedule
+from ladderspec.wiring.compare import compare
+from ladderspec.wiring.shapes import parameters
 
 TINY = SPECS / "ommnist/rladder_tiny.yaml"
 VIDEO = SPECS / "related/video_ladder.yaml"

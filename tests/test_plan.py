@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.handwritten import HierarchicalRNN, MusicRLadder, RLadder, TemporalBaseline
-from ladderspec import shapes
 from ladderspec.cells import Projection
 from ladderspec.cells.conv_lstm import ConvLSTM
 from ladderspec.cells.fc import FC
@@ -25,15 +24,16 @@ from ladderspec.cells.gru import GRU
 from ladderspec.cells.input import Input
 from ladderspec.cells.lstm import LSTM
 from ladderspec.corridor import graph, load, loads
+from ladderspec.language.read import Spec
 from ladderspec.names import Role, Side, edge_key, split_node
-from ladderspec.needs import needs
-from ladderspec.phases import Kind
-from ladderspec.plan_text import WIDTH, as_dict, to_text
-from ladderspec.read import Spec
-from ladderspec.reasons import Why, explain
-from ladderspec.schedule import Plan, PlanError, check, schedule
+from ladderspec.schedule.needs import needs
+from ladderspec.schedule.phases import Kind
+from ladderspec.schedule.plan import Plan, PlanError, check, schedule
+from ladderspec.schedule.plan_text import WIDTH, as_dict, to_text
+from ladderspec.schedule.reasons import Why, explain
+from ladderspec.schedule.work import flop_of_costs, work_of
 from ladderspec.tasks import Classification, Denoising, Prediction
-from ladderspec.work import flop_of_costs, work_of
+from ladderspec.wiring import shapes
 
 OMMNIST = "specs/ommnist/rladder.yaml"
 MUSIC = "specs/music/rladder.yaml"
@@ -559,7 +559,8 @@ def test_as_dict_says_the_same() -> None:
 
 
 def test_planning_needs_no_torch() -> None:
-    code = "import sys, ladderspec.plan_text, ladderspec.needs; sys.exit('torch' in sys.modules)"
+    rooms = "import sys; from ladderspec.schedule import plan_text, needs"
+    code = f"{rooms}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -13,7 +13,7 @@ from ladderspec.cells import registered
 from ladderspec.corridor import graph, loads
 from ladderspec.errors import Finding, SpecError
 from ladderspec.names import Role, Side, size_of
-from ladderspec.shapes import parameters
+from ladderspec.wiring.shapes import parameters
 
 ROLES = [role.value for role in Role if role is not Role.SKIP]
 LEVELS = [f"l{i}" for i in range(5)]

@@ -12,18 +12,17 @@ PACKAGE = Path(__file__).resolve().parent.parent / "ladderspec"
 
 # In the order of the corridor; a room may import its own floor and those before it.
 FLOORS = [
-    "names errors excerpt wording version files scalars",
-    "tree parse syntax notation arithmetic plugins",
+    "names errors excerpt wording version files plugins",
+    "text",
     "cells",
     "tasks data",
-    "fields hints repair strays salvage unknown_words explain edges spec schema params rows assign "
-    "extends resolve request read",
-    "wiring absent selection variant checks shapes expectations table compare graph_json",
-    "equations phases schedule needs reasons work letters plan_text",
+    "language",
+    "wiring",
+    "schedule",
     "nn",
-    "carry clock tracks steps program run engine stretches costs readouts modules adopt net",
+    "network",
     "corridor drawing export",
-    "learn experiment open_experiment runs train evaluate store opened lesion midi",
+    "experiments learn trained",
     "cli __init__ __main__",
 ]
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms.split()}

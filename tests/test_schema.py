@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 import yaml
 
-from ladderspec import schema
+from ladderspec.language import schema
 
 SCHEMA = schema.build()
 SPECS = sorted(p for p in Path("specs").rglob("*.yaml") if "experiments" not in p.parts)

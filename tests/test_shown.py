@@ -14,8 +14,8 @@ from draw_pictures import SPECS
 from ladderspec.cli import main
 from ladderspec.corridor import graph, load
 from ladderspec.drawing import ladder, svg
-from ladderspec.schedule import schedule
-from ladderspec.wiring import LadderGraph
+from ladderspec.schedule.plan import schedule
+from ladderspec.wiring.graph import LadderGraph
 
 TINY = SPECS / "ommnist/rladder_tiny.yaml"
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ladderspec.compare import compare
 from ladderspec.corridor import compile_graph, graph, load
 from ladderspec.errors import Findings
-from ladderspec.shapes import parameters
-from ladderspec.table import lines, node_parameters
+from ladderspec.wiring.compare import compare
+from ladderspec.wiring.shapes import parameters
+from ladderspec.wiring.table import lines, node_parameters
 
 SPECS = sorted(p for p in Path("specs").rglob("*.yaml") if "experiments" not in p.parts)
 

@@ -15,13 +15,13 @@ import ladderspec as ls
 from ladderspec.cli import main
 from ladderspec.corridor import build, graph, loads
 from ladderspec.errors import UsageError
-from ladderspec.evaluate import evaluate, generate
 from ladderspec.learn.checkpoint import CheckpointError
-from ladderspec.lesion import lesion
-from ladderspec.midi import to_midi
-from ladderspec.opened import open_run
-from ladderspec.store import open_net, save
-from ladderspec.train import train
+from ladderspec.learn.train import train
+from ladderspec.trained.evaluate import evaluate, generate
+from ladderspec.trained.lesion import lesion
+from ladderspec.trained.midi import to_midi
+from ladderspec.trained.opened import open_run
+from ladderspec.trained.store import open_net, save
 from tests.training import EXPERIMENT, MUSIC, SPEC, one_run
 
 MUSICAL = EXPERIMENT.replace(

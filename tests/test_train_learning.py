@@ -16,6 +16,7 @@ from ladderspec.corridor import build, loads
 from ladderspec.data import words_of
 from ladderspec.data.baselines import Score, nats
 from ladderspec.errors import UsageError
+from ladderspec.experiments.open import open_experiment
 from ladderspec.learn import checkpoint
 from ladderspec.learn.evaluation import split_feeds, training_feeds
 from ladderspec.learn.feed import Diet
@@ -26,11 +27,10 @@ from ladderspec.learn.schedule import Course, rate
 from ladderspec.learn.start import begin_with, freeze
 from ladderspec.learn.statistics import settled
 from ladderspec.learn.teacher import average
+from ladderspec.learn.train import feeds, train
 from ladderspec.learn.update import update
 from ladderspec.learn.words import Halve, Optimiser, Stop, Training
 from ladderspec.nn import BatchNorm
-from ladderspec.open_experiment import open_experiment
-from ladderspec.train import feeds, train
 from tests.training import EXPERIMENT, MUSIC, SPEC, experiment, one_run, rows
 
 DATA = words_of("occluded_mnist", digits="embedded", canvas=12, frames=3)

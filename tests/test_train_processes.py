@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ladderspec.train import train
+from ladderspec.learn.train import train
 from tests.training import EXPERIMENT, experiment, one_run, rows
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from ladderspec.runs import Run
-from ladderspec.train import train
+from ladderspec.experiments.runs import Run
+from ladderspec.learn.train import train
 from tests.training import EXPERIMENT, MUSIC, experiment, one_run
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -60,8 +60,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Path]:
 @pytest.mark.parametrize(
     ("where", "count", "workers"),
     [
-        ("ladderspec.train.update", 9, 0),  # between two checkpoints
-        ("ladderspec.train.update", 2, 2),  # before the first
+        ("ladderspec.learn.train.update", 9, 0),  # between two checkpoints
+        ("ladderspec.learn.train.update", 2, 2),  # before the first
         ("ladderspec.learn.evaluation.measure", 2, 0),  # inside an evaluation
         ("ladderspec.learn.evaluation.measure", 6, 0),  # when all is trained, but not tested
         ("os.replace", 4, 0),  # inside a checkpoint
@@ -92,7 +92,7 @@ def test_cut_off_and_resumed(
 # Runs the command line and kills itself without warning inside the N-th update.
 KILLER = """
 import os, signal, sys
-import ladderspec.train as room
+import ladderspec.learn.train as room
 real, calls = room.update, 0
 def deadly(*args):
     global calls
@@ -132,7 +132,7 @@ def test_resumed_in_the_middle_of_a_sequence(
     run = one_run(tmp_path, text, MUSIC)
     train(run, tmp_path / "whole", quiet=True)
     with monkeypatch.context() as patched:
-        cut(patched, "ladderspec.train.update", 8)
+        cut(patched, "ladderspec.learn.train.update", 8)
         with pytest.raises(PowerCut):
             train(run, tmp_path / "part", quiet=True)
     saved = json.loads((tmp_path / "part" / "last.json").read_text())
@@ -145,5 +145,5 @@ def test_a_finished_run_is_not_repeated(
     whole: tuple[Run, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, folder = whole
-    cut(monkeypatch, "ladderspec.train.update", 1)
+    cut(monkeypatch, "ladderspec.learn.train.update", 1)
     assert train(run, folder, quiet=True) == written(folder)[1]

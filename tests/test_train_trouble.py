@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 import torch
 
-import ladderspec.train as room
+import ladderspec.learn.train as room
 from ladderspec.cli import main
 from ladderspec.errors import UsageError
+from ladderspec.experiments.runs import Run
 from ladderspec.learn import checkpoint
+from ladderspec.learn.train import train
 from ladderspec.learn.trouble import Diverged
-from ladderspec.runs import Run
-from ladderspec.train import train
 from tests.test_train_resume import PowerCut, cut, written
 from tests.training import EXPERIMENT, experiment, one_run
 
@@ -33,7 +33,7 @@ def run(tmp_path: Path) -> Run:
 def part(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run that was cut off after update 11; its last checkpoint is of update 10."""
     with monkeypatch.context() as patched:
-        cut(patched, "ladderspec.train.update", 12)
+        cut(patched, "ladderspec.learn.train.update", 12)
         with pytest.raises(PowerCut):
             train(run, tmp_path / "part", quiet=True)
     assert json.loads((tmp_path / "part" / "last.json").read_text())["update"] == 10

@@ -19,7 +19,7 @@ GOOD = "input: {channels: 1, size: [8, 8]}\nlevels:\n  - encoder: {cell: Conv, c
 MEASURE = """
 import json, os, resource, sys, time
 from ladderspec.corridor import validate
-from ladderspec.read import Request
+from ladderspec.language.read import Request
 
 def measured(path):
     resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ladderspec.open_experiment import open_experiment
-from ladderspec.runs import Run
+from ladderspec.experiments.open import open_experiment
+from ladderspec.experiments.runs import Run
 
 SPEC = """
 name: nano

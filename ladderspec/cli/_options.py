@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ladderspec.read import Request
+from ladderspec.language.read import Request
 
 
 def add_spec(parser: argparse.ArgumentParser) -> None:

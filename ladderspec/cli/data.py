@@ -194,7 +194,7 @@ def _preview(args: argparse.Namespace) -> int:
 
 def _words(given: list[str]) -> dict[str, Any]:
     """WORD=VALUE, the value read as YAML."""
-    from ladderspec.parse import parse
+    from ladderspec.text.parse import parse
 
     found: dict[str, Any] = {}
     for item in given:

@@ -13,11 +13,11 @@ import json
 from dataclasses import asdict
 
 from ladderspec.cli._options import add_changes, add_spec, request
-from ladderspec.compare import compare, summary
 from ladderspec.corridor import graph, open_spec
 from ladderspec.errors import UsageError
-from ladderspec.read import Request
-from ladderspec.shapes import parameters
+from ladderspec.language.read import Request
+from ladderspec.wiring.compare import compare, summary
+from ladderspec.wiring.shapes import parameters
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

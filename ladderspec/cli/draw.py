@@ -23,7 +23,7 @@ from ladderspec.drawing.artist import IMAGES, LAYOUTS, TEXTS, Options
 from ladderspec.drawing.themes import THEMES
 from ladderspec.drawing.view import KINDS, LEVELS
 from ladderspec.errors import UsageError
-from ladderspec.read import Request
+from ladderspec.language.read import Request
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -15,7 +15,7 @@ from ladderspec.cli._options import load_plugins
 
 if TYPE_CHECKING:
     from ladderspec.learn.measure import Report
-    from ladderspec.opened import Opened
+    from ladderspec.trained.opened import Opened
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +52,7 @@ def open_asked(args: argparse.Namespace) -> Opened:
     load_plugins(args.plugin)
     import torch
 
-    from ladderspec.opened import open_run
+    from ladderspec.trained.opened import open_run
 
     if args.threads is not None:
         torch.set_num_threads(args.threads)
@@ -60,7 +60,7 @@ def open_asked(args: argparse.Namespace) -> Opened:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ladderspec.evaluate import evaluate, samples
+    from ladderspec.trained.evaluate import evaluate, samples
 
     opened = open_asked(args)
     report = evaluate(opened, args.split, args.without, args.statistics)
@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
 def _activations(opened: Opened, args: argparse.Namespace, output: Path) -> list[Path]:
     import numpy as np
 
-    from ladderspec.evaluate import activation_sheet, activations
+    from ladderspec.trained.evaluate import activation_sheet, activations
 
     arrays = activations(opened, args.activations, args.split, args.without, max(16, args.count))
     np.savez_compressed(output / "activations.npz", **arrays)  # type: ignore[arg-type]

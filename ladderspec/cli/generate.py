@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ladderspec.evaluate import continuation_sheet, generate
+    from ladderspec.trained.evaluate import continuation_sheet, generate
 
     opened = open_asked(args)
     given, later = generate(
@@ -51,7 +51,7 @@ def _write_midi(given: object, later: object, place: Path, step: float) -> None:
     import numpy as np
 
     from ladderspec.files import write_atomic
-    from ladderspec.midi import to_midi
+    from ladderspec.trained.midi import to_midi
 
     rolls = np.concatenate([np.asarray(given), np.asarray(later)], 1)[:, :, 0, 0]
     for i, roll in enumerate(rolls):

@@ -10,7 +10,7 @@ import argparse
 
 from ladderspec.cli._options import add_changes, add_spec, request
 from ladderspec.corridor import graph, open_spec
-from ladderspec.wiring import to_text
+from ladderspec.wiring.graph import to_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     built = graph(open_spec(args.spec, request(args), args.root))
     if args.json:
-        from ladderspec.graph_json import dumps
+        from ladderspec.wiring.graph_json import dumps
 
         print(dumps(built))
     else:

@@ -13,8 +13,8 @@ import json
 
 from ladderspec.cli._options import add_changes, add_spec, request
 from ladderspec.corridor import graph, open_spec
-from ladderspec.plan_text import as_dict, to_text
-from ladderspec.schedule import schedule
+from ladderspec.schedule.plan import schedule
+from ladderspec.schedule.plan_text import as_dict, to_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ladderspec.cli._options import load_plugins
 from ladderspec.files import write_atomic
-from ladderspec.schema import dumps
+from ladderspec.language.schema import dumps
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

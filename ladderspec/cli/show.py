@@ -11,13 +11,13 @@ import argparse
 import json
 import sys
 
-from ladderspec import table
 from ladderspec.cli._options import add_changes, add_spec, request
 from ladderspec.corridor import graph, spec_of
 from ladderspec.errors import UsageError
-from ladderspec.read import Document, Request, open_document
-from ladderspec.shapes import parameters
-from ladderspec.wiring import Graph
+from ladderspec.language.read import Document, Request, open_document
+from ladderspec.wiring import table
+from ladderspec.wiring.graph import Graph
+from ladderspec.wiring.shapes import parameters
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     load_plugins(args.plugin)
-    from ladderspec.open_experiment import open_experiment
+    from ladderspec.experiments.open import open_experiment
 
     experiment = open_experiment(args.experiment)
     runs = experiment.select(args.row, args.column, args.seed)
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     from dataclasses import replace
 
-    from ladderspec.train import train
+    from ladderspec.learn.train import train
 
     machine = {
         word: value

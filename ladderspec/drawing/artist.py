@@ -137,7 +137,7 @@ def graph_of(what: Any) -> Any:
 
 def _picture(graph: Any, base: Any, plan: bool | Mapping[str, str]) -> Picture:
     if plan is True:
-        from ladderspec.schedule import schedule
+        from ladderspec.schedule.plan import schedule
 
         plan = {node: phase.kind for phase in schedule(graph).phases for node in phase.nodes}
     elif plan:

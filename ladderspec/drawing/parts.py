@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from ladderspec.names import Role, Shape, Side
-from ladderspec.wiring import Graph, in_order
+from ladderspec.wiring.graph import Graph, in_order
 
 TASK_COSTS = {"classification": "CE", "consistency": "MT"}
 

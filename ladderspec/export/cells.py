@@ -13,8 +13,8 @@ from ladderspec.export.arrows import arrow_use
 from ladderspec.export.pools import pool_use
 from ladderspec.export.uses import NOTHING, Arrow, Facts, Use
 from ladderspec.names import Role, Shape, size_of
-from ladderspec.shapes import inlets
-from ladderspec.wiring import Graph
+from ladderspec.wiring.graph import Graph
+from ladderspec.wiring.shapes import inlets
 
 EVEN: Five = (1, 1, 0, 0, 0)
 

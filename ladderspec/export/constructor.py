@@ -12,7 +12,7 @@ from ladderspec.export.rows import comment, quoted, rows_of, write
 from ladderspec.export.said import said
 from ladderspec.export.unroll import INPUT, access
 from ladderspec.names import Side, node_name, split_node
-from ladderspec.wiring import Graph
+from ladderspec.wiring.graph import Graph
 
 INDENT = " " * 8
 TABLE_WIDTH = 100  # its rows are easier to compare when each is a line

@@ -23,8 +23,8 @@ from ladderspec.export.readouts import readouts_of
 from ladderspec.export.text import text_of
 from ladderspec.export.unroll import Unrolled
 from ladderspec.export.uses import Facts, Use, facts_of
-from ladderspec.read import Spec
-from ladderspec.wiring import Graph, in_order
+from ladderspec.language.read import Spec
+from ladderspec.wiring.graph import Graph, in_order
 
 Section = dict[str, str]  # definitions by name, in order
 

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from ladderspec.export.uses import Arrow, Use
-from ladderspec.letters import letter
 from ladderspec.names import Role, Side
+from ladderspec.schedule.letters import letter
 
 _LETTERS = {  # by role: the weight, and what arrives
     Role.ENCODER: ("W", "e_below"),

@@ -10,7 +10,7 @@ from ladderspec.export.constructor import sides
 from ladderspec.export.readouts import Readout
 from ladderspec.export.rows import quoted
 from ladderspec.export.unroll import INPUT, Unrolled
-from ladderspec.wiring import Graph
+from ladderspec.wiring.graph import Graph
 
 
 @dataclass(frozen=True)

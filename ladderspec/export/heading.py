@@ -7,14 +7,14 @@ import re
 from collections.abc import Collection, Sequence
 from textwrap import wrap
 
-from ladderspec import table
 from ladderspec.errors import UsageError
 from ladderspec.export.code import WIDTH
 from ladderspec.export.readouts import Readout, readouts_of
+from ladderspec.language.read import Spec
 from ladderspec.names import Shape, Side
-from ladderspec.read import Spec
-from ladderspec.shapes import parameters
-from ladderspec.wiring import Graph
+from ladderspec.wiring import table
+from ladderspec.wiring.graph import Graph
+from ladderspec.wiring.shapes import parameters
 
 _COLUMNS = ("level", "layer", "channels", "filter", "stride", "shape", "lateral", "decoder")
 _RIGHT = ("channels", "stride")

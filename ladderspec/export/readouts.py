@@ -8,7 +8,7 @@ from typing import Any
 
 from ladderspec.names import Shape
 from ladderspec.tasks import Task
-from ladderspec.wiring import Graph
+from ladderspec.wiring.graph import Graph
 
 OFFSET = ("prediction", "denoising")  # tasks whose output has a mean that data can tell
 

@@ -11,7 +11,7 @@ from textwrap import wrap
 from ladderspec.export.code import WIDTH, fit
 from ladderspec.export.said import said
 from ladderspec.names import Side, node_name
-from ladderspec.wiring import Graph
+from ladderspec.wiring.graph import Graph
 
 FEW = 5  # names that are listed; more of them are counted
 _NUMBER = re.compile(r"\b\d+\b")

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import networkx as nx
 
 from ladderspec.export.uses import Arrow, Use
-from ladderspec.letters import LETTERS
 from ladderspec.names import Role, Shape, Side, node_name, split_node
-from ladderspec.wiring import Graph, in_order, now
+from ladderspec.schedule.letters import LETTERS
+from ladderspec.wiring.graph import Graph, in_order, now
 
 INPUT = "encoder.input"
 

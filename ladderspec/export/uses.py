@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ladderspec.names import Role, Side
-from ladderspec.wiring import Graph
+from ladderspec.wiring.graph import Graph
 
 Pair = tuple[int, int]
 NOTHING = frozenset[str]()

@@ -11,6 +11,7 @@ import numpy as np
 
 from ladderspec.data import Split
 from ladderspec.errors import UsageError, did_you_mean, one_of
+from ladderspec.experiments.runs import Run
 from ladderspec.learn import checkpoint, processes
 from ladderspec.learn.feed import Diet, Feed
 from ladderspec.learn.journal import Journal
@@ -20,8 +21,7 @@ from ladderspec.learn.pictures import draw_samples
 from ladderspec.learn.progress import Progress
 from ladderspec.learn.statistics import settled
 from ladderspec.learn.words import Halve
-from ladderspec.net import Net
-from ladderspec.runs import Run
+from ladderspec.network.net import Net
 
 TEACHER = "teacher."
 

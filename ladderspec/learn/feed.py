@@ -12,7 +12,7 @@ from torch import Tensor
 from ladderspec.data import DataError, DataSet
 from ladderspec.data._types import Batch, Indices
 from ladderspec.data.chunks import chunks
-from ladderspec.net import Net
+from ladderspec.network.net import Net
 from ladderspec.tasks import Consistency, Prediction, Task
 
 CPU = torch.device("cpu")

@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ladderspec import graph_json
 from ladderspec.corridor import graph
 from ladderspec.errors import UsageError
+from ladderspec.experiments.runs import Run, digest
 from ladderspec.files import write_atomic
-from ladderspec.runs import Run, digest
+from ladderspec.wiring import graph_json
 
 
 @dataclass

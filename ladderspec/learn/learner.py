@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ladderspec.carry import Carry
 from ladderspec.learn.checkpoint import Checkpoint, CheckpointError, restore
 from ladderspec.learn.feed import Diet
 from ladderspec.learn.sampler import Order
 from ladderspec.learn.schedule import Course, rate
 from ladderspec.learn.teacher import teacher_of
 from ladderspec.learn.words import Training
-from ladderspec.net import Net
+from ladderspec.network.carry import Carry
+from ladderspec.network.net import Net
 
 
 @dataclass

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from ladderspec.carry import Carry
 from ladderspec.learn import processes
 from ladderspec.learn.feed import Diet, Feed
-from ladderspec.net import Net
+from ladderspec.network.carry import Carry
+from ladderspec.network.net import Net
 from ladderspec.tasks import Classification, Task
 
 

@@ -15,7 +15,7 @@ from ladderspec.data._picture import Picture
 from ladderspec.data.preview import _image
 from ladderspec.learn.feed import Diet, Feed
 from ladderspec.names import Shape
-from ladderspec.net import Net
+from ladderspec.network.net import Net
 from ladderspec.tasks import Classification, Consistency, Task
 
 MOST = 16  # frames in a row of a picture

@@ -9,12 +9,12 @@ import torch
 from ladderspec.corridor import graph
 from ladderspec.data import DataSet
 from ladderspec.errors import UsageError
+from ladderspec.experiments.runs import Run
 from ladderspec.learn import checkpoint
-from ladderspec.net import Net
-from ladderspec.notation import parse_selector
-from ladderspec.runs import Run
-from ladderspec.selection import select
+from ladderspec.network.net import Net
 from ladderspec.tasks import Denoising, Prediction
+from ladderspec.text.notation import parse_selector
+from ladderspec.wiring.selection import select
 
 
 def begin_with(net: Net, run: Run, data: DataSet, folder: Path) -> None:

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ladderspec.carry import Carry
 from ladderspec.learn.feed import Feed
 from ladderspec.learn.measure import trimmed
-from ladderspec.net import Net
+from ladderspec.network.carry import Carry
+from ladderspec.network.net import Net
 from ladderspec.nn import BatchNorm
 from ladderspec.nn._norms import NOW, _statistics
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ladderspec.learn.feed import Feed
 from ladderspec.learn.schedule import ramp
-from ladderspec.net import Net
+from ladderspec.network.net import Net
 from ladderspec.tasks import Consistency, Task
 
 

@@ -7,10 +7,10 @@ import math
 import torch
 from torch import Tensor
 
-from ladderspec.carry import Carry
 from ladderspec.errors import LadderspecError
 from ladderspec.learn.feed import Feed
-from ladderspec.net import Net
+from ladderspec.network.carry import Carry
+from ladderspec.network.net import Net
 
 
 class Diverged(LadderspecError):

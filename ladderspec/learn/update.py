@@ -9,8 +9,6 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor, nn
 
-from ladderspec.carry import Carry
-from ladderspec.costs import Costs
 from ladderspec.data._counter import key_of
 from ladderspec.learn import processes
 from ladderspec.learn.feed import Feed
@@ -19,6 +17,8 @@ from ladderspec.learn.measure import trimmed
 from ladderspec.learn.schedule import weights
 from ladderspec.learn.teacher import average, teach
 from ladderspec.learn.trouble import Diverged, blame, blame_gradient, diverges
+from ladderspec.network.carry import Carry
+from ladderspec.network.costs import Costs
 
 
 def update(learner: Learner, feed: Feed, share: float = 1.0) -> dict[str, float]:

@@ -22,8 +22,8 @@ from ladderspec.drawing.writers.svg import to_svg
 from ladderspec.drawing.writers.words import escaped
 from ladderspec.errors import UsageError
 from ladderspec.names import Role, Side, node_name, show_shape, size_of
-from ladderspec.schedule import schedule
-from ladderspec.wiring import Graph, in_order
+from ladderspec.schedule.plan import schedule
+from ladderspec.wiring.graph import Graph, in_order
 
 ITERATIONS = 4  # as many can be chosen in the page, or more if it is asked for
 _FILES = Path(__file__).resolve().parent.parent / "page"

@@ -1,0 +1,1 @@
+"""Experiment files: rows by columns, over seeds."""

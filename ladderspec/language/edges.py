@@ -1,0 +1,238 @@
+"""The words of arrows: selectors, single arrows in both notations, roles by level and delay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
+
+from ladderspec.cells import Words
+from ladderspec.cells._contract import Initial, NormKind, PairField, by_form, refusal
+from ladderspec.text.notation import (
+    MAX_DELAY,
+    Arrow,
+    NotationProblem,
+    parse_arrows,
+    parse_end,
+    parse_selector,
+)
+
+MAX_ITEMS = 5000  # of one list or table
+
+
+def as_list(value: Any) -> Any:
+    """A single text stands for a list of one."""
+    value = not_too_many(value)
+    if isinstance(value, list):
+        return tuple(value)
+    return (value,) if isinstance(value, str) else value
+
+
+def not_too_many(value: Any) -> Any:
+    if isinstance(value, dict | list) and len(value) > MAX_ITEMS:
+        raise refusal("S106", f"more than {MAX_ITEMS:,} entries")
+    return value
+
+
+def _selector(value: Any) -> Any:
+    if not isinstance(value, str):
+        raise refusal("S104", "a selector is a text", "like `lateral`, `decoder.*` or `task.digit`")
+    try:
+        parse_selector(value)
+    except NotationProblem as problem:
+        raise refusal("S111", problem.message, problem.hint) from None
+    return value
+
+
+_STRINGS = {
+    "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 0}]
+}
+Selector = Annotated[str, BeforeValidator(_selector)]
+Selectors = Annotated[tuple[Selector, ...], BeforeValidator(as_list), WithJsonSchema(_STRINGS)]
+Names = Annotated[tuple[str, ...], BeforeValidator(as_list), WithJsonSchema(_STRINGS)]
+
+
+# --- single arrows --------------------------------------------------------------------------------
+
+
+def _plain(name: str) -> str:
+    if "*" in name or "?" in name:
+        raise refusal("S111", "an arrow to add names its ends, not patterns")
+    return name
+
+
+def _chain(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        hops = parse_arrows(value)
+    except NotationProblem as problem:
+        raise refusal("S111", problem.message, problem.hint) from None
+    for hop in hops:
+        _plain(hop.source + hop.target)
+    return value
+
+
+def _end(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return _plain(parse_end(value)[0]) and value
+    except NotationProblem as problem:
+        raise refusal("S111", problem.message, problem.hint) from None
+
+
+End = Annotated[str, BeforeValidator(_end)]
+
+
+class _OfArrow(Words):
+    filter: PairField | None = Field(None, description="Default: that of the cell it enters.")
+    norm: NormKind | None = Field(None, description="Default: that of the cell it enters.")
+    initial: Initial | None = Field(None, description="Sets that of the node it comes from.")
+    label: str | None = Field(None, description="Drawn beside the arrow.")
+
+
+class ArrowWords(_OfArrow):
+    """Declared arrows as one text: `a(t-1) -> b`; a chain adds one arrow per hop."""
+
+    arrow: Annotated[str, BeforeValidator(_chain)] = Field(
+        description="`decoder.input(t-1) -> encoder.conv_2`; a chain adds one arrow per hop."
+    )
+
+    @property
+    def hops(self) -> tuple[Arrow, ...]:
+        return parse_arrows(self.arrow)
+
+
+class EndsWords(_OfArrow):
+    """A declared arrow by its ends: `from`, `to` and `delay`."""
+
+    source: End = Field(alias="from")
+    target: End = Field(alias="to")
+    delay: Annotated[int, Field(ge=0, le=MAX_DELAY)] | None = None
+
+    @model_validator(mode="after")
+    def _one_delay(self) -> EndsWords:
+        if parse_end(self.target)[1]:
+            raise refusal("S111", "the delay stands on the source of an arrow", "`delay: 1`")
+        if parse_end(self.source)[1] and self.delay is not None:
+            raise refusal("S111", "the delay is said twice", "in `from` or as `delay`")
+        return self
+
+    @property
+    def hops(self) -> tuple[Arrow, ...]:
+        source, delay = parse_end(self.source)
+        return (Arrow(source, parse_end(self.target)[0], self.delay or delay),)
+
+
+_ENDS = {"from", "to", "delay", "source", "target"}
+
+
+def _notation(value: Any) -> str:
+    by_ends = isinstance(value, EndsWords) or (
+        isinstance(value, dict) and "arrow" not in value and not _ENDS.isdisjoint(value)
+    )
+    return "ends" if by_ends else "text"
+
+
+def _arrow_words(value: Any) -> Any:
+    if isinstance(value, dict | ArrowWords | EndsWords):
+        return value
+    if isinstance(value, str):
+        return {"arrow": value}
+    raise refusal("S104", "an arrow is a text or a mapping", "like `decoder.a(t-1) -> encoder.a`")
+
+
+_ARROW_SCHEMA = {
+    "anyOf": [
+        {"type": "string", "examples": ["decoder.input(t-1) -> encoder.conv_2"]},
+        {
+            "type": "object",
+            "properties": {
+                "arrow": {"type": "string"},
+                "from": {"type": "string"},
+                "to": {"type": "string"},
+                "delay": {"type": "integer", "minimum": 0},
+                "filter": {},
+                "norm": {"enum": ["batch", "layer", "none"]},
+                "initial": {"enum": ["zeros", "learned"]},
+                "label": {"type": "string"},
+            },
+            "additionalProperties": False,
+        },
+    ]
+}
+ArrowField = Annotated[
+    Annotated[ArrowWords, Tag("text")] | Annotated[EndsWords, Tag("ends")],
+    Discriminator(_notation),
+    BeforeValidator(_arrow_words),
+    WithJsonSchema(_ARROW_SCHEMA),
+]
+
+
+# --- roles ----------------------------------------------------------------------------------------
+
+
+if TYPE_CHECKING:
+    Where = Literal["none", "stateful", "all"] | tuple[str, ...] | None
+else:
+    Where = Annotated[
+        by_form(word=Literal["none", "stateful", "all"] | None, list=tuple[str, ...]),
+        BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v),
+    ]
+
+
+class RoleWords(Words):
+    """Where the arrows of one role are, and with which delay."""
+
+    levels: Where = Field(None, description="none, stateful, all, or a list of levels.")
+    delay: Annotated[int, Field(ge=0, le=MAX_DELAY)] | None = Field(
+        None, description="In iterations; default: that of the table of roles."
+    )
+
+
+def _role_words(value: Any) -> Any:
+    if isinstance(value, dict | RoleWords) or value is None:
+        return value
+    if isinstance(value, str | list):
+        return {"levels": value}
+    message = "a role takes a word, a list of levels, or a mapping"
+    raise refusal("S104", message, "`none`, `stateful`, `all`, [conv_1] or {delay: 1}")
+
+
+_ROLE_SCHEMA = {
+    "anyOf": [
+        {"type": "string", "enum": ["none", "stateful", "all"]},
+        {"type": "array", "items": {"type": "string"}},
+        {
+            "type": "object",
+            "properties": {
+                "levels": {
+                    "anyOf": [
+                        {"type": "string", "enum": ["none", "stateful", "all"]},
+                        {"type": "array", "items": {"type": "string"}},
+                    ]
+                },
+                "delay": {"type": "integer", "minimum": 0},
+            },
+            "additionalProperties": False,
+        },
+    ]
+}
+RoleField = Annotated[RoleWords | None, BeforeValidator(_role_words), WithJsonSchema(_ROLE_SCHEMA)]
+
+
+class Edges(Words):
+    """Changes to the arrows that follow from the rows."""
+
+    encoder: RoleField = Field(None, description="encoder l-1 -> encoder l")
+    state: RoleField = Field(None, description="encoder l(t-1) -> encoder l; stateful cells")
+    lateral: RoleField = Field(None, description="encoder l -> decoder l")
+    decoder: RoleField = Field(None, description="decoder l+1 -> decoder l")
+    decoder_to_encoder: RoleField = Field(None, description="decoder l(t-1) -> encoder l")
+    upward_diagonal: RoleField = Field(None, description="decoder l-1(t-1) -> encoder l")
+    downward_diagonal: RoleField = Field(None, description="decoder l+1(t-1) -> decoder l")
+    recurrent_decoder: RoleField = Field(None, description="decoder l(t-1) -> decoder l")
+    add: Annotated[tuple[ArrowField, ...], BeforeValidator(as_list)] = Field(
+        (), description="Single arrows."
+    )

@@ -1,0 +1,200 @@
+"""pydantic's findings -> ours: in the user's words, at the place in the text, each mistake once."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from ladderspec.cells import Cell
+from ladderspec.errors import CODES, Finding, Findings, did_you_mean, one_of
+from ladderspec.language.fields import model_at, present
+from ladderspec.language.hints import LIKE, ROW, TASK, VARIANT
+from ladderspec.language.strays import MAX_ITEMS, TABLES
+from ladderspec.language.unknown_words import show, unknown_word, words_of
+from ladderspec.text.tree import Node
+
+_EXPECTED = {
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "mapping_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "finite_number": "a finite number",
+}
+_RANGE = {"ge": "at least", "le": "at most", "gt": "more than", "lt": "less than"}
+_RANGES = ("greater_than_equal", "less_than_equal", "greater_than", "less_than")
+
+
+def explain(
+    items: Sequence[Any],
+    tree: Node,
+    model: type[BaseModel],
+    findings: Findings,
+    whole: bool = True,
+) -> None:
+    """Say all that pydantic found wrong with `tree` as a `model`, but for unknown keys.
+
+    Not `whole`: some of its words are in a file that could not be read, so nothing is missing.
+    """
+    values: dict[int, list[tuple[Any, Node]]] = defaultdict(list)
+    for item in items[:MAX_ITEMS]:
+        node = tree.find(present(tree, item["loc"]))[0]
+        left_out = item["type"] in ("missing", "union_tag_not_found")
+        if item["loc"][-1:] == ("[key]",) and node.parent is not None:
+            place = node.parent.key_place(str(node.key))
+            findings.add(Finding(item["type"], item["msg"], place, node.path, _hint(item)))
+        elif _said(item, node, findings) or (not whole and (left_out or _refers(node))):
+            continue
+        elif item["type"] == "missing":
+            _missing(item, node, model, findings)
+        else:
+            values[id(node)].append((item, node))
+    rows_said = False
+    for group in values.values():
+        _, node = group[0]
+        row = isinstance(node.key, int) and node.parent is not None and node.parent.key == "levels"
+        if findings.enough:
+            break
+        if not (row and rows_said):  # a table without rows is one mistake
+            findings.add(_about_value(group))
+        rows_said = rows_said or row
+
+
+def _said(item: Any, node: Node, findings: Findings) -> bool:
+    if item["type"] == "missing":
+        return findings.blames(node.place)
+    known = findings.blames(node.place) or findings.blames(node.mark)
+    return known or item["type"] == "extra_forbidden"
+
+
+def _refers(node: Node) -> bool:
+    return isinstance(node.value, str) and node.value.startswith("$")
+
+
+def _missing(item: Any, node: Node, model: type[BaseModel], findings: Findings) -> None:
+    key = str(item["loc"][-1])
+    here = model_at(model, item["loc"][:-1])
+    cell = node.get("cell")
+    message = f"`{key}` is missing"
+    hint = f"like `{key}: {LIKE[key]}`" if key in LIKE else ""
+    if key == "levels":
+        hint = f"rows like {ROW}"
+    elif key == "encoder" and list(node.value)[:1] == ["decoder"]:
+        hint = "without the `- `, the decoder belongs to the row above"
+    elif cell is not None and here and issubclass(here, Cell):
+        message = f"{cell.value} needs `{key}`"
+        hint = f"like `{{cell: {cell.value}, {key}: {LIKE.get(key, '...')}}}`"
+    path = f"{node.path}.{key}".lstrip(".")
+    findings.add(Finding("S102", message, node.mark, path, hint))
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def _about_value(group: list[tuple[Any, Node]]) -> Finding:
+    """One finding for a value, however many readings of it, or copies of its row, failed."""
+    group = list({(item["type"], item["msg"]): (item, node) for item, node in group}.values())
+    item, node = group[0]
+    kind = item["type"]
+    if kind in ("union_tag_invalid", "union_tag_not_found"):
+        return unknown_word(item, node)
+    if kind in CODES:
+        return Finding(kind, item["msg"], node.mark, node.path, _hint(item))
+    if kind == "too_short":
+        return Finding("S102", "at least one row is needed", node.mark, node.path, f"like {ROW}")
+    ranges = [each for each, _ in group if each["type"] in _RANGES]
+    allowed = [
+        word for each, _ in group if each["type"] == "literal_error" for word in words_of(each)
+    ]
+    key = _key(node)
+    shown = show(node)
+    if ranges:
+        hint = " and ".join(
+            f"{_RANGE[k]} {v:g}" for k, v in ranges[0]["ctx"].items() if k in _RANGE
+        )
+        hint += "".join(f", or `{word}`" for word in allowed)
+        message = f"{shown} is out of range" if not key else f"`{key}` is {shown}, out of range"
+        return Finding("S106", message, node.mark, node.path, hint)
+    if allowed and len(group) == 1:
+        message = f"`{key}` cannot be {shown}" if key else f"{shown} is not allowed here"
+        return Finding("S105", message, node.mark, node.path, _among(node, allowed))
+    expected = [_EXPECTED.get(each["type"]) for each, _ in group if each["type"] != "literal_error"]
+    if None in expected:  # a cell of the user's own may refuse in its own words
+        message = item["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+        return Finding("S104", message, node.mark, node.path)
+    words = " or ".join([*dict.fromkeys(filter(None, expected)), *(f"`{w}`" for w in allowed)])
+    if node.value is None and key:
+        message = "an empty item" if isinstance(node.key, int) else f"`{key}` has no value"
+        return Finding("S104", message, node.mark, node.path, _like(node))
+    message = f"expected {words}, got {shown}"
+    return Finding("S104", message, node.mark, node.path, _instead(node, words) or _like(node))
+
+
+def _key(node: Node) -> str:
+    """The key that a value stands under, or the list of it."""
+    while isinstance(node.key, int) and node.parent is not None:
+        node = node.parent
+    return str(node.key or "").rpartition(".")[2]
+
+
+def _hint(item: Any) -> str:
+    return str(item.get("ctx", {}).get("hint", ""))
+
+
+def _among(node: Node, allowed: list[str]) -> str:
+    """The words that are allowed, or the one that was meant."""
+    meant = node.value
+    if "none" in allowed and meant in (None, False, "no", "off", "false"):
+        meant = "none"
+    more = ""
+    if "stateful" in allowed:
+        more = f", or a list of levels: [{str(meant)[:40]}]"
+    elif "last" in allowed:
+        more = ", or a weight for each t: [0, 0, 1]"
+    return did_you_mean(meant, allowed) or one_of(allowed) + more
+
+
+def _instead(node: Node, expected: str) -> str:
+    """The same value, written right."""
+    value = node.value
+    if expected == "text" and isinstance(value, int | float):
+        written = node.source.text[node.start : node.end]
+        return "" if written.startswith("$") else f'in quotes: "{written}"'
+    if node.key == "weight" and isinstance(value, list):
+        return "a weight for each t stands in `when`"
+    if isinstance(value, float) and "whole" in expected:
+        written = node.source.text[node.start : node.end]
+        if written.startswith("$") and "/" in written:
+            return "`//` divides and rounds down"
+        return f"write {value:.0f}" if value.is_integer() else ""
+    if not isinstance(value, str) or "number" not in expected:
+        return ""
+    if value.startswith("$"):
+        return "like `$width` or `$(width * 2)`"
+    number = re.match(r"-?\d+(\.\d+)?", value.strip())
+    rest = value.strip()[number.end() :] if number else value
+    if number and not rest:
+        return f"without quotes: {number[0]}"
+    if number and rest.startswith("#"):
+        return "a comment needs a space before its `#`"
+    return "without the comma" if number and rest == "," else ""
+
+
+def _like(node: Node) -> str:
+    parent = node.parent.key if node.parent is not None else None
+    if isinstance(node.key, int):
+        return f"a row is like {ROW}" if parent == "levels" else ""
+    if parent in TABLES:
+        return {"tasks": f"like {TASK}", "variants": f"like {VARIANT}"}.get(str(parent), "")
+    if node.key == "levels":
+        return f"each row begins with `- `, like {ROW}"
+    return f"like `{node.key}: {LIKE[node.key]}`" if node.key in LIKE else ""

@@ -1,0 +1,179 @@
+"""Tree -> tree: variants, `params`, dropped levels and tasks; and the order of application.
+
+Everything here works on trees that may still be wrong in other ways: what is not understood is left
+for the words (spec.py) to refuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ladderspec.errors import Finding, Findings, did_you_mean, one_of, tick
+from ladderspec.language.assign import assign
+from ladderspec.language.extends import merge
+from ladderspec.language.params import check_used, set_params, solve_params, substitute
+from ladderspec.language.rows import expand, fill_defaults, row_names
+from ladderspec.names import INPUT
+from ladderspec.text.notation import NotationProblem, matches, parse_selector
+from ladderspec.text.tree import Node, items_of
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A patch that is to be applied: the spec's own, a variant, or the command line's."""
+
+    name: str
+    node: Node
+
+
+def resolve(tree: Node, choices: Sequence[Choice], findings: Findings) -> Node:
+    """Apply what the chosen patches say of fields, tasks, params, levels; spell everything out."""
+    if not isinstance(tree.value, dict):
+        return tree
+    sets = [
+        (path, value, table)
+        for choice in choices
+        if (table := choice.node.get("set")) is not None
+        for path, value in items_of(table)
+    ]
+    tree = set_params(tree, sets, findings)
+    for choice in choices:
+        if (tasks := choice.node.get("tasks")) is not None:
+            tree = _merge_tasks(tree, tasks, findings)
+    lookup = solve_params(tree, findings)
+    check_used(tree, [value for _, value, _ in sets], findings)
+    known = [name for name, _ in items_of(tree.get("params"))]
+    tree = substitute(tree, lookup, known, findings)
+    sets = [(path, substitute(value, lookup, known, findings), at) for path, value, at in sets]
+    tree = expand(tree, findings)
+    for path, value, at in sets:
+        if not path.startswith("params.") and not findings.enough:
+            tree = assign(tree, path, value, at, findings)
+    tree = fill_defaults(tree, findings)
+    return _drop(tree, [Choice("spec", tree), *choices], findings)
+
+
+def _merge_tasks(tree: Node, tasks: Node, findings: Findings) -> Node:
+    there = tree.get("tasks")
+    for name, node in items_of(tasks):
+        if node.value is None and (there is None or there.get(name) is None):
+            known = [each for each, _ in items_of(there)]
+            hint = did_you_mean(name, known)
+            findings.add(
+                Finding("G202", f"no task {tick(name)} to remove", node.place, node.path, hint)
+            )
+    return merge(tree, tree.replaced({"tasks": tasks}))
+
+
+def _with(tree: Node, **changes: Node) -> Node:
+    return tree.replaced({**tree.value, **changes})
+
+
+# --- variants -------------------------------------------------------------------------------------
+
+
+def choose(tree: Node, wanted: Sequence[str], findings: Findings) -> list[Choice]:
+    """The chosen variants with those they build on, each once, in order of application."""
+    known = dict(items_of(tree.get("variants")))
+    chosen: dict[str, Choice] = {}
+    done: set[str] = set()
+    stack: list[tuple[str, Node | None]] = [(name, None) for name in reversed(wanted)]
+    above: list[str] = []
+    while stack:
+        name, asked = stack.pop()
+        if above and above[-1] == name and asked is known[name]:  # all that it builds on is there
+            chosen.setdefault(above.pop(), Choice(name, known[name]))
+        elif name in above:
+            findings.add(_circle(above[above.index(name) :], known))
+        elif name not in known:
+            findings.add(_no_variant(name, asked, known))
+        elif name not in done:
+            done.add(name)
+            above.append(name)
+            stack.append((name, known[name]))
+            bases = _texts(known[name].get("of"))
+            stack += [(base.value, base) for base in reversed(bases)]
+    return list(chosen.values())
+
+
+def _circle(names: Sequence[str], known: Mapping[str, Node]) -> Finding:
+    """A circle of variants, told from the one that the text has first."""
+    order = list(known)
+    first = min(range(len(names)), key=lambda i: order.index(names[i]))
+    chain = [*names[first:], *names[:first], names[first]]
+    asked = next(n for n in _texts(known[chain[0]].get("of")) if n.value == chain[1])
+    shown = " -> ".join(chain)
+    message = f"a variant builds on itself: {shown}"
+    return Finding("S113", message, asked.place, asked.path, "remove one `of`")
+
+
+def _no_variant(name: str, asked: Node | None, known: Mapping[str, Node]) -> Finding:
+    hint = did_you_mean(name, known) or (
+        f"known: {one_of(list(known)[:12], 'and')}" if known else ""
+    )
+    place, path = (asked.place, asked.path) if asked is not None else (None, "")
+    message = f"no variant {tick(name)}" + ("" if known else ": the spec has no variants")
+    return Finding("S113", message, place, path, hint)
+
+
+def _texts(node: Node | None) -> list[Node]:
+    """One text or a list of texts, as nodes."""
+    if node is None:
+        return []
+    items = node.value if isinstance(node.value, list) else [node]
+    return [item for item in items if isinstance(item.value, str)]
+
+
+# --- dropped levels and tasks ---------------------------------------------------------------------
+
+
+def _drop(tree: Node, choices: Sequence[Choice], findings: Findings) -> Node:
+    """Remove the rows and tasks that `without: [level.NAME, task.NAME]` names."""
+    for choice in choices:
+        for node in _texts(choice.node.get("without")):
+            if findings.enough:
+                return tree
+            if not node.value.strip().startswith(("level.", "task.")):
+                continue
+            try:
+                selector = parse_selector(node.value)
+            except NotationProblem:
+                continue  # refused by the words
+            if selector.kind == "level":
+                tree = _drop_levels(tree, selector.pattern, node, findings)
+            elif selector.kind == "task":
+                tree = _drop_tasks(tree, selector.pattern, node, findings)
+    return tree
+
+
+def _drop_levels(tree: Node, pattern: str, node: Node, findings: Findings) -> Node:
+    names = row_names(tree)
+    kept = [i for i, name in enumerate(names) if name is None or not matches(name, pattern)]
+    if len(kept) == len(names):
+        known = [name for name in names if name]
+        there = f"known: {one_of(known[:12], 'and')}" if known else ""
+        hint = did_you_mean(pattern, known) or there
+        message = f"no level {tick(pattern)}"
+        if pattern == INPUT:
+            message, hint = "the input cannot be removed", ""
+        findings.add(Finding("G202", message, node.place, node.path, hint))
+        return tree
+    if not kept:
+        message = f"{tick(node.value)} would remove every row"
+        findings.add(Finding("G205", message, node.place, node.path))
+        return tree
+    levels = tree.value["levels"]
+    return _with(tree, levels=levels.replaced([levels.value[i] for i in kept]))
+
+
+def _drop_tasks(tree: Node, pattern: str, node: Node, findings: Findings) -> Node:
+    tasks = tree.get("tasks")
+    known = dict(items_of(tasks))
+    kept = {name: task for name, task in known.items() if not matches(name, pattern)}
+    if tasks is None or len(kept) == len(known):
+        hint = did_you_mean(pattern, known) or ("" if known else "the spec has no tasks")
+        message = f"no task {tick(pattern)}"
+        findings.add(Finding("G202", message, node.place, node.path, hint))
+        return tree
+    return _with(tree, tasks=tasks.replaced(kept))

@@ -1,0 +1,208 @@
+"""The words of the language: what a spec may say, as pydantic tables. No YAML, no graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, GetCoreSchemaHandler
+from pydantic_core import core_schema
+
+from ladderspec.cells import Cell, Words, registered
+from ladderspec.cells._contract import refusal
+from ladderspec.cells.input import Input
+from ladderspec.cells.unknown import UNKNOWN, Unknown
+from ladderspec.errors import spell, tick
+from ladderspec.language.edges import Edges, Names, Selectors, not_too_many
+from ladderspec.names import INPUT, LEVEL_NAME, Side
+from ladderspec.tasks import AnyTask
+
+# --- cells by their word --------------------------------------------------------------------------
+
+
+class CellOf:
+    """Marks a field that holds a cell: chosen by its word `cell`, or written as that word alone."""
+
+    def __init__(self, side: Side, optional: bool = True) -> None:
+        self.side, self.optional = side, optional
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
+        choices = {word: handler(cell) for word, cell in registered(self.side).items()}
+        choices[UNKNOWN] = handler(Unknown)
+        union = core_schema.tagged_union_schema(choices, discriminator="cell")
+        schema = core_schema.no_info_before_validator_function(_cell, union)
+        return core_schema.nullable_schema(schema) if self.optional else schema
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> Any:
+        union = schema["schema"]["schema"] if self.optional else schema["schema"]
+        choices = {word: cell for word, cell in union["choices"].items() if word != UNKNOWN}
+        words = {"type": "string", "enum": sorted(choices)}
+        return {"anyOf": [words, handler({**union, "choices": choices}), {"type": "null"}]}
+
+
+def _cell(value: Any) -> Any:
+    return {"cell": value} if isinstance(value, str) else value
+
+
+EncoderField = Annotated[Cell, CellOf(Side.ENCODER, optional=False)]
+DecoderField = Annotated[Cell | None, CellOf(Side.DECODER)]
+LateralField = Annotated[Cell | None, CellOf(Side.LATERAL)]
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+def _name(value: Any) -> Any:
+    if value is None:
+        return value
+    shown = str(value)
+    if not isinstance(value, str) or not LEVEL_NAME.fullmatch(value):
+        meant = spell(shown)
+        hint = f"did you mean `{meant}`?" if meant else "like `conv2`: a-z first, then a-z, 0-9, _"
+        raise refusal("S107", f"{tick(shown)} is no name", hint)
+    if len(value) > 60:
+        raise refusal("S107", f"a name of {len(value)} characters", "at most 60")
+    return value
+
+
+def _level_name(value: Any) -> Any:
+    if value == INPUT:
+        raise refusal("S107", "`input` is the level below the first row", "choose another name")
+    return _name(value)
+
+
+Name = Annotated[str, BeforeValidator(_name)]
+LevelName = Annotated[str, BeforeValidator(_level_name)]
+
+
+# --- the tables of a spec -------------------------------------------------------------------------
+
+
+class Row(Words):
+    """One row of the table: the cell that makes a level, and the decoder that inverts it."""
+
+    name: LevelName | None = Field(None, description="Default: cell and position, like `pool5`.")
+    label: str | None = Field(None, description="Drawn beside the level.")
+    repeat: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        None, description="The row several times: NAME_1, NAME_2, ..."
+    )
+    encoder: EncoderField = Field(description="The cell that makes this level.")
+    decoder: DecoderField = Field(
+        None, description="The cell that estimates the level below from what comes down."
+    )
+
+
+class Time(Words):
+    """What t counts: frames of a sequence, or iterations on one input."""
+
+    frames: Annotated[int, Field(ge=1, le=100000)] | Literal["any"] | None = Field(
+        None, description="Length of a sequence, or `any`."
+    )
+    iterations: Annotated[int, Field(ge=1, le=100000)] | None = Field(
+        None, description="How often one input is looked at."
+    )
+
+
+def _time(value: Any) -> Any:
+    known = isinstance(value, dict) and set(value) <= {"frames", "iterations"}
+    if known and len(value) != 1:
+        hint = "{frames: 5}, {frames: any} or {iterations: 3}"
+        raise refusal("S105", "time is either frames or iterations", hint)
+    return value
+
+
+class Expect(Words):
+    """Facts that must hold, checked on every read."""
+
+    parameters: Annotated[int, Field(ge=0)] | None = Field(None, description="Their number.")
+    shape: dict[
+        str,
+        Annotated[
+            tuple[int, ...], BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)
+        ],
+    ] = Field(default_factory=dict, description="Of nodes: {encoder.pool5: [32, 16, 16]}.")
+
+
+class Variant(Words):
+    """A named patch of the spec."""
+
+    title: str | None = Field(None, description="What tables and drawings call it.")
+    of: Names = Field((), description="Variants that it builds on.")
+    set: Annotated[Mapping[str, Any], BeforeValidator(not_too_many)] = Field(
+        default_factory=dict, description="Fields by node: {encoder.lstm1.channels: 16}."
+    )
+    tasks: Mapping[str, Any] = Field(
+        default_factory=dict, description="Tasks added or changed; null removes one."
+    )
+    edges: Edges = Field(Edges.model_construct(), description="Changes to the arrows.")
+    without: Selectors = Field(
+        (), description="What is removed: roles, arrows, nodes, levels, tasks."
+    )
+    expect: Expect | None = Field(None, description="Facts that must hold.")
+
+
+AnyTaskField = Annotated[AnyTask, Field(discriminator="kind")]
+Parameter = int | float
+
+
+MAX_VARIANTS = 200  # each is checked by itself
+
+
+def _few_variants(value: Any) -> Any:
+    if isinstance(value, dict) and len(value) > MAX_VARIANTS:
+        raise refusal("S106", f"more than {MAX_VARIANTS} variants")
+    return value
+
+
+class SpecWords(Words):
+    """A recurrent ladder network as a table of layers."""
+
+    name: str | None = Field(None, description="Default: the name of the file.")
+    title: str | None = Field(None, description="What tables and drawings call it.")
+    description: str | None = Field(None, description="What it is, in a line.")
+    extends: str | None = Field(
+        None, description="A file whose words hold where this one is silent."
+    )
+    params: Mapping[str, Any] = Field(
+        default_factory=dict, description="Numbers to use as $name or $(name * 2)."
+    )
+    input: Input = Field(description="Channels and size of a frame, and noise on it.")
+    time: Annotated[Time, BeforeValidator(_time)] = Field(
+        Time(iterations=1), description="{frames: 5}, {frames: any} or {iterations: 3}."
+    )
+    levels: Annotated[
+        tuple[Row, ...],
+        BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v),
+        Field(min_length=1),
+    ] = Field(description="The rows of the table, input side first.")
+    top: DecoderField = Field(None, description="A decoder on the topmost level, from its lateral.")
+    laterals: dict[str, LateralField] = Field(
+        default_factory=dict, description="Cells on the lateral arrows, by level."
+    )
+    defaults: Mapping[str, Mapping[str, Any]] = Field(
+        default_factory=dict, description="Fields by cell: {Conv: {activation: leaky_relu}}."
+    )
+    tasks: Annotated[dict[Name, AnyTaskField], BeforeValidator(not_too_many)] = Field(
+        default_factory=dict, description="What is learnt, where."
+    )
+    edges: Edges = Field(Edges.model_construct(), description="Changes to the arrows.")
+    without: Selectors = Field(
+        (), description="What is removed: roles, arrows, nodes, levels, tasks."
+    )
+    variants: Annotated[dict[Name, Variant], BeforeValidator(_few_variants)] = Field(
+        default_factory=dict, description="Named patches."
+    )
+    expect: Expect | None = Field(None, description="Facts that must hold.")
+
+
+_built_for: set[type[Cell]] = set()
+
+
+def fresh() -> None:
+    """Make the words know every cell that is registered by now."""
+    cells = {cell for side in Side for cell in registered(side).values()}
+    if _built_for and cells != _built_for:
+        for model in (Row, SpecWords):
+            model.model_rebuild(force=True)
+    _built_for.clear()
+    _built_for.update(cells)

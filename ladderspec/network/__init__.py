@@ -1,0 +1,1 @@
+"""Plan -> torch: the module that unrolls time by itself."""

@@ -1,0 +1,51 @@
+"""Graph -> modules by the names of the diagram: one per node, one per task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from ladderspec.network.readouts import Readout
+from ladderspec.nn._build import build_cell
+from ladderspec.wiring.graph import Graph
+from ladderspec.wiring.shapes import site_of
+
+OFFSET = ("prediction", "denoising")  # tasks whose output has a mean that data can tell
+
+
+def cells_of(graph: Graph) -> dict[str, nn.Module]:
+    """The cells by node."""
+    return {node: _cell(graph, node) for node in graph}
+
+
+def _cell(graph: Graph, node: str) -> nn.Module:
+    facts = graph.nodes[node]
+    site = site_of(graph, node)
+    edges = {key: edge for _, _, key, edge in graph.in_edges(node, keys=True, data=True)}
+    projections = {inlet.key: edges[inlet.key]["projection"] for inlet in site.inlets}
+    steps = graph.graph["frames"] or graph.graph["iterations"]
+    fixed = None if steps == "any" else steps
+    return build_cell(facts["cell"], site, facts["shape"], facts["own"], projections, fixed)
+
+
+def readouts_of(graph: Graph, name: str) -> dict[str, Readout]:
+    """What a task owns, by the node that it reads."""
+    entry: dict[str, Any] = graph.graph["tasks"][name]
+    task, several = entry["task"], len(entry["at"]) > 1
+    found = {}
+    for node in entry["at"]:
+        prefix = f"{node}." if several else ""
+        own = {key: entry["own"][prefix + key] for key in ("weight", "bias") if entry["own"]}
+        offset = task.kind in OFFSET and not several
+        found[node] = Readout(own, graph.nodes[node]["shape"], offset, task.teaches)
+    return found
+
+
+def names_of(readouts: dict[str, dict[str, Readout]]) -> dict[str, nn.Module]:
+    """`task.NAME`, or `task.NAME.NODE` where a task reads several."""
+    return {
+        f"task.{name}.{node}" if len(by_node) > 1 else f"task.{name}": module
+        for name, by_node in readouts.items()
+        for node, module in by_node.items()
+    }

@@ -1,0 +1,114 @@
+"""Running a program: the only loops over t."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from ladderspec.network.clock import Clock
+from ladderspec.network.program import Piece, Program, Stage
+from ladderspec.network.steps import Step
+from ladderspec.network.tracks import Tracks
+from ladderspec.nn import When
+from ladderspec.schedule.phases import Kind
+
+
+def run(
+    program: Program, tracks: Tracks, clock: Clock, length: int, static_holds: bool = True
+) -> None:
+    """Fill the tracks; `static_holds`: what follows from one input is the same at every t."""
+    for stage in program:
+        if stage.static and static_holds:
+            _run_static(stage, tracks, clock, length)
+        elif stage.kind is Kind.SEQUENCE:
+            _run_sequence(stage, tracks)
+        else:
+            _run_pieces(stage, tracks, clock)
+        for slot, wait in stage.drops:
+            tracks.forget(slot, length - wait)
+
+
+def _run_pieces(stage: Stage, tracks: Tracks, clock: Clock) -> None:
+    keeps_all = torch.is_grad_enabled()  # the backward pass needs the values anyway
+    for piece in stage.pieces:
+        when = clock.when(piece.start, piece.count)
+        for step in piece.steps:
+            if step.reads:  # all but the input, whose values are there already
+                compute(step, tracks, piece, when)
+        if not keeps_all:
+            for slot, wait in stage.drops:
+                tracks.forget(slot, piece.start + piece.count - wait)
+
+
+def compute(step: Step, tracks: Tracks, piece: Piece, when: When) -> None:
+    """One node, for the iterations of a piece."""
+    start, count = piece.start, piece.count
+    values: dict[str, Tensor] = {}
+    for key, slot, delay, may_lack in step.reads:
+        value = tracks.read(slot, start - delay, count)
+        if value is None:
+            if may_lack:
+                continue
+            value = tracks.zeros(slot, count)
+        values[key] = value
+    previous = None
+    if step.state and "state" in values:
+        previous = {
+            name: _past(tracks, slot, start - step.state_delay) for name, slot in step.state
+        }
+    output, extras = step.module(values, previous, when)
+    tracks.put(step.slot, start, count, output)
+    for name, slot in step.state:
+        tracks.put(slot, start, count, extras[name])
+    if step.seen >= 0:
+        tracks.put(step.seen, start, count, extras.get("logits", output))
+
+
+def _past(tracks: Tracks, slot: int, t: int) -> Tensor:
+    value = tracks.read(slot, t, 1)
+    return tracks.zeros(slot) if value is None else value
+
+
+def _run_static(stage: Stage, tracks: Tracks, clock: Clock, length: int) -> None:
+    """What is the same at every t, once."""
+    when = replace(clock.when(0, 1), repeats=length)
+    first = Piece(0, 1, ())
+    for step in dict.fromkeys(step for piece in stage.pieces for step in piece.steps):
+        if step.reads:
+            compute(step, tracks, first, when)
+            for slot in (step.slot, step.seen):
+                if slot >= 0:
+                    tracks.repeat(slot)
+
+
+def _run_sequence(stage: Stage, tracks: Tracks) -> None:
+    """A lone LSTM or GRU: one fused call for all t."""
+    for piece in stage.pieces:
+        (step,) = piece.steps
+        start, count = piece.start, piece.count
+        values, previous = {}, {}
+        for key, slot, delay, _ in step.reads:
+            if slot == step.slot:
+                previous["h"] = _past(tracks, slot, start - 1)
+                continue
+            value = tracks.read(slot, start - delay, count)
+            values[key] = tracks.zeros(slot, count) if value is None else value
+        for name, slot in step.state:
+            previous[name] = _past(tracks, slot, start - 1)
+        with _full_precision(tracks.like):
+            output, last = step.module.sequence(values, previous, count)  # type: ignore[operator]
+        tracks.put(step.slot, start, count, output)
+        for name, slot in step.state:
+            tracks.put(slot, start + count - 1, 1, last[name])
+        if step.seen >= 0:
+            tracks.put(step.seen, start, count, output)
+
+
+def _full_precision(like: Tensor) -> AbstractContextManager[object]:
+    """On the CPU, autocast would ask for fused calls that are not there in its precision."""
+    if like.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
+        return torch.autocast("cpu", enabled=False)
+    return nullcontext()

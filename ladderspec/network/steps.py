@@ -1,0 +1,110 @@
+"""Plan -> steps: every node with its module and the places of what it reads, found once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from ladderspec.names import Role, Shape
+from ladderspec.schedule.plan import Plan
+
+
+class Read(NamedTuple):
+    """One arrow, as its target reads it."""
+
+    key: str
+    slot: int
+    delay: int
+    may_lack: bool  # zeros from before the first t say nothing
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A row of values over time: a node's output, what it remembers besides, what tasks see."""
+
+    name: str
+    shape: Shape
+    depth: int  # how many of its last values are carried
+    owner: nn.Module
+    learned: str  # the owner's parameter with the value before the first t; "" for zeros
+
+    def initial(self) -> Tensor | None:
+        """One value per channel, (C, 1, 1) or (C,); None for zeros."""
+        if not self.learned:
+            return None
+        value: Tensor = getattr(self.owner, self.learned)
+        return value.view(-1, *(1 for _ in self.shape[1:]))
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One node: call the module with what it reads, put away what it gives."""
+
+    node: str
+    slot: int
+    module: nn.Module
+    reads: tuple[Read, ...]
+    state: tuple[tuple[str, int], ...]  # what the cell remembers, by its slot
+    state_delay: int
+    seen: int  # the slot that tasks read: logits where there are some; -1 where no task reads
+    numbers: int  # of its output and its state, for one sample
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All steps of a plan by node, in order, and the slots that they read and fill."""
+
+    slots: tuple[Slot, ...]
+    index: Mapping[str, int]  # slots by name
+    steps: Mapping[str, Step]
+    lead: int  # the largest delay of all
+
+    def seen(self, node: str) -> int:
+        return self.steps[node].seen
+
+
+def lay_out(plan: Plan, modules: Mapping[str, nn.Module]) -> Layout:
+    """Find a place for every value."""
+    slots: list[Slot] = []
+    index: dict[str, int] = {}
+
+    def place(name: str, shape: Shape, depth: int, owner: nn.Module, learned: str) -> None:
+        index[name] = len(slots)
+        has = learned in dict(owner.named_parameters(recurse=False))
+        slots.append(Slot(name, shape, depth, owner, learned if has else ""))
+
+    read = {node for task in plan.tasks for node in task.at}
+    for node, equation in plan.equations.items():
+        kept, owner = plan.carry.get(node), modules[node]
+        place(node, equation.shape, kept.depth if kept else 0, owner, "initial")
+        for name, shape in equation.state:
+            depth = kept.state_depth if kept else 0
+            place(f"{node}.{name}", shape, depth, owner, f"initial_{name}")
+        if node in read:
+            place(f"{node}.seen", equation.shape, 0, owner, "")
+    order = [node for phase in plan.phases for node in phase.nodes]
+    steps = {node: _step(plan, node, modules[node], index) for node in order}
+    lead = max((slot.depth for slot in slots), default=0)
+    return Layout(tuple(slots), index, steps, lead)
+
+
+def _step(plan: Plan, node: str, module: nn.Module, index: Mapping[str, int]) -> Step:
+    equation = plan.equations[node]
+    may_lack = getattr(module, "may_lack", lambda key: False)
+    delays = [edge.delay for edge in equation.edges if edge.role is Role.STATE]
+    return Step(
+        node=node,
+        slot=index[node],
+        module=module,
+        reads=tuple(
+            Read(edge.key, index[edge.source], edge.delay, may_lack(edge.key))
+            for edge in equation.edges
+        ),
+        state=tuple((name, index[f"{node}.{name}"]) for name, _ in equation.state),
+        state_delay=delays[0] if delays else 0,
+        seen=index.get(f"{node}.seen", -1),
+        numbers=equation.numbers,
+    )

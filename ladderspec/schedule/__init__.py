@@ -1,0 +1,1 @@
+"""Graph -> plan: phases, what is carried, and why."""

@@ -1,0 +1,118 @@
+"""What one node computes: the arrows it reads, what it remembers, and the work it takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ladderspec.names import Role, Shape, show_arrow, size_of
+from ladderspec.wiring.graph import Graph
+
+FUSED = frozenset({"LSTM", "GRU"})  # cells for which there is one call for a whole sequence
+FUNCTION = frozenset({"w", "w_s"})  # coefficients of f(u, w) [eq:fdec]: used number by number
+_ROLES = {role: index for index, role in enumerate(Role)}
+
+
+class Edge(NamedTuple):
+    """One arrow: what its target reads, and from how many iterations ago."""
+
+    source: str
+    target: str
+    key: str
+    role: Role
+    delay: int
+
+    def __str__(self) -> str:
+        return show_arrow(self.source, self.target, self.delay)
+
+
+@dataclass(frozen=True)
+class Equation:
+    """What one node computes, and what that takes for one t of one sample."""
+
+    node: str
+    cell: str
+    edges: tuple[Edge, ...]  # in the order of their roles
+    shape: Shape
+    state: tuple[tuple[str, Shape], ...]  # what the cell remembers besides its output
+    stateful: bool
+    initial: str  # what delayed arrows carry before the first t
+    parameters: int  # of the node and of the arrows that enter it
+    multiplications: int
+    fused: bool  # one call can do a whole sequence, if the state of t-1 is all it reads of its past
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers its output and its state hold."""
+        return size_of(self.shape) + sum(size_of(shape) for _, shape in self.state)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What one task reads: which nodes, when, and what its own read-out takes."""
+
+    name: str
+    at: tuple[str, ...]
+    when: str | tuple[float, ...]  # last, all, or a weight for each t
+    ahead: int  # the target of t is that many frames later
+    parameters: int
+    multiplications: int
+
+
+def equation_of(graph: Graph, node: str) -> Equation:
+    facts = graph.nodes[node]
+    cell, shape = facts["cell"], facts["shape"]
+    arrows = list(graph.in_edges(node, keys=True, data=True))
+    edges = [
+        Edge(source, node, key, edge["role"], edge["delay"]) for source, _, key, edge in arrows
+    ]
+    projections = [edge.get("projection") for *_, edge in arrows]
+    plain = all(each and each.kind == "dense" and each.norm == "none" for each in projections)
+    return Equation(
+        node=node,
+        cell=cell.cell,
+        edges=tuple(sorted(edges, key=lambda edge: (_ROLES[edge.role], edge.key, edge.source))),
+        shape=shape,
+        state=tuple(cell.state_shapes(shape).items()),
+        stateful=cell.stateful,
+        initial=facts["initial"],
+        parameters=facts["parameters"] + sum(edge.get("parameters", 0) for *_, edge in arrows),
+        multiplications=multiplications(graph, node),
+        fused=cell.cell in FUSED and plain and "gain" not in facts["own"],
+    )
+
+
+def reader_of(graph: Graph, name: str) -> Reader:
+    entry = graph.graph["tasks"][name]
+    task = entry["task"]
+    shapes = [graph.nodes[node]["shape"] for node in entry["at"]]
+    heads = [(weight, out) for out in shapes for weight in task.head_parameters(out).values()]
+    work = sum(_uses(weight, out) for weight, out in heads)
+    ahead = getattr(task, "ahead", 0)
+    return Reader(name, tuple(entry["at"]), task.when, ahead, entry["parameters"], work)
+
+
+def multiplications(graph: Graph, node: str) -> int:
+    """Multiply-adds of a node for one t of one sample: those of its linear maps.
+
+    Each arrow that enters has its own map; the gates of LSTM and GRU are rows of these maps. What
+    the node owns itself counts where it is a weight: a filter (W_s, D, E of convG3; D of convG2) is
+    used at every position of the output, a matrix once. Biases, gains and the coefficients of
+    f(u, w) work number by number and count for nothing, as do norms, activations and pools.
+    """
+    facts = graph.nodes[node]
+    arrows = graph.in_edges(node, data="projection")
+    total: int = sum(each.multiplications for *_, each in arrows if each is not None)
+    weights = [shape for name, shape in facts["own"].items() if name not in FUNCTION]
+    return total + sum(_uses(weight, facts["shape"]) for weight in weights)
+
+
+def _uses(weight: Shape, out: Shape) -> int:
+    """Multiply-adds of a weight: a filter at all positions of `out`, a matrix once, a vector never.
+
+    >>> _uses((8, 4, 1, 1), (8, 5, 5)), _uses((8, 4), (8, 5, 5)), _uses((8,), (8, 5, 5))
+    (800, 32, 0)
+    """
+    if len(weight) < 2:
+        return 0
+    return size_of(weight) * (size_of(out[1:]) if len(weight) > 2 else 1)

@@ -1,0 +1,167 @@
+"""Graph -> Plan: the phases of the network, and what is carried from one t to the next."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ladderspec.names import Role, Shape, show_arrow
+from ladderspec.schedule.equations import Equation, Reader, equation_of, reader_of
+from ladderspec.schedule.phases import Kind, Phase, find_phases
+from ladderspec.wiring.graph import Graph, in_order
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What the next t remembers of a node: its last values, and the last values of its state."""
+
+    node: str
+    depth: int  # the largest delay that leaves the node
+    shape: Shape
+    state: tuple[tuple[str, Shape], ...]
+    state_depth: int  # the delay of its state arrow; 0 where it has no state besides its output
+    initial: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The phases of a network in order, and what is carried from one t to the next."""
+
+    name: str
+    title: str
+    length: int | None  # how many frames or iterations, where that is fixed
+    iterations: bool  # t counts iterations on one input, not frames
+    phases: tuple[Phase, ...]
+    equations: Mapping[str, Equation]
+    carry: Mapping[str, Carried]
+    last_use: Mapping[str, int]  # the last phase that reads a node; tasks read to the end
+    tasks: tuple[Reader, ...]
+    graph: Graph | None = field(default=None, repr=False, compare=False)
+
+    def __str__(self) -> str:
+        from ladderspec.schedule.plan_text import to_text
+
+        return to_text(self)
+
+    def _repr_svg_(self) -> str | None:
+        from ladderspec.drawing import svg  # in notebooks
+
+        return svg(self.graph, plan=True) if self.graph is not None else None
+
+    @cached_property
+    def frees(self) -> tuple[tuple[str, ...], ...]:
+        """By phase: the nodes that nothing reads afterwards."""
+        found: list[list[str]] = [[] for _ in self.phases]
+        for node, last in self.last_use.items():
+            found[last].append(node)
+        return tuple(map(tuple, found))
+
+
+def schedule(graph: Graph) -> Plan:
+    """The plan of a graph with shapes."""
+    equations = {node: equation_of(graph, node) for node in in_order(graph)}
+    tasks = tuple(reader_of(graph, name) for name in graph.graph["tasks"])
+    phases = find_phases(graph, equations)
+    frames, iterations = graph.graph["frames"], graph.graph["iterations"]
+    plan = Plan(
+        name=graph.graph["name"],
+        title=graph.graph["title"],
+        length=iterations if frames is None else None if frames == "any" else frames,
+        iterations=frames is None,
+        phases=phases,
+        equations=equations,
+        carry=_carry(equations),
+        last_use=_last_use(phases, equations, tasks),
+        tasks=tasks,
+        graph=graph,
+    )
+    check(plan, graph)
+    return plan
+
+
+# --- what is kept ---------------------------------------------------------------------------------
+
+
+def _carry(equations: Mapping[str, Equation]) -> dict[str, Carried]:
+    """The last k values of every node that a delayed arrow leaves, k the largest delay."""
+    depth: dict[str, int] = defaultdict(int)
+    state_depth: dict[str, int] = defaultdict(int)
+    for equation in equations.values():
+        for edge in equation.edges:
+            depth[edge.source] = max(depth[edge.source], edge.delay)
+            if edge.role is Role.STATE and equation.state:
+                state_depth[edge.source] = max(state_depth[edge.source], edge.delay)
+    return {
+        node: Carried(node, depth[node], each.shape, each.state, state_depth[node], each.initial)
+        for node, each in equations.items()
+        if depth[node]
+    }
+
+
+def _last_use(
+    phases: Sequence[Phase], equations: Mapping[str, Equation], tasks: Sequence[Reader]
+) -> dict[str, int]:
+    last: dict[str, int] = {}
+    for index, phase in enumerate(phases):
+        for node in phase.nodes:
+            last[node] = index
+            last.update((edge.source, index) for edge in equations[node].edges)
+    last.update((node, len(phases) - 1) for task in tasks for node in task.at)
+    return last
+
+
+# --- check ----------------------------------------------------------------------------------------
+
+
+class PlanError(Exception):
+    """A plan that does not fit its graph: a mistake of this program, not of a spec."""
+
+
+def check(plan: Plan, graph: Graph) -> None:
+    """The rules of a plan, each said of the node or arrow that breaks it."""
+    for rule in (_each_node_once, _known_before_use, _same_at_every_t, _carry_is_read, _gone_late):
+        for problem in rule(plan, graph):
+            raise PlanError(f"plan of {plan.name}: {problem}")
+
+
+def _each_node_once(plan: Plan, graph: Graph) -> Iterator[str]:
+    count = dict.fromkeys(graph, 0)
+    for phase in plan.phases:
+        for node in phase.nodes:
+            count[node] = count.get(node, 0) + 1
+    yield from (f"{node} is in {n} phases" for node, n in count.items() if n != 1)
+
+
+def _known_before_use(plan: Plan, graph: Graph) -> Iterator[str]:
+    at = {node: (index, phase) for index, phase in enumerate(plan.phases) for node in phase.nodes}
+    order = {node: index for index, node in enumerate(at)}
+    for source, target, delay in graph.edges(data="delay"):
+        looped = delay and at[source] == at[target] and at[target][1].kind is not Kind.ONCE
+        if order[source] >= order[target] and not looped:
+            yield f"{show_arrow(source, target, delay)} reads what is not there yet"
+
+
+def _same_at_every_t(plan: Plan, graph: Graph) -> Iterator[str]:
+    static = {node for phase in plan.phases if phase.static for node in phase.nodes}
+    for source, target, delay in graph.edges(data="delay"):
+        if target in static and (delay or source not in static):
+            yield f"{target} is not the same at every t: {show_arrow(source, target, delay)}"
+
+
+def _carry_is_read(plan: Plan, graph: Graph) -> Iterator[str]:
+    depth = dict.fromkeys(graph, 0)
+    for source, _, delay in graph.edges(data="delay"):
+        depth[source] = max(depth[source], delay)
+    for node, read in depth.items():
+        kept = plan.carry[node].depth if node in plan.carry else 0
+        if kept != read:
+            yield f"{node} is read {read} iterations later, but {kept} values of it are kept"
+
+
+def _gone_late(plan: Plan, graph: Graph) -> Iterator[str]:
+    at = {node: index for index, phase in enumerate(plan.phases) for node in phase.nodes}
+    for source, target, delay in graph.edges(data="delay"):
+        if plan.last_use[source] < at[target]:
+            yield f"{show_arrow(source, target, delay)} reads what is gone"

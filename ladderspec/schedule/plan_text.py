@@ -1,0 +1,232 @@
+"""Plan -> text: one equation for each node in the paper's letters, with its work and its why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sized
+from textwrap import wrap
+from typing import Any
+
+from ladderspec.names import Role
+from ladderspec.schedule.equations import FUSED, Equation, Reader
+from ladderspec.schedule.letters import arrow, iterations, last_values, ranges, sides, value
+from ladderspec.schedule.needs import need_masks, times
+from ladderspec.schedule.phases import Kind, Phase
+from ladderspec.schedule.plan import Plan
+from ladderspec.schedule.reasons import Reason, Why, explain, grouped
+from ladderspec.schedule.work import Work, flop_of_costs, show_bytes, show_flop, work_of
+
+WIDTH = 100
+LEGEND = """\
+e encoder, h lateral cell, d decoder, s state of a recurrent cell; e' is e at t-1, e'' at t-2.
+FLOP: forward, 2 for each multiply-add of the linear maps; norms, activations, gates and pools are
+left out. Activations: outputs and states of the nodes in float32, for one sample, as the backward
+pass needs them; what cells keep inside is left out.
+"""
+
+
+def to_text(plan: Plan) -> str:
+    """What `print(plan)` shows."""
+    reasons = explain(plan)
+    position = {node: index for index, node in enumerate(reasons)}
+    title = f" ({plan.title})" if plan.title else ""
+    size = f"{_count(plan.equations, 'node')} in {_count(plan.phases, 'phase')}"
+    work = work_of(plan, plan.phases, plan.tasks)
+    lines = [f"plan of {plan.name}{title}: {size}", *_wrapped("", _show_work(plan, work)), ""]
+    lines += _wrapped("carry   ", " ".join(_carried(plan)) or "nothing")
+    for number, phase in enumerate(plan.phases, 1):
+        lines += ["", f"{number}. {_time(phase)}: {_count(phase.nodes, 'node')}"]
+        lines += _wrapped("   ", _show_work(plan, work_of(plan, [phase])))
+        for reason, nodes in grouped(reasons, phase.nodes).items():
+            why = f"{ranges(nodes, position)}: {phrase(plan, phase, reason)}"
+            lines += _wrapped("   ", why, hang=5)
+        lines += ["", *_equations(plan, phase)]
+    lines += ["", *_costs(plan, position)] if plan.tasks else []
+    return "\n".join([*lines, "", LEGEND])
+
+
+def as_dict(plan: Plan) -> dict[str, Any]:
+    """The plan as plain data; nodes and arrows by their full names, sizes for one sample."""
+    reasons = explain(plan)
+    return {
+        "name": plan.name,
+        "title": plan.title,
+        "time": {"unit": _unit(plan), "length": plan.length},
+        **vars(work_of(plan, plan.phases, plan.tasks)),
+        "carry": {
+            node: {
+                "values": kept.depth,
+                "state": dict.fromkeys((name for name, _ in kept.state), kept.state_depth),
+                "initial": kept.initial,
+            }
+            for node, kept in plan.carry.items()
+        },
+        "phases": [
+            {
+                "kind": phase.kind.value,
+                "static": phase.static,
+                **vars(work_of(plan, [phase])),
+                "reads": [str(edge) for edge in phase.reads],
+                "shifts": [str(edge) for edge in phase.shifts],
+                "carries": [str(edge) for edge in phase.carries],
+                "frees": list(frees),
+                "nodes": [
+                    _node_dict(plan.equations[node], phrase(plan, phase, reasons[node]))
+                    for node in phase.nodes
+                ],
+            }
+            for phase, frees in zip(plan.phases, plan.frees, strict=True)
+        ],
+        "tasks": {each.name: {"at": list(each.at), "t": _when(plan, each)} for each in plan.tasks},
+    }
+
+
+def _node_dict(equation: Equation, why: str) -> dict[str, Any]:
+    return {
+        "node": equation.node,
+        "equation": " = ".join(sides(equation)),
+        "why": why,
+        "shape": list(equation.shape),
+        "parameters": equation.parameters,
+        "flop": 2 * equation.multiplications,
+    }
+
+
+# --- parts ----------------------------------------------------------------------------------------
+
+
+def _equations(plan: Plan, phase: Phase) -> list[str]:
+    parts = [sides(plan.equations[node]) for node in phase.nodes]
+    width = max((len(left) for left, _ in parts if len(left) <= WIDTH // 3), default=0)
+    lines = []
+    for left, right in parts:
+        start = f"   {left:<{width}} = "
+        lines += _wrapped(start, right, hang=len(start) + right.index("(") + 1)
+    return lines
+
+
+def _carried(plan: Plan) -> list[str]:
+    """What the carry holds after t; outputs and states by themselves."""
+    depth: dict[str, dict[bool, int]] = {node: {} for node in plan.carry}
+    for equation in plan.equations.values():
+        for edge in equation.edges:
+            if edge.delay:
+                kept, state = depth[edge.source], edge.role is Role.STATE
+                kept[state] = max(kept.get(state, 0), edge.delay)
+    return [last_values(node, kept[s], s) for node, kept in depth.items() for s in sorted(kept)]
+
+
+def _costs(plan: Plan, position: Mapping[str, int]) -> list[str]:
+    """What the tasks read, and which (node, t) therefore need no computing."""
+    lines: list[str] = []
+    for reader in plan.tasks:
+        nodes = ranges(sorted(reader.at, key=position.__getitem__), position)
+        start = "        " if lines else "costs   "
+        lines += _wrapped(start, f"{reader.name} reads {nodes} at t = {_when(plan, reader)}")
+    length = plan.length or max(map(_settled, plan.tasks))
+    always, masks = (1 << length) - 1, need_masks(plan, length)
+    if plan.length is None:  # only what is so for every T can be said: at the last t
+        masks = {node: mask | always >> 1 for node, mask in masks.items()}
+    still = {node for phase in plan.phases if phase.static for node in phase.nodes}
+    unread: dict[int, list[str]] = {}
+    for node in position:
+        if masks[node] != always and not (node in still and masks[node]):
+            unread.setdefault(masks[node] ^ always, []).append(node)
+    for mask, group in unread.items():
+        when = iterations(mask) if plan.length else "T"
+        lines += _wrapped("        ", f"not needed at t = {when}: {ranges(group, position)}")
+    if plan.length and unread:
+        flop = show_flop(flop_of_costs(plan, plan.length))
+        lines.append(f"        the costs take {flop} in {_many(plan.length, _unit(plan))}")
+    return lines
+
+
+def _when(plan: Plan, reader: Reader) -> str:
+    """The t at which a task reads: `5`, `1..T-1`."""
+    if plan.length is not None:
+        return iterations(times(reader, plan.length)) or "none"
+    if isinstance(reader.when, tuple):
+        return iterations(times(reader, _settled(reader)))
+    last = f"T-{reader.ahead}" if reader.ahead else "T"
+    return last if reader.when == "last" else f"1..{last}"
+
+
+def _settled(reader: Reader) -> int:
+    """A T from which on the task reads the same, seen from the last t."""
+    return 1 + reader.ahead + (len(reader.when) if isinstance(reader.when, tuple) else 0)
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def phrase(plan: Plan, phase: Phase, reason: Reason) -> str:
+    """Why a node stands in its phase."""
+    edges = reason.edges
+    past = " and ".join(map(value, edges))
+    match reason.why:
+        case Why.CYCLE:
+            return f"on the cycle that {arrow(edges[0])} closes"
+        case Why.LONG_CYCLE:
+            leaves, returns = map(arrow, edges)
+            return (
+                "on a cycle of several delayed arrows, which leaves it"
+                f" by {leaves} and comes back by {returns}"
+            )
+        case Why.OWN:
+            return f"reads its own past {past}, and is on no other cycle; {_fusing(plan, phase)}"
+        case Why.ALONE if phase.static:
+            return "from the input alone, the same at every t"
+        case Why.ALONE:
+            return "from the frame at t alone"
+        case Why.BEFORE:
+            said = "a way leads into a later loop, and none back"
+        case Why.AFTER:
+            said = "read by no loop, now or at a later t"
+    return f"{said}; {past} is a shift in time" if edges else said
+
+
+def _fusing(plan: Plan, phase: Phase) -> str:
+    cell = plan.equations[phase.nodes[0]].cell
+    if phase.kind is Kind.SEQUENCE:
+        return f"a plain {cell} is one fused call"
+    unless = (
+        " with a norm, or with more of its past than the state of t-1," if cell in FUSED else ""
+    )
+    return f"{cell}{unless} has no fused call"
+
+
+def _time(phase: Phase) -> str:
+    words = {Kind.ONCE: "once for all t", Kind.LOOP: "loop over t", Kind.SEQUENCE: "sequence"}
+    return "once, the same at every t" if phase.static else words[phase.kind]
+
+
+def _show_work(plan: Plan, work: Work) -> str:
+    unit = _unit(plan)
+    flop = [f"{show_flop(work.flop_once)} once"] if work.bytes_once else []
+    flop += [f"{show_flop(work.flop_each)} per {unit}"] if work.bytes_each else []
+    memory = f"{show_bytes(work.bytes_each)} of activations per {unit}"
+    if plan.length is not None:
+        memory = f"{show_bytes(work.bytes(plan.length))} of activations"
+        if work.bytes_each:
+            flop.append(f"{show_flop(work.flop(plan.length))} in {_many(plan.length, unit)}")
+    return f"{work.parameters:,} parameters; {', '.join(flop)}; {memory}"
+
+
+def _unit(plan: Plan) -> str:
+    return "iteration" if plan.iterations else "frame"
+
+
+def _count(things: Sized, word: str) -> str:
+    return _many(len(things), word)
+
+
+def _many(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def _wrapped(start: str, text: str, hang: int | None = None) -> list[str]:
+    """Text after `start`; further lines stand below its beginning, or at `hang`."""
+    below = " " * (len(start) if hang is None else hang)
+    return wrap(
+        text, WIDTH, initial_indent=start, subsequent_indent=below,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip

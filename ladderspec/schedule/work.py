@@ -1,0 +1,89 @@
+"""What phases take: parameters, floating-point operations, and memory for the backward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ladderspec.schedule.equations import Reader
+from ladderspec.schedule.needs import need_masks, times
+from ladderspec.schedule.phases import Phase
+from ladderspec.schedule.plan import Plan
+
+BYTES = 4  # of a number in float32
+
+
+@dataclass(frozen=True)
+class Work:
+    """For one sample; `_each` t, or `_once` where the input is the same at every t.
+
+    A FLOP is half a multiply-add of a linear map; norms, activations, gates and pools are left out.
+    Bytes are those of the outputs and states of all nodes in float32, as the backward pass needs
+    them; what cells keep inside is left out.
+    """
+
+    parameters: int
+    flop_each: int
+    flop_once: int
+    bytes_each: int
+    bytes_once: int
+
+    def flop(self, length: int) -> int:
+        return self.flop_once + length * self.flop_each
+
+    def bytes(self, length: int) -> int:
+        return self.bytes_once + length * self.bytes_each
+
+
+def work_of(plan: Plan, phases: Iterable[Phase], readers: Iterable[Reader] = ()) -> Work:
+    """The work of phases, and of the tasks' own read-outs."""
+    flop, numbers = {True: 0, False: 0}, {True: 0, False: 0}
+    parameters = 0
+    for reader in readers:
+        parameters += reader.parameters
+        flop[False] += 2 * reader.multiplications
+    for phase in phases:
+        for node in phase.nodes:
+            equation = plan.equations[node]
+            parameters += equation.parameters
+            flop[phase.static] += 2 * equation.multiplications
+            numbers[phase.static] += BYTES * equation.numbers
+    return Work(parameters, flop[False], flop[True], numbers[False], numbers[True])
+
+
+def flop_of_costs(plan: Plan, length: int) -> int:
+    """The operations that the costs need, forward: only the (node, t) that they read."""
+    masks = need_masks(plan, length)
+    total = sum(2 * each.multiplications * times(each, length).bit_count() for each in plan.tasks)
+    for phase in plan.phases:
+        for node in phase.nodes:
+            evaluations = min(1, masks[node]) if phase.static else masks[node].bit_count()
+            total += 2 * plan.equations[node].multiplications * evaluations
+    return total
+
+
+def show_flop(flop: int) -> str:
+    """
+    >>> show_flop(0), show_flop(999_960), show_flop(1_094_661_696)
+    ('0 FLOP', '1.00 MFLOP', '1.09 GFLOP')
+    """
+    return _scaled(flop, 1000, ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP"))
+
+
+def show_bytes(count: int) -> str:
+    """
+    >>> show_bytes(64), show_bytes(4096)
+    ('64 B', '4.00 KiB')
+    """
+    return _scaled(count, 1024, ("B", "KiB", "MiB", "GiB", "TiB"))
+
+
+def _scaled(number: int, base: int, units: tuple[str, ...]) -> str:
+    """Three digits; whole numbers below `base`."""
+    if number < base:
+        return f"{number} {units[0]}"
+    scaled, unit = float(number), 0
+    while scaled >= base * 0.9995 and unit < len(units) - 1:
+        scaled, unit = scaled / base, unit + 1
+    digits = 2 if scaled < 9.995 else 1 if scaled < 99.95 else 0
+    return f"{scaled:.{digits}f} {units[unit]}"

@@ -1,0 +1,1 @@
+"""Characters -> a tree whose every value knows its line and column."""

@@ -1,0 +1,1 @@
+"""What one does with a trained network: store, open, evaluate, lesion, generate."""

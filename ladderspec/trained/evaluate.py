@@ -1,0 +1,195 @@
+"""A trained network looked at: what it achieves, by t and by class, whole and with arrows removed;
+what its nodes do; how it goes on by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ladderspec.data import sheet
+from ladderspec.data._picture import Picture
+from ladderspec.data.preview import _image
+from ladderspec.errors import UsageError
+from ladderspec.learn.evaluation import TEACHER, split_feeds
+from ladderspec.learn.feed import Diet, Feed
+from ladderspec.learn.measure import Report, measure
+from ladderspec.learn.pictures import draw_samples
+from ladderspec.learn.statistics import settled
+from ladderspec.network.net import Net
+from ladderspec.trained.opened import Opened
+
+
+def evaluate(
+    opened: Opened, split: str = "test", without: Sequence[str] = (), statistics: int | None = None
+) -> Report:
+    """Measure a trained network, and its teacher where it has one; `without` lesions both."""
+    found = _measured(opened, opened.net(without), split, statistics)
+    if opened.has_teacher:
+        taught = _measured(opened, opened.net(without, teacher=True), split, statistics)
+        extra = {f"{TEACHER}{name}": value for name, value in taught.metrics.items()}
+        found = Report({**found.metrics, **extra}, found.by_time, found.confusion, found.units)
+    return found
+
+
+def _measured(opened: Opened, net: Net, split: str, statistics: int | None) -> Report:
+    diet = opened.diet(net)
+    size = opened.evaluation.batch or opened.training.batch
+    with _ready(opened, net, diet, statistics):
+        return measure(net, diet, split_feeds(diet, split, size))
+
+
+@contextmanager
+def _ready(opened: Opened, net: Net, diet: Diet, statistics: int | None = None) -> Iterator[None]:
+    """In evaluation, with batch norms measured on training data."""
+    if not diet.data.size("train"):
+        raise UsageError("there are no training data to measure batch norms on; --statistics 0")
+    with settled(net, opened.settling(diet, statistics)):
+        yield
+
+
+def samples(
+    opened: Opened, split: str = "test", without: Sequence[str] = (), count: int = 4
+) -> Picture | None:
+    """Frames, predictions and probes of the first items."""
+    net = opened.net(without)
+    diet = opened.diet(net)
+    lesions = f", without {', '.join(without)}" if without else ""
+    title = f"{opened.facts['title']}: {split}{lesions}"
+    with _ready(opened, net, diet):
+        return draw_samples(net, diet, split, count, title)
+
+
+# --- what the nodes do ----------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def activations(
+    opened: Opened,
+    nodes: Sequence[str],
+    split: str = "test",
+    without: Sequence[str] = (),
+    count: int = 16,
+) -> dict[str, NDArray[Any]]:
+    """The values of nodes over time, (items, T, ...), and the input that they saw."""
+    net = opened.net(without)
+    diet = opened.diet(net)
+    feed = first_feed(diet, split, count)
+    with _ready(opened, net, diet):
+        try:
+            found = net.values(feed.frames, *nodes, lengths=feed.lengths)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+    values = {nodes[0]: found} if isinstance(found, torch.Tensor) else found
+    arrays = {diet.input: feed.frames, **values}
+    if feed.lengths is not None:
+        arrays["lengths"] = torch.tensor(feed.lengths)
+    return {name: value.cpu().numpy() for name, value in arrays.items()}
+
+
+def first_feed(diet: Diet, split: str, count: int, first: int = 0) -> Feed:
+    """Some items of a split, longest first."""
+    size = diet.data.size(split)
+    if not 0 <= first < size:
+        raise UsageError(f"there are {size} items in {split}; none is number {first}")
+    items = np.arange(first, min(first + count, size))
+    lengths = diet.data.lengths(split)
+    if lengths is not None:
+        items = items[np.argsort(-lengths[items], kind="stable")]
+    return next(diet.pieces(diet.take(split, 0, items)))
+
+
+def activation_sheet(
+    arrays: dict[str, NDArray[Any]], title: str, items: int = 2, most: int = 12
+) -> Picture:
+    """Nodes as rows, t as columns; each node from its smallest to its largest value.
+
+    Of several channels the mean of the absolute values is shown.
+    """
+    (name, frames), *nodes = ((k, v) for k, v in arrays.items() if k != "lengths")
+    steps = min(most, max(values.shape[1] for _, values in nodes))
+    groups = []
+    for i in range(min(items, len(frames))):
+        timed = frames[i] if frames.ndim == nodes[0][1].ndim else np.stack([frames[i]] * steps)
+        shape = _image(timed[0]).shape[:2]
+        rows = [sheet.Strip(name, [np.clip(_image(timed[t]), 0, 1) for t in range(steps)])]
+        for node, values in nodes:
+            flat = [_flat(values[i, t]) for t in range(steps)]
+            low, high = min(f.min() for f in flat), max(f.max() for f in flat)
+            scaled = [(f - low) / max(high - low, 1e-12) for f in flat]
+            rows.append(sheet.Strip(node, [_fitted(f, shape) for f in scaled]))
+        groups.append((f"item {i}", rows))
+    return sheet.strips(title, [f"t = {t + 1}" for t in range(steps)], groups)
+
+
+def _flat(value: NDArray[Any]) -> NDArray[Any]:
+    """One map: of many, the mean of the absolute values; a vector as a near square."""
+    if value.ndim == 3:
+        return np.asarray(value[0] if len(value) == 1 else np.abs(value).mean(0))
+    side = int(np.ceil(np.sqrt(len(value))))
+    square = np.zeros(side * side, value.dtype)
+    square[: len(value)] = value
+    return square.reshape(side, side)
+
+
+def _fitted(image: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """The nearest pixels, at another size."""
+    rows = np.arange(shape[0]) * image.shape[0] // shape[0]
+    columns = np.arange(shape[1]) * image.shape[1] // shape[1]
+    return np.asarray(image[rows][:, columns])
+
+
+# --- going on by itself ---------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def generate(
+    opened: Opened,
+    frames: int,
+    split: str = "test",
+    first: int = 0,
+    count: int = 4,
+    given: int | None = None,
+    sample: bool = False,
+    seed: int = 0,
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """What was given, (items, T, ...), and how the network goes on, (items, frames, ...)."""
+    net = opened.net()
+    diet = opened.diet(net)
+    feed = first_feed(diet, split, count, first)
+    if feed.frames.dim() != len(net.shape) + 2:
+        raise UsageError("the network looks at one input: there is nothing to go on with")
+    longest = min(feed.lengths or (feed.frames.shape[1],))
+    shown = longest if given is None else min(given, longest)
+    if shown < 1:
+        raise UsageError("at least one frame has to be given")
+    start = feed.frames[:, :shown]
+    with _ready(opened, net, diet), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        try:
+            later = net.generate(start, frames, sample=sample)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+    return start.cpu().numpy(), later.cpu().numpy()
+
+
+def continuation_sheet(given: NDArray[Any], later: NDArray[Any], title: str) -> Picture:
+    """What was given and how it goes on, one row for each item; rolls one below the other."""
+    if given.ndim == 5 and given.shape[3] == 1:
+        whole = np.concatenate([given, later], 1)[:, :, 0, 0] > 0.5
+        start = given.shape[1] + 1
+        return sheet.rolls(
+            title, [(f"item {i}, by itself from {start}", w) for i, w in enumerate(whole)]
+        )
+    columns = [f"t = {t + 1}" for t in range(given.shape[1])]
+    columns += [f"+{t + 1}" for t in range(later.shape[1])]
+    rows = [
+        sheet.Strip(f"item {i}", [np.clip(_image(f), 0, 1) for f in (*before, *after)])
+        for i, (before, after) in enumerate(zip(given, later, strict=True))
+    ]
+    return sheet.strips(title, columns, [("", rows)])

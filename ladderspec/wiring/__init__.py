@@ -1,0 +1,1 @@
+"""Spec -> graph: nodes, arrows, variants, shapes, tables."""

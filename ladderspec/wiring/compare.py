@@ -1,0 +1,151 @@
+"""Two graphs -> what differs: rows, nodes, arrows, fields, tasks, parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ladderspec.names import show_arrow, show_shape
+from ladderspec.wiring.graph import Graph, in_order
+from ladderspec.wiring.shapes import parameters
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that is there in only one of two graphs, or in both but otherwise."""
+
+    sign: str  # - only in the first, + only in the second, ~ changed
+    kind: str  # level, node, arrow, task, time
+    name: str
+    detail: str = ""
+    parameters: int = 0  # gained (or lost) with it
+
+    def __str__(self) -> str:
+        detail = f"  {self.detail}" if self.detail else ""
+        count = f"  ({self.parameters:+,} parameters)" if self.parameters else ""
+        return f"{self.sign} {self.kind:<5} {self.name}{detail}{count}"
+
+
+def compare(first: Graph, second: Graph) -> list[Difference]:
+    """All differences, in the order in which an iteration visits them."""
+    return [
+        *_levels(first, second),
+        *_nodes(first, second),
+        *_arrows(first, second),
+        *_tasks(first, second),
+        *_time(first, second),
+    ]
+
+
+def _levels(first: Graph, second: Graph) -> list[Difference]:
+    one, two = first.graph["levels"], second.graph["levels"]
+    gone = [Difference("-", "level", level) for level in one if level not in two]
+    return gone + [Difference("+", "level", level) for level in two if level not in one]
+
+
+def _nodes(first: Graph, second: Graph) -> list[Difference]:
+    found = []
+    for node in in_order(first):
+        if node not in second:
+            found.append(Difference("-", "node", node, _cell(first, node), -_own(first, node)))
+        elif change := _changes(first.nodes[node], second.nodes[node]):
+            gained = _own(second, node) - _own(first, node)
+            found.append(Difference("~", "node", node, change, gained))
+    for node in in_order(second):
+        if node not in first:
+            found.append(Difference("+", "node", node, _cell(second, node), _own(second, node)))
+    return found
+
+
+def _own(graph: Graph, node: str) -> int:
+    return int(graph.nodes[node]["parameters"])
+
+
+def _cell(graph: Graph, node: str) -> str:
+    return str(graph.nodes[node]["cell"].cell)
+
+
+def _changes(one: dict[str, Any], two: dict[str, Any]) -> str:
+    before, after = one["cell"].model_dump(), two["cell"].model_dump()
+    before["cell"], after["cell"] = one["cell"].cell, two["cell"].cell
+    fields = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+    changes = [f"{key} {_show(before.get(key))} -> {_show(after.get(key))}" for key in fields]
+    if one["shape"] != two["shape"]:
+        changes.append(f"shape {show_shape(one['shape'])} -> {show_shape(two['shape'])}")
+    if one["initial"] != two["initial"] and "initial" not in fields:
+        changes.append(f"initial {one['initial']} -> {two['initial']}")
+    return ", ".join(changes)
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "x".join(map(str, value))
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "none" if value is None else str(value)
+
+
+Arrow = tuple[str, str, str]
+
+
+def _arrows(first: Graph, second: Graph) -> list[Difference]:
+    one, two = _by_ends(first), _by_ends(second)
+    found = []
+    for ends, facts in one.items():
+        if ends not in two:
+            found.append(_arrow("-", ends, facts))
+        elif any(
+            facts.get(w) != two[ends].get(w) for w in ("delay", "filter", "norm", "projection")
+        ):
+            found.append(_changed_arrow(ends, facts, two[ends]))
+    return found + [_arrow("+", ends, facts) for ends, facts in two.items() if ends not in one]
+
+
+def _by_ends(graph: Graph) -> dict[Arrow, dict[str, Any]]:
+    order = {node: index for index, node in enumerate(in_order(graph))}
+    edges = sorted(graph.edges(keys=True, data=True), key=lambda e: (order[e[1]], e[2], e[0]))
+    return {(source, target, key): facts for source, target, key, facts in edges}
+
+
+def _arrow(sign: str, ends: Arrow, facts: dict[str, Any]) -> Difference:
+    count = facts["parameters"] if sign == "+" else -facts["parameters"]
+    shown = show_arrow(ends[0], ends[1], facts["delay"])
+    return Difference(sign, "arrow", shown, str(facts["role"]), count)
+
+
+def _changed_arrow(ends: Arrow, one: dict[str, Any], two: dict[str, Any]) -> Difference:
+    words = ("delay", "filter", "norm")
+    changes = [
+        f"{w} {_show(one.get(w))} -> {_show(two.get(w))}" for w in words if one.get(w) != two.get(w)
+    ]
+    shown = show_arrow(ends[0], ends[1], one["delay"])
+    gained = two["parameters"] - one["parameters"]
+    return Difference("~", "arrow", shown, ", ".join([str(one["role"]), *changes]), gained)
+
+
+def _tasks(first: Graph, second: Graph) -> list[Difference]:
+    one, two = first.graph["tasks"], second.graph["tasks"]
+    found = []
+    for name in [*one, *(n for n in two if n not in one)]:
+        if name not in two:
+            found.append(Difference("-", "task", name, one[name]["task"].kind))
+        elif name not in one:
+            found.append(Difference("+", "task", name, two[name]["task"].kind))
+        elif one[name]["task"] != two[name]["task"]:
+            before, after = one[name]["task"].model_dump(), two[name]["task"].model_dump()
+            keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+            text = ", ".join(f"{k} {_show(before.get(k))} -> {_show(after.get(k))}" for k in keys)
+            found.append(Difference("~", "task", name, text))
+    return found
+
+
+def _time(first: Graph, second: Graph) -> list[Difference]:
+    one, two = ((g.graph["frames"], g.graph["iterations"]) for g in (first, second))
+    if one == two:
+        return []
+    return [Difference("~", "time", "frames, iterations", f"{one} -> {two}")]
+
+
+def summary(first: Graph, second: Graph) -> str:
+    one, two = parameters(first), parameters(second)
+    return f"parameters: {one:,} -> {two:,} ({two - one:+,})"

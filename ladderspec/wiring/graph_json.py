@@ -1,0 +1,130 @@
+"""The graph as node-link JSON, out and in again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import networkx as nx
+from pydantic import TypeAdapter, ValidationError
+
+from ladderspec.cells import Cell, registered
+from ladderspec.cells.input import Input
+from ladderspec.errors import Findings, UsageError
+from ladderspec.names import TABLE, Role, Side
+from ladderspec.tasks import AnyTask
+from ladderspec.wiring.checks import check
+from ladderspec.wiring.graph import Graph
+from ladderspec.wiring.shapes import infer
+
+FORMAT = "ladderspec graph 1"
+
+
+def dumps(graph: Graph) -> str:
+    """JSON that `networkx.node_link_graph` reads as well."""
+    return json.dumps(as_dict(graph), indent=1, ensure_ascii=False)
+
+
+def as_dict(graph: Graph) -> dict[str, Any]:
+    plain = nx.MultiDiGraph(
+        format=FORMAT,
+        **{key: graph.graph[key] for key in _PLAIN},
+        delays={str(role): delay for role, delay in graph.graph["delays"].items()},
+        level_shapes={level: list(shape) for level, shape in graph.graph["level_shapes"].items()},
+        tasks={
+            name: {**entry["task"].model_dump(mode="json", exclude_none=True), "nodes": entry["at"]}
+            for name, entry in graph.graph["tasks"].items()
+        },
+    )
+    for node, facts in graph.nodes(data=True):
+        plain.add_node(
+            node,
+            side=str(facts["side"]),
+            level=facts["level"],
+            cell=_cell(facts["cell"]),
+            initial=facts["initial"],
+            shape=list(facts["shape"]),
+            parameters=facts["parameters"],
+            place=str(facts["place"]) if facts["place"] else None,
+            path=facts["path"],
+        )
+    for source, target, key, facts in graph.edges(keys=True, data=True):
+        words = {word: facts[word] for word in ("filter", "norm", "label") if facts.get(word)}
+        plain.add_edge(
+            source,
+            target,
+            key=key,
+            role=str(facts["role"]),
+            delay=facts["delay"],
+            parameters=facts["parameters"],
+            declared=facts["declared"],
+            **words,
+        )
+    found: dict[str, Any] = nx.node_link_data(plain, edges="edges")
+    return found
+
+
+_PLAIN = ("name", "title", "levels", "labels", "frames", "iterations", "notes")
+
+
+def _cell(cell: Cell) -> dict[str, Any]:
+    return {"cell": cell.cell, **cell.model_dump(mode="json", exclude_none=True, exclude={"cell"})}
+
+
+def loads(text: str) -> Graph:
+    """The graph again, its shapes and counts computed anew and checked."""
+    try:
+        return _graph(json.loads(text))
+    except (ValueError, KeyError, TypeError, AttributeError, ValidationError) as error:
+        raise UsageError(f"this is no graph of ladderspec: {error}") from None
+
+
+def _graph(data: dict[str, Any]) -> Graph:
+    if data["graph"].get("format") != FORMAT:
+        raise ValueError(f"expected `{FORMAT}`")
+    plain = nx.node_link_graph(data, edges="edges", multigraph=True, directed=True)
+    facts = plain.graph
+    graph = nx.MultiDiGraph(
+        **{key: facts[key] for key in _PLAIN},
+        order={level: index for index, level in enumerate(facts["levels"])},
+        delays={role: facts["delays"][role] for role in TABLE},
+        level_shapes={level: tuple(shape) for level, shape in facts["level_shapes"].items()},
+        tasks={},
+        broken=False,
+        removed={},
+    )
+    for node, words in plain.nodes(data=True):
+        side, cell = Side(words["side"]), words["cell"]
+        kind = Input if cell["cell"] == "Input" else registered(side)[cell["cell"]]
+        graph.add_node(
+            node,
+            side=side,
+            level=words["level"],
+            cell=kind.model_validate(cell),
+            initial=words["initial"],
+            place=None,
+            path=words["path"],
+        )
+    for source, target, key, words in plain.edges(keys=True, data=True):
+        own = {word: words.get(word) for word in ("norm", "label")}
+        filter_words = tuple(words["filter"]) if "filter" in words else None
+        graph.add_edge(
+            source, target, key=key, role=Role(words["role"]), delay=words["delay"],
+            declared=words["declared"], filter=filter_words, place=None, path="", **own,
+        )  # fmt: skip
+    task = TypeAdapter[Any](AnyTask)
+    for name, words in facts["tasks"].items():
+        nodes = words.pop("nodes")
+        graph.graph["tasks"][name] = {
+            "task": task.validate_python(words),
+            "at": nodes,
+            "place": None,
+            "path": f"tasks.{name}",
+        }
+    findings = Findings()
+    check(graph, findings)
+    infer(graph, findings)
+    findings.raise_if_any()
+    for node, words in plain.nodes(data=True):
+        graph.nodes[node]["place"] = words["place"]
+    return graph

@@ -1,0 +1,223 @@
+"""A graph as the paper's table: one row per layer, input first, the decoder beside the encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ladderspec.names import INPUT, Side, node_name, show_shape
+from ladderspec.wiring.graph import Graph
+from ladderspec.wiring.shapes import parameters
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row: the cell that makes a level, and the decoder cell that inverts it."""
+
+    level: str
+    layer: str
+    stride: str
+    channels: str
+    filter: str
+    shape: str
+    encoder: int | None  # parameters
+    lateral: str = ""  # the cell on its lateral arrow
+    lateral_parameters: int | None = None
+    decoder: str = ""
+    decoder_filter: str = ""
+    estimates: str = ""  # what the decoder cell makes, and its shape
+    decoder_parameters: int | None = None
+
+
+HEADINGS = (
+    "level", "layer", "stride", "channels", "filter", "shape", "parameters",
+    "lateral", "parameters",
+    "decoder", "filter", "makes", "parameters",
+)  # fmt: skip
+_RIGHT = {2, 3, 6, 8, 12}
+
+
+def lines(graph: Graph) -> list[Line]:
+    """The rows of the table, as the spec has them."""
+    levels: list[str] = graph.graph["levels"]
+    found = []
+    for below, level in zip([None, *levels[:-1]], levels, strict=True):
+        encoder = node_name(Side.ENCODER, level)
+        decoder = node_name(Side.DECODER, below) if below else ""
+        if encoder in graph or decoder in graph:
+            found.append(_line(graph, level, encoder, decoder))
+    top = node_name(Side.DECODER, levels[-1])
+    if top in graph:
+        found.append(_line(graph, levels[-1], "", top))
+    return found
+
+
+def _line(graph: Graph, level: str, encoder: str, decoder: str) -> Line:
+    nodes = graph.nodes
+    cell = nodes[encoder]["cell"] if encoder in graph else None
+    beside = node_name(Side.LATERAL, level)
+    fields: dict[str, Any] = {
+        "level": level,
+        "layer": "Input" if level == INPUT else cell.cell if cell else "top",
+        "stride": _pair(_stride(cell)),
+        "channels": _channels(cell),
+        "filter": _pair(getattr(cell, "filter", None)),
+        "shape": show_shape(nodes[encoder]["shape"]) if cell else "",
+        "encoder": node_parameters(graph, encoder) if cell else None,
+    }
+    if beside in graph and cell:
+        fields["lateral"] = nodes[beside]["cell"].cell
+        fields["lateral_parameters"] = node_parameters(graph, beside)
+    if decoder in graph:
+        down = nodes[decoder]["cell"]
+        fields |= {
+            "decoder": down.cell,
+            "decoder_filter": _pair(getattr(down, "filter", None)),
+            "estimates": f"{nodes[decoder]['level']} {show_shape(nodes[decoder]['shape'])}",
+            "decoder_parameters": node_parameters(graph, decoder),
+        }
+    return Line(**fields)
+
+
+def node_parameters(graph: Graph, node: str) -> int:
+    """A node's parameters with those of the arrows that enter it."""
+    arrows = sum(count or 0 for _, _, count in graph.in_edges(node, data="parameters"))
+    return int((graph.nodes[node].get("parameters") or 0) + arrows)
+
+
+def _stride(cell: Any) -> Any:
+    if getattr(cell, "filter", None) == "global":
+        return None
+    return getattr(cell, "window_stride", None) or getattr(cell, "stride", None)
+
+
+def _channels(cell: Any) -> str:
+    if cell is not None and cell.cell == "Pool":
+        return "MAX" if cell.mode == "max" else "AVG"
+    channels = getattr(cell, "channels", None)
+    return "" if channels is None else str(channels)
+
+
+def _pair(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return str(value[0]) if value[0] == value[1] else f"{value[0]},{value[1]}"
+
+
+# --- writers --------------------------------------------------------------------------------------
+
+
+def _cells(line: Line) -> list[str]:
+    def count(number: int | None) -> str:
+        return "" if number is None else f"{number:,}"
+
+    return [
+        line.level, line.layer, line.stride, line.channels, line.filter, line.shape,
+        count(line.encoder), line.lateral, count(line.lateral_parameters),
+        line.decoder, line.decoder_filter, line.estimates, count(line.decoder_parameters),
+    ]  # fmt: skip
+
+
+def _used(graph: Graph) -> tuple[list[int], list[list[str]]]:
+    """The columns that hold anything, and the rows."""
+    rows = [_cells(line) for line in lines(graph)]
+    used = [i for i in range(len(HEADINGS)) if any(row[i] for row in rows)]
+    return used, rows
+
+
+def to_text(graph: Graph) -> str:
+    used, rows = _used(graph)
+    head = [HEADINGS[i] for i in used]
+    body = [[row[i] for i in used] for row in rows]
+    widths = [max(len(row[k]) for row in [head, *body]) for k in range(len(used))]
+
+    def one(row: Sequence[str]) -> str:
+        parts = [
+            text.rjust(width) if i in _RIGHT else text.ljust(width)
+            for i, text, width in zip(used, row, widths, strict=True)
+        ]
+        return "  ".join(parts).rstrip()
+
+    rule = "  ".join("-" * width for width in widths)
+    return "\n".join(
+        [*heading(graph), one(head), rule, *(one(row) for row in body), "", *footer(graph)]
+    )
+
+
+def heading(graph: Graph) -> list[str]:
+    title = f": {graph.graph['title']}" if graph.graph["title"] else ""
+    return [f"{graph.graph['name']}{title}", ""]
+
+
+def footer(graph: Graph) -> list[str]:
+    """Totals, time, tasks and notes, one line each."""
+    encoder = sum(line.encoder or 0 for line in lines(graph))
+    total = parameters(graph)
+    frames, iterations = graph.graph["frames"], graph.graph["iterations"]
+    time = f"frames: {frames}" if frames is not None else f"iterations: {iterations}"
+    found = [f"{total:,} parameters (encoder {encoder:,}, rest {total - encoder:,}); {time}"]
+    for name, entry in graph.graph["tasks"].items():
+        task = entry["task"]
+        weight = f", weight {task.weight:g}" if isinstance(task.weight, int | float) else ""
+        at = ", ".join(entry["at"])
+        found.append(f"task {name}: {task.kind} at {at}{weight}")
+    return found + [f"note: {note}" for note in graph.graph["notes"]]
+
+
+def to_markdown(graph: Graph) -> str:
+    used, rows = _used(graph)
+    marks = ["---:" if i in _RIGHT else "---" for i in used]
+    table = [[HEADINGS[i] for i in used], marks, *([row[i] for i in used] for row in rows)]
+    body = ["| " + " | ".join(row) + " |" for row in table]
+    return "\n".join([f"**{' '.join(heading(graph)).strip()}**", "", *body, "", *footer(graph)])
+
+
+def to_latex(graph: Graph) -> str:
+    """A booktabs table laid out as the paper's."""
+    used, rows = _used(graph)
+    columns = "".join("r" if i in _RIGHT else "l" for i in used)
+    left, right = sum(i < 9 for i in used), sum(i >= 9 for i in used)
+    groups = rf"\multicolumn{{{left}}}{{c}}{{Encoder}}" + (
+        rf" & \multicolumn{{{right}}}{{c}}{{Decoder}}" if right else ""
+    )
+    body = [" & ".join(_escape(row[i]) for i in used) + r" \\" for row in rows]
+    return "\n".join(
+        [
+            r"\begin{table}[t]",
+            r"  \centering",
+            rf"  \caption{{{_escape(' '.join(heading(graph)).strip())}."
+            rf" {parameters(graph):,} parameters.}}".replace(",", "{,}"),
+            rf"  \begin{{tabular}}{{{columns}}}",
+            r"    \toprule",
+            rf"    {groups} \\",
+            r"    \midrule",
+            "    " + " & ".join(HEADINGS[i] for i in used) + r" \\",
+            r"    \midrule",
+            *(f"    {row}" for row in body),
+            r"    \bottomrule",
+            r"  \end{tabular}",
+            r"\end{table}",
+        ]
+    )
+
+
+def _escape(text: str) -> str:
+    for character in "&%$#_{}":
+        text = text.replace(character, "\\" + character)
+    return text
+
+
+def as_dict(graph: Graph) -> dict[str, Any]:
+    return {
+        "name": graph.graph["name"],
+        "title": graph.graph["title"],
+        "parameters": parameters(graph),
+        "time": {"frames": graph.graph["frames"], "iterations": graph.graph["iterations"]},
+        "rows": [asdict(line) for line in lines(graph)],
+        "tasks": {
+            name: {"kind": entry["task"].kind, "at": entry["at"]}
+            for name, entry in graph.graph["tasks"].items()
+        },
+        "notes": graph.graph["notes"],
+    }
