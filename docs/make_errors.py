@@ -75,6 +75,7 @@ EXAMPLES = {
     "G205": "cannot_lose_state",
     "G206": "arrow_exists",
     "G207": "without_task_node",
+    "G208": "arrow_waits_too_long",
     "H301": "shape_no_stride",
     "H302": "task_shape_prediction",
     "E401": "expect_parameters",

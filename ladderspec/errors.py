@@ -49,6 +49,7 @@ CODES = {
     "G205": "a cell without an arrow that it needs",
     "G206": "an added arrow that is there already",
     "G207": "a task at a node that does not exist",
+    "G208": "an arrow that waits longer than time lasts",
     "H301": "shapes that do not fit together",
     "H302": "a task at a node of the wrong shape, or at the wrong t",
     "E401": "an `expect` that does not hold",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -280,3 +281,13 @@ def test_no_command_of_the_language_imports_torch(words: list[str]) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
+
+
+def test_a_folder_with_a_pipe_is_validated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "one.yaml").write_text(Path(RLADDER).read_text(encoding="utf-8"), encoding="utf-8")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    code, out, _ = run(capsys, "validate", str(tmp_path))
+    assert code == 0
+    assert out.count("fine") == 1

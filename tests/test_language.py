@@ -384,11 +384,11 @@ ADDED = [
         ["decoder.b(t-1) -> encoder.b"],
     ),
     ("{from: encoder.input, to: encoder.b}", Role.SKIP, ["encoder.input -> encoder.b"]),
-    ("{from: encoder.input(t-5), to: encoder.b}", Role.SKIP, ["encoder.input(t-5) -> encoder.b"]),
+    ("{from: encoder.input(t-3), to: encoder.b}", Role.SKIP, ["encoder.input(t-3) -> encoder.b"]),
     (
-        "{arrow: encoder.input(t-5) -> encoder.b, filter: 1}",
+        "{arrow: encoder.input(t-3) -> encoder.b, filter: 1}",
         Role.SKIP,
-        ["encoder.input(t-5) -> encoder.b"],
+        ["encoder.input(t-3) -> encoder.b"],
     ),
 ]
 

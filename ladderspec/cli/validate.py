@@ -60,7 +60,8 @@ def _files(paths: list[str]) -> list[str]:
     for path in paths:
         if Path(path).is_dir():
             inside = sorted(Path(path).rglob("*.yaml"))
-            found += [str(file) for file in inside if "experiments" not in file.parts]
+            specs = [file for file in inside if "experiments" not in file.parts]
+            found += [str(file) for file in specs if file.is_file()]  # a pipe would never end
         else:
             found.append(path)
     return found

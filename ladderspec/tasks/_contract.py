@@ -85,11 +85,13 @@ class Task(Words):
 
     def check(self, reading: Reading) -> tuple[str, str] | None:
         """What is wrong with reading this node, and what would be right."""
-        if not isinstance(self.when, str) and reading.steps not in (None, len(self.when)):
-            return (
-                f"`when` has {len(self.when)} weights, but there are {reading.steps} iterations",
-                f"give {reading.steps} numbers, or `last` or `all`",
-            )
+        if not isinstance(self.when, str) and reading.steps != len(self.when):
+            many = f"there are {reading.steps} iterations"
+            hint = f"give {reading.steps} numbers, or `last` or `all`"
+            if reading.steps is None:
+                many = "the number of frames may be any"
+                hint = f"`time: {{frames: {len(self.when)}}}`, or `last` or `all`"
+            return f"`when` has {len(self.when)} weights, but {many}", hint
         return self.check_shape(reading)
 
     @abstractmethod

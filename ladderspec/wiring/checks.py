@@ -27,6 +27,7 @@ def check(graph: Graph, findings: Findings) -> None:
         for (_, _, role), nodes in lacking.items():
             _report_lack(graph, nodes, role, findings)
     _check_cycles(graph, findings)
+    _check_delays(graph, findings)
 
 
 def _check_taken(graph: Graph, node: str, findings: Findings) -> None:
@@ -108,6 +109,25 @@ def _instead(node: str, role: Role | None, source: str) -> str:
     if side == Side.LATERAL:
         return f"remove `{node}` too"
     return f"remove `{node}` too, or use a cell that can do without: convG3"
+
+
+# --- delays ---------------------------------------------------------------------------------------
+
+
+def _check_delays(graph: Graph, findings: Findings) -> None:
+    """An arrow that waits longer than time lasts has weights, but never carries a value."""
+    unit = "iterations" if graph.graph["frames"] is None else "frames"
+    steps = graph.graph[unit]
+    if not isinstance(steps, int) or "time" in graph.graph.get("unsure", ()):
+        return
+    told = set()
+    for source, target, edge in graph.edges(data=True):
+        delay, where = edge["delay"], (str(edge["place"]), edge["path"])
+        if edge["declared"] and delay >= steps > 1 and where not in told:
+            told.add(where)  # a role with a delay is many arrows of one place
+            message = f"`{show_arrow(source, target, delay)}` never carries a value"
+            hint = f"there are {steps} {unit}"
+            findings.add(Finding("G208", message, edge["place"], edge["path"], hint))
 
 
 # --- circles --------------------------------------------------------------------------------------

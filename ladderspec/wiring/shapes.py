@@ -196,18 +196,16 @@ def _check_task(graph: Graph, name: str, entry: dict[str, Any], findings: Findin
         shape = graph.nodes[node].get("shape")
         if shape is None or graph.nodes["encoder.input"].get("shape") is None:
             continue
-        unsure = "time" in graph.graph.get("unsure", ())
-        problem = task.check(
-            Reading(
-                node=node,
-                shape=shape,
-                cell=graph.nodes[node]["cell"].cell,
-                input=graph.nodes["encoder.input"]["shape"],
-                frames=graph.graph["frames"] is not None or unsure,
-                steps=None if unsure else _steps(graph),
-            )
+        reading = Reading(
+            node=node,
+            shape=shape,
+            cell=graph.nodes[node]["cell"].cell,
+            input=graph.nodes["encoder.input"]["shape"],
+            frames=graph.graph["frames"] is not None,
+            steps=_steps(graph),
         )
-        if problem:
+        problem = task.check(reading)
+        if problem and "time" not in graph.graph.get("unsure", ()):
             place, path = _task_place(entry, problem[0])
             findings.add(Finding("H302", f"task `{name}`: {problem[0]}", place, path, problem[1]))
         many = len(entry["at"]) > 1

@@ -11,7 +11,7 @@ from ladderspec.errors import Finding, Findings, did_you_mean, tick
 from ladderspec.language.edges import ArrowWords, EndsWords, RoleWords
 from ladderspec.language.read import Patch, Spec
 from ladderspec.names import INPUT, TABLE, Role, Side, edge_key, node_name, show_arrow, split_node
-from ladderspec.text.notation import Arrow, matches, parse_selector
+from ladderspec.text.notation import Arrow, Selector, matches, parse_selector
 from ladderspec.text.tree import Node
 from ladderspec.wiring.absent import missing_node
 from ladderspec.wiring.graph import Graph, accepts, cell_of, connect, ends
@@ -33,7 +33,7 @@ def apply(graph: Graph, patch: Patch, findings: Findings) -> None:
         for part in parts(selector):
             if not any(select(graph, part)) and not doubtful(graph, part):
                 message = f"{tick(text)} matches nothing"
-                hint = closest(graph, part, text)
+                hint = _added_here(patch, part) or closest(graph, part, text)
                 findings.add(Finding("G202", message, word.place, word.path, hint))
                 found_edges.clear()
                 break
@@ -54,6 +54,16 @@ def apply(graph: Graph, patch: Patch, findings: Findings) -> None:
         node = patch.node.find(("edges", "add", index))[0]
         for hop in arrow.hops:
             _add(graph, hop, arrow, node, findings)
+
+
+def _added_here(patch: Patch, part: Selector) -> str:
+    """A hint where the arrow that is to go comes with the same patch, or was inherited into it."""
+    for arrow in patch.edges.add:
+        for hop in arrow.hops:
+            if part.role is Role.SKIP or hop in part.arrows:
+                shown = show_arrow(hop.source, hop.target, hop.delay)
+                return f"`edges.add` brings `{shown}` after that; leave it out of `add` instead"
+    return ""
 
 
 def _remember(graph: Graph, nodes: set[str], edges: set[Edge], word: Node) -> None:
