@@ -22,7 +22,7 @@ FLOORS = [
     "nn",
     "network",
     "corridor drawing export",
-    "experiments learn trained",
+    "experiments learn trained ablation",
     "cli __init__ __main__",
 ]
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms.split()}

@@ -23,6 +23,7 @@ COMMANDS = {
     "diff": "compare two specs, or a spec and its variant",
     "data": "list, check, fetch and preview the data sets",
     "train": "train the runs of an experiment",
+    "ablate": "train all runs of an experiment, and print the table beside the paper's",
     "evaluate": "measure a trained network, whole or with arrows removed",
     "generate": "let a trained network go on by itself",
     "schema": "print the JSON Schema of the language, for editors",

@@ -20,10 +20,8 @@ from ladderspec.learn.measure import Report, measure, units_of
 from ladderspec.learn.pictures import draw_samples
 from ladderspec.learn.progress import Progress
 from ladderspec.learn.statistics import settled
-from ladderspec.learn.words import Halve
+from ladderspec.learn.words import TEACHER, Halve
 from ladderspec.network.net import Net
-
-TEACHER = "teacher."
 
 
 def training_feeds(diet: Diet, split: str, size: int, count: int) -> Iterator[Feed]:

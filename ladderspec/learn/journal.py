@@ -104,15 +104,14 @@ def read_result(folder: Path, facts: Mapping[str, Any] | None = None) -> dict[st
     return found if facts is None or found.get("digest") == digest(dict(facts)) else None
 
 
-def claim(folder: Path, run: Run, resume: bool) -> None:
-    """Make a folder this run's; refuse one that is another's, or that would be overwritten."""
+def check(folder: Path, run: Run, resume: bool) -> None:
+    """Refuse a folder that is another run's, or that would be overwritten."""
     place, facts = folder / "run.json", run.facts()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         before = json.loads(place.read_text(encoding="utf-8")) if place.exists() else None
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise UsageError(f"cannot write {folder}: {reason}") from None
+        raise UsageError(f"cannot read {place}: {reason}") from None
     except ValueError:
         raise UsageError(f"{place} is damaged; remove the folder to start anew") from None
     if before is not None:
@@ -121,8 +120,18 @@ def claim(folder: Path, run: Run, resume: bool) -> None:
             raise UsageError(f"{folder} holds another run: {differs}")
         if (folder / "last.json").exists() and not resume:
             raise UsageError(f"{folder} holds this run already; --resume goes on with it")
+
+
+def claim(folder: Path, run: Run, resume: bool) -> None:
+    """Make a folder this run's."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(f"cannot write {folder}: {reason}") from None
+    check(folder, run, resume)
     write_atomic(folder / "graph.json", graph_json.dumps(graph(run.spec)) + "\n")
-    write_atomic(place, json.dumps(run.dump(), indent=1) + "\n")
+    write_atomic(folder / "run.json", json.dumps(run.dump(), indent=1) + "\n")
 
 
 def difference(before: Any, now: Any, path: str = "") -> str:

@@ -16,6 +16,8 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
 Whole = Annotated[int, Field(ge=0)]
 
+TEACHER = "teacher."  # what the measures of a Mean Teacher begin with
+
 
 def _pair(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value

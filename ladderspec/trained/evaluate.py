@@ -16,11 +16,12 @@ from ladderspec.data import sheet
 from ladderspec.data._picture import Picture
 from ladderspec.data.preview import _image
 from ladderspec.errors import UsageError
-from ladderspec.learn.evaluation import TEACHER, split_feeds
+from ladderspec.learn.evaluation import split_feeds
 from ladderspec.learn.feed import Diet, Feed
 from ladderspec.learn.measure import Report, measure
 from ladderspec.learn.pictures import draw_samples
 from ladderspec.learn.statistics import settled
+from ladderspec.learn.words import TEACHER
 from ladderspec.network.net import Net
 from ladderspec.trained.opened import Opened
 

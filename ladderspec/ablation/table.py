@@ -1,0 +1,147 @@
+"""Results -> tables of text: ours, the difference to the first row, the paper's.
+
+An experiment of one column has one table, a group of text columns for each measure; one of
+several has a table for each measure, a group for each of its columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ladderspec.ablation.collect import Cell, Measure, Results
+from ladderspec.ablation.spread import Difference, Spread, difference, spread
+
+NOTHING = "-"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A number of ours: what it is compared with, and how many digits it is shown with."""
+
+    cell: Cell
+    measure: Measure
+    ours: Spread | None
+    change: Difference | None  # to the first row
+    decimals: int
+
+    @property
+    def paper(self) -> str:
+        found = self.cell.quoted(self.measure)
+        return "" if found is None else str(found)
+
+    def shown(self) -> str:
+        """`3.21 ± 0.40`."""
+        if self.ours is None:
+            return NOTHING
+        mean = f"{self.ours.mean:.{self.decimals}f}"
+        if self.ours.deviation is None:
+            return mean
+        return f"{mean} ± {self.ours.deviation:.{self.decimals}f}"
+
+    def changed(self) -> str:
+        """`+1.20 [0.31, 2.09]`; the interval is that of 95 % confidence."""
+        if self.change is None:
+            return ""
+        mean = f"{self.change.mean:+.{self.decimals}f}"
+        if self.change.low is None or self.change.high is None:
+            return mean
+        low, high = (f"{end:.{self.decimals}f}" for end in (self.change.low, self.change.high))
+        return f"{mean} [{low}, {high}]"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some columns of text under one heading."""
+
+    heading: str
+    entries: tuple[Entry, ...]  # one for each row
+
+    def columns(self) -> list[tuple[str, list[str]]]:
+        """The columns that say something."""
+        found = [
+            ("ours", [entry.shown() for entry in self.entries]),
+            ("to the first", [entry.changed() for entry in self.entries]),
+            ("paper", [entry.paper for entry in self.entries]),
+        ]
+        return [(name, texts) for name, texts in found if name == "ours" or any(texts)]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of an experiment; in groups, what was measured."""
+
+    title: str
+    rows: tuple[str, ...]
+    parameters: tuple[int | None, ...]
+    groups: tuple[Group, ...]
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """How many seeds the numbers are of: one number, where it is the same for all."""
+        entries = [entry for group in self.groups for entry in group.entries]
+        return tuple(sorted({entry.ours.count for entry in entries if entry.ours is not None}))
+
+    def note(self) -> str:
+        """What the numbers are."""
+        if not self.seeds:
+            return "no run is finished yet"
+        if self.seeds == (1,):
+            return "test data, one seed"
+        count = " to ".join(str(n) for n in dict.fromkeys((self.seeds[0], self.seeds[-1])))
+        return (
+            f"test data, mean ± standard deviation over {count} seeds;"
+            " differences are paired by seed, with their 95 % interval"
+        )
+
+
+def tables(results: Results) -> list[Table]:
+    """The tables of an experiment."""
+    if len(results.columns) == 1:
+        (column,) = results.columns
+        groups = [_group(results, column, measure, label(measure)) for measure in results.measures]
+        return [_table(results, results.title, column, groups)]
+    found = []
+    for measure in results.measures:
+        groups = [
+            _group(results, column, measure, results.cell(results.rows[0], column).place.heading)
+            for column in results.columns
+        ]
+        title = f"{results.title}: {label(measure)}"
+        found.append(_table(results, title, results.columns[0], groups))
+    return found
+
+
+def label(measure: Measure) -> str:
+    """
+    >>> label(Measure("next_frame.error", "x 1e-5"))
+    'next_frame error (x 1e-5)'
+    """
+    task, _, what = measure.name.rpartition(".")
+    return f"{task.replace('.', ' ')} {what}" + (f" ({measure.unit})" if measure.unit else "")
+
+
+def _table(results: Results, title: str, column: str, groups: Sequence[Group]) -> Table:
+    cells = [results.cell(row, column) for row in results.rows]
+    rows = tuple(cell.place.title for cell in cells)
+    return Table(title, rows, tuple(cell.parameters for cell in cells), tuple(groups))
+
+
+def _group(results: Results, column: str, measure: Measure, heading: str) -> Group:
+    cells = [results.cell(row, column) for row in results.rows]
+    values = [cell.values.get(measure.name, {}) for cell in cells]
+    spreads = [spread(list(own.values())) for own in values]
+    changes = [None, *(difference(own, values[0]) for own in values[1:])]
+    decimals = _decimals([found.mean for found in spreads if found is not None])
+    entries = zip(cells, spreads, changes, strict=True)
+    return Group(heading, tuple(Entry(c, measure, s, d, decimals) for c, s, d in entries))
+
+
+def _decimals(means: Sequence[float]) -> int:
+    """As many digits as the paper shows: 0.74, 150.1.
+
+    >>> _decimals([0.74, 2.02]), _decimals([150.1]), _decimals([0.0123])
+    (2, 1, 4)
+    """
+    largest = max((abs(mean) for mean in means), default=1.0)
+    return next((digits for bound, digits in ((0.1, 4), (100, 2), (1e4, 1)) if largest < bound), 0)

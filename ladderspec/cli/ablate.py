@@ -1,0 +1,89 @@
+"""Train all runs of an experiment, and print what came out beside the paper's numbers.
+
+Finished runs are never repeated; the table holds all that are finished.
+
+Example:
+  ladderspec ablate specs/experiments/quickstart.yaml -o out/quickstart --workers 2
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ladderspec.cli._options import load_plugins
+from ladderspec.errors import UsageError
+
+if TYPE_CHECKING:
+    from ladderspec.ablation.jobs import Engine
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("experiment", metavar="EXPERIMENT", type=Path, help="an experiment file")
+    chosen = parser.add_argument_group("which runs", "default: all of the file")
+    chosen.add_argument("--only", metavar="ROW", nargs="+", action="extend", default=[],
+                        help="rows by name")  # fmt: skip
+    chosen.add_argument("--column", metavar="NAME", nargs="+", action="extend", default=[])
+    chosen.add_argument("--seeds", metavar="N", type=int, help="how many: 0 to N - 1")
+    chosen.add_argument("--seed", metavar="N", type=int, nargs="+", action="extend", default=[],
+                        help="which")  # fmt: skip
+    parser.add_argument("-o", "--output", metavar="FOLDER", type=Path,
+                        help="one folder for each run in it; default: out/EXPERIMENT")  # fmt: skip
+    parser.add_argument("--resume", action="store_true",
+                        help="go on with runs that were interrupted")  # fmt: skip
+    where = parser.add_argument_group("where it runs", "default: here, one run after another")
+    where.add_argument("--workers", metavar="N", type=int,
+                       help="so many processes at once, which share the cores")  # fmt: skip
+    where.add_argument("--threads", metavar="N", type=int, help="of each run, at most")
+    where.add_argument("--device", metavar="NAME", help="instead of the file's: cpu, cuda")
+    parser.add_argument("--data", metavar="FOLDER", type=Path, help="the data folder")
+    parser.add_argument("--plugin", metavar="FILE", action="append", default=[], type=Path,
+                        help="a Python file with cells of your own; it is run")  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    load_plugins(args.plugin)
+    from ladderspec.ablation.ablate import Order, ablate
+    from ladderspec.ablation.collect import collect
+    from ladderspec.ablation.table import tables
+    from ladderspec.ablation.terminal import to_text
+    from ladderspec.experiments.open import open_experiment
+
+    experiment = open_experiment(args.experiment)
+    asked = _seeds(args)
+    runs = experiment.select(args.only, args.column, asked)
+    machine = {w: v for w in ("threads", "device") if (v := getattr(args, w)) is not None}
+    order = Order(
+        output=args.output or Path("out") / experiment.name,
+        resume=args.resume,
+        data=args.data,
+        machine=machine,
+        plugins=tuple(args.plugin),
+    )
+    failed = ablate(experiment, runs, order, _engine(args))
+    seeds = dict.fromkeys([*(run.seed for run in experiment), *asked])
+    results = collect(experiment, experiment.select(seeds=seeds), order.output)
+    print("\n\n".join(to_text(table) for table in tables(results)))
+    for outcome in failed:
+        print(f"ladderspec: {outcome.job.id}: {outcome.error}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _seeds(args: argparse.Namespace) -> list[int]:
+    if args.seeds is not None and args.seeds < 1:
+        raise UsageError(f"--seeds {args.seeds}: at least one")
+    return [*range(args.seeds or 0), *args.seed]
+
+
+def _engine(args: argparse.Namespace) -> Engine:
+    if args.workers is None:
+        from ladderspec.ablation import here
+
+        return here.run
+    if args.workers < 1:
+        raise UsageError(f"--workers {args.workers}: at least one")
+    from ladderspec.ablation.local import Local
+
+    return Local(args.workers)
