@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ladderspec.cli import main
+from ladderspec.corridor import graph
 from ladderspec.errors import SpecError, UsageError
 from ladderspec.experiments.open import open_experiment
 from ladderspec.experiments.runs import digest
@@ -152,3 +153,18 @@ def test_shipped_experiments(capsys: pytest.CaptureFixture[str]) -> None:
     for place in sorted((ROOT / "specs" / "experiments").glob("*.yaml")):
         assert main(["train", str(place), "--list"]) == 0
         assert capsys.readouterr().out.strip()
+
+
+def test_an_experiment_extends_another_and_changes_parameters(tmp_path: Path) -> None:
+    base = experiment(tmp_path, TEXT)
+    spec = tmp_path / "nano.yaml"
+    wide = spec.read_text(encoding="utf-8").replace("Conv, channels: 4", "Conv, channels: $width")
+    spec.write_text(f"params: {{width: 4}}\nexpect: {{parameters: 1}}\n{wide}", encoding="utf-8")
+    small = f"extends: {base.name}\nname: small\nparams: {{width: 2}}\nseeds: [7]\n"
+    (tmp_path / "small.yaml").write_text(small, encoding="utf-8")
+    table = open_experiment(tmp_path / "small.yaml")
+    assert table.words.name == "small"
+    assert [run.seed for run in table] == [7] * 4
+    assert graph(table.runs[0].spec).nodes["encoder.conv2"]["shape"][0] == 2
+    with pytest.raises(SpecError, match="expected 1 parameters"):
+        open_experiment(base)  # the spec's own expectation holds where nothing is changed

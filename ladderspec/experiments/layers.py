@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from ladderspec.errors import Finding, Findings
 from ladderspec.language.explain import explain
-from ladderspec.language.extends import merge
+from ladderspec.language.extends import merge, without_expect
 from ladderspec.language.read import MAX_ROUNDS
 from ladderspec.language.strays import find_strays
 from ladderspec.text.tree import Node
@@ -60,6 +60,14 @@ def patch_of(node: Node | None) -> Node | None:
         return None
     words = {own: node.value[word] for word, own in PATCH.items() if word in node.value}
     return node.replaced(words) if words else None
+
+
+def with_params(tree: Node, layers: Sequence[Node]) -> Node:
+    """The spec with other values of its parameters, as a spec that extends it would give them."""
+    params = merged(layers, "params")
+    if not params.value:
+        return tree
+    return merge(without_expect(tree), params.replaced({"params": params}))
 
 
 def with_variant(tree: Node, name: str, patch: Node) -> tuple[Node, str]:

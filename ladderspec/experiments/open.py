@@ -9,10 +9,10 @@ from typing import Any
 from ladderspec.corridor import compile_graph
 from ladderspec.data import DataWords, registered
 from ladderspec.errors import Finding, Findings, did_you_mean, one_of, tick
-from ladderspec.experiments.layers import checked, merged, patch_of, with_variant
+from ladderspec.experiments.layers import checked, merged, patch_of, with_params, with_variant
 from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.experiments.words import Change, Column, ExperimentWords, Quoted, Row
-from ladderspec.language.extends import read_source
+from ladderspec.language.extends import extend, read_source
 from ladderspec.language.read import Document, Request, Spec, open_document, read
 from ladderspec.learn.words import Evaluation, Training
 from ladderspec.text.notation import parse_selector
@@ -24,7 +24,7 @@ from ladderspec.wiring.selection import select
 def open_experiment(path: str | Path) -> Experiment:
     """Read an experiment; raise SpecError with all that is wrong in it and in its specs."""
     findings = Findings()
-    tree = parse(read_source(Path(path)), findings)
+    tree, _ = extend(parse(read_source(Path(path)), findings), Path(path), None, findings)
     words, tree = checked(tree, ExperimentWords, findings)
     cells = _Reader(Path(path), words, tree, findings).cells() if words is not None else []
     findings.raise_if_any()
@@ -90,7 +90,7 @@ class _Reader:
         name = str(said.value)
         if name not in known:
             known[name] = None
-            target = self.path.parent / name
+            target = Path(said.source.name).parent / name
             if not target.is_file():
                 hint = did_you_mean(target.name, [p.name for p in target.parent.glob("*.yaml")])
                 message = f"no file {tick(name)} beside this one"
@@ -101,7 +101,8 @@ class _Reader:
 
     def _spec(self, at: Node, over: Node | None, document: Document) -> Spec | None:
         """The spec with the experiment's changes, then the column's, then the row's."""
-        tree, names = document.tree, list[str]()
+        tree = with_params(document.tree, [self.tree, *([over] if over else []), at])
+        names = list[str]()
         for name, node in (("experiment", self.tree), ("column", over), ("row", at)):
             patch = patch_of(node)
             if patch is not None:

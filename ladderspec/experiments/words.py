@@ -77,8 +77,11 @@ Paper = dict[str, Reported]
 
 
 class Patch(Words):
-    """Changes of the spec, as a variant says them."""
+    """Changes of the spec: its parameters, and the rest as a variant says it."""
 
+    params: Mapping[str, int | float] = Field(
+        default_factory=dict, description="Other values of the spec's parameters: {width: 8}."
+    )
     set: Mapping[str, Any] = Field(
         default_factory=dict, description="Fields by node or task: {task.digit.weight: 0}."
     )
@@ -146,6 +149,7 @@ class ExperimentWords(Patch):
     """Rows by columns, over seeds."""
 
     name: Name | None = Field(None, description="Default: the name of the file.")
+    extends: str | None = Field(None, description="Another experiment whose words hold here too.")
     title: str | None = Field(None, description="What tables call it.")
     description: str | None = Field(None, description="What it is, in a line.")
     spec: str | None = Field(None, description="The file of every row that names none.")

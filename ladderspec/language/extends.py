@@ -83,7 +83,7 @@ def extend(
         layers.append(base)
     merged = layers.pop()
     while layers:
-        merged = merge(_without_expect(merged), layers.pop())
+        merged = merge(without_expect(merged), layers.pop())
     return merged, whole
 
 
@@ -139,7 +139,7 @@ def _shown(link: Node) -> str:
     return str(Path(link.source.name).parent / str(link.value))
 
 
-def _without_expect(tree: Node) -> Node:
+def without_expect(tree: Node) -> Node:
     """`expect` holds for the file that says it, and is not inherited."""
     tree = _dropped(tree, "expect")
     variants = tree.get("variants")
