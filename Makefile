@@ -41,6 +41,7 @@ lint: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	$(BIN)/python docs/make_language.py
+	$(BIN)/python docs/make_experiments.py
 	$(BIN)/python docs/make_errors.py
 	$(BIN)/ladderspec schema -o specs/ladderspec.schema.json
 

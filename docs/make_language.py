@@ -20,6 +20,9 @@ CELL_FIELDS = {
     "top": "a [decoder cell](#decoder-cells)",
 }
 
+ANCHORS = {"Row": "a-row", "Column": "a-column"}
+ELSEWHERE = {"Edges": "language.md"}  # for the page of experiments
+
 
 def main() -> None:
     PAGE.write_text(page(), encoding="utf-8")
@@ -108,14 +111,15 @@ def show(value: Any) -> str:
         inner = ", ".join(
             f"{k}: {show(v)}" for k, v in value.items() if v not in (None, {}, [], ())
         )
-        return inner.replace("`", "")
+        return inner.replace("`", "") if len(inner) < 40 else ""  # said of its own fields
     return f"`{value}`".replace("'", "")
 
 
 def takes(words: dict[str, Any], schema: dict[str, Any]) -> str:
     """A field's type in a few words."""
     if "$ref" in words:
-        return f"[{(name := words['$ref'].rsplit('/', 1)[1])}](#{name.lower()})"
+        name = words["$ref"].rsplit("/", 1)[1]
+        return f"[{name}]({ELSEWHERE.get(name, '')}#{ANCHORS.get(name, name.lower())})"
     if "enum" in words:
         return ", ".join(f"`{word}`" for word in words["enum"])
     if "const" in words:
@@ -132,6 +136,8 @@ def takes(words: dict[str, Any], schema: dict[str, Any]) -> str:
         return f"list of {inner}" if inner else "list"
     if kind == "object":
         return "mapping"
+    if kind == "boolean":
+        return "`true`, `false`"
     plain = {"integer": "whole number", "number": "number", "string": "text", "null": "nothing"}
     return plain.get(str(kind), "")
 

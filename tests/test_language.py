@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -855,3 +856,12 @@ def test_every_value_knows_its_place() -> None:
     place = spec.at("levels", 1, "encoder", "channels").place
     assert (place.line, place.column) == (9, 37)
     assert spec.at("levels", 1, "encoder", "channels").path == "levels[1].encoder.channels"
+
+
+@pytest.mark.parametrize("name", ["language", "experiments"])
+def test_pages_of_words_are_up_to_date(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`python docs/make_NAME.py` writes them."""
+    docs = Path(__file__).resolve().parent.parent / "docs"
+    monkeypatch.syspath_prepend(str(docs))
+    page = runpy.run_path(str(docs / f"make_{name}.py"))["page"]()
+    assert (docs / f"{name}.md").read_text(encoding="utf-8") == page

@@ -1,0 +1,56 @@
+"""Write docs/experiments.md: the words of an experiment file, from the fields that define them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from make_language import fields
+from pydantic import BaseModel
+
+from ladderspec.data import registered
+from ladderspec.experiments.words import ExperimentWords, Patch, Row
+from ladderspec.learn import words
+
+PAGE = Path(__file__).parent / "experiments.md"
+PROSE = Path(__file__).parent / "experiments_intro.md"
+PARTS: list[tuple[str, type[BaseModel]]] = [
+    ("The file", ExperimentWords),
+    ("A row", Row),
+    ("Training", words.Training),
+    ("Optimiser", words.Optimiser),
+    ("Clip", words.Clip),
+    ("Stop", words.Stop),
+    ("Evaluation", words.Evaluation),
+    ("Machine", words.Machine),
+    ("Saving", words.Saving),
+]
+SCHEDULES = (words.Halve, words.Cosine, words.Linear)
+
+
+def main() -> None:
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+def page() -> str:
+    parts = [PROSE.read_text(encoding="utf-8").rstrip()]
+    parts += [f"## {title}\n\n{table(model)}" for title, model in PARTS]
+    parts.insert(3, "## A column\n\nAs a row, but for `spec`, `start` and `freeze`.")
+    parts.append("## Schedules\n\n`constant` has no words of its own.")
+    parts += [f"### {m.__name__.lower()}\n\n{m.__doc__}\n\n{table(m)}" for m in SCHEDULES]
+    parts.append("## Data sets")
+    parts += [
+        f"### {name}\n\n{m.__doc__}\n\n{table(m)}" for name, m in sorted(registered().items())
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def table(model: type[BaseModel]) -> str:
+    schema: dict[str, Any] = model.model_json_schema()
+    patches = issubclass(model, Patch)  # where `set` is no data set
+    return fields(schema, schema, skip=set() if patches else {"kind", "set"})
+
+
+if __name__ == "__main__":
+    sys.exit(main())
