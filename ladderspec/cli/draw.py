@@ -70,6 +70,13 @@ def _add_look(group: argparse._ArgumentGroup) -> None:
         "--labels", metavar="WORDS", default="cell,shape,params",
         help="what boxes say: cell, shape, params, name; or none",
     )  # fmt: skip
+    group.add_argument(
+        "--worth", metavar="SELECTOR=NUMBER", action="append", default=[],
+        help="arrows as thick as their worth, like lateral=0.5; several may be given",
+    )  # fmt: skip
+    group.add_argument(
+        "--worth-of", metavar="TEXT", default="worth", help="what the legend calls that worth"
+    )
     group.add_argument("--levels", choices=LEVELS, default="names", help="at the left")
     group.add_argument("--title", metavar="TEXT", help="above the drawing; an empty one: none")
     group.add_argument("--no-legend", action="store_true")
@@ -110,6 +117,8 @@ def _options(args: argparse.Namespace) -> Options:
         "start": args.start,
         "layout": args.layout,
         "plates": dict(_plate(text) for text in args.plate),
+        "worth": dict(_worth(text) for text in args.worth),
+        "worth_of": args.worth_of,
     }
     if args.no_legend:
         options["legend"] = False
@@ -121,6 +130,15 @@ def _plate(text: str) -> tuple[str, list[str]]:
     if not equals or not levels:
         raise UsageError(f"`{text}` names no plate: LABEL=LEVELS, like K=lstm1,conv_*")
     return label, levels.split(",")
+
+
+def _worth(text: str) -> tuple[str, float]:
+    selector, _, number = text.rpartition("=")
+    try:
+        return selector, float(number)
+    except ValueError:
+        message = f"`{text}` says no worth: SELECTOR=NUMBER, like lateral=0.5"
+        raise UsageError(message) from None
 
 
 def _base(args: argparse.Namespace, changes: Request) -> object:

@@ -4,6 +4,7 @@
     draw(spec, ["rladder.pdf", "rladder.tex"], view="rolled", fold=True)
     draw(variant, "variant.svg", base=spec)            # what the variant changed
     draw(spec, "plan.svg", plan=True)                  # what runs once, what loops over t
+    draw(spec, "worth.svg", worth={"lateral": 0.5})    # arrows as thick as their worth
 
 A graph becomes a `Picture` (parts and arrows), that a `Scene` (boxes, wires and texts with their
 places and ink), and that a text in the format of the file's suffix.

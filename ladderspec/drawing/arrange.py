@@ -14,14 +14,23 @@ from ladderspec.drawing.parts import Picture
 from ladderspec.drawing.paths import Trace, trace
 from ladderspec.drawing.routes import find_routes
 from ladderspec.drawing.sheet import Sheet, Spot, lay
-from ladderspec.drawing.sizes import FULL, LEVEL_SIZE, MARGIN, MINI, ROLLED, TITLE_SIZE, Sizes
+from ladderspec.drawing.sizes import (
+    FULL,
+    LEVEL_SIZE,
+    MARGIN,
+    MINI,
+    ROLLED,
+    THICK_PITCH,
+    TITLE_SIZE,
+    Sizes,
+)
 from ladderspec.drawing.tracks import Tracks, share_out, spoken
 from ladderspec.drawing.view import Plate, View, plates_of
 from ladderspec.drawing.ways import Form, Gutter, Route
 
 Runs = tuple[Run, ...]
 _BESIDE_LEVELS = 8.0
-_WORD_OR_SQUARE = 3.0  # what a track needs where a word or a square stands on it
+_SQUARE_ROOM = 3.0  # what a track needs where a square stands on it
 
 
 class Layout(NamedTuple):
@@ -50,6 +59,8 @@ class Layout(NamedTuple):
 def arrange(picture: Picture, view: View) -> Layout:
     """Everything that has a place gets it, room by room."""
     sizes = MINI if view.mini else ROLLED if view.rolled else FULL
+    if picture.heaviest is not None:
+        sizes = sizes._replace(pitch=THICK_PITCH)
     plates = plates_of(view, picture)
     sheet = lay(picture, view)  # rows and columns
     routes = find_routes(sheet)  # ways between boxes
@@ -99,7 +110,7 @@ def _rooms(routes: Sequence[Route], sizes: Sizes) -> dict[int, float]:
             along = route.stretches[spoken(route)].gutter.axis == "H"
             rooms[index] = sizes.label * 1.1 if along else width_of_runs(label, sizes.label) + 4
         elif route.stretches and (route.link.origin or route.link.delayed):
-            rooms[index] = _WORD_OR_SQUARE
+            rooms[index] = max(_SQUARE_ROOM, route.link.origin_height(sizes.facts) - sizes.pitch)
     return rooms
 
 

@@ -12,6 +12,7 @@ from ladderspec.drawing.marks import compare
 from ladderspec.drawing.parts import Picture, picture_of
 from ladderspec.drawing.themes import PAPER
 from ladderspec.drawing.view import View, check
+from ladderspec.drawing.worth import weigh
 from ladderspec.errors import UsageError, did_you_mean, one_of
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class Options(TypedDict, total=False):
     legend: bool | None  # default: except in mini
     plates: Mapping[str, Sequence[str]] | None  # {"K": ["lstm1", "conv_*"]}: frames around levels
     start: bool  # the first iteration shown is the first of all: draw initial values
+    worth: Mapping[str, float] | None  # by selector: arrows as thick as their worth
+    worth_of: str  # what that is, for the legend: "rise of the error without it, %"
     layout: str  # ladder; or dot, where Graphviz chooses the places
 
 
@@ -51,6 +54,8 @@ class Artist:
             raise UsageError(f"no layout `{self.layout}`: {hint}")
         self.graph = graph_of(what)
         self.picture = _picture(self.graph, options.get("base"), options.get("plan", False))
+        if worth := options.get("worth"):
+            self.picture = weigh(self.picture, self.graph, worth)
         self._scene: Scene | None = None
 
     def scene(self) -> Scene:
@@ -121,6 +126,7 @@ def _view(options: Options) -> View:
         legend=options.get("legend"),
         plates=options.get("plates"),
         start=options.get("start", False),
+        worth_of=options.get("worth_of", "worth"),
     )
     check(view)
     return view

@@ -7,19 +7,20 @@ from collections.abc import Iterator, Sequence
 from ladderspec.drawing import frame, tags
 from ladderspec.drawing.arrange import Layout, arrange
 from ladderspec.drawing.contents import write
+from ladderspec.drawing.crowd import Crowd
 from ladderspec.drawing.fold import fold
 from ladderspec.drawing.legend import Key, entries, lay_out
 from ladderspec.drawing.maths import plain
 from ladderspec.drawing.parts import Change, Part, Picture
-from ladderspec.drawing.paths import middle, segments
-from ladderspec.drawing.scene import Box, Ink, Mark, Rect, Scene, Text, Wire
-from ladderspec.drawing.sizes import MARGIN, SQUARE, TIME_SIZE, TITLE_SIZE
+from ladderspec.drawing.paths import middle, segments, square
+from ladderspec.drawing.scene import Box, Ink, Mark, Panel, Rect, Rule, Scene, Text, Wire
+from ladderspec.drawing.sizes import MARGIN, TIME_SIZE, TITLE_SIZE
 from ladderspec.drawing.themes import Theme, theme_of
 from ladderspec.drawing.view import View, check
+from ladderspec.drawing.worth import ink_of
 
 _LINE, _STATEFUL, _CHANGED, _ADDED = 1.2, 2.0, 2.0, 2.6  # widths of outlines
 _LEGEND = 250.0  # the least room for a legend
-_BOLD = 1.9  # how much wider an added arrow is
 
 
 def compose(picture: Picture, view: View) -> Scene:
@@ -29,11 +30,13 @@ def compose(picture: Picture, view: View) -> Scene:
     layout = arrange(fold(picture) if view.fold else picture, view)
     boxes = tuple(_boxes(layout, theme))
     words = tuple(_texts(layout, theme))
-    wires = tuple(_wires(layout, [thing.rect for thing in boxes + words], theme))
+    grid, sheet, tracks = layout.grid, layout.sheet, layout.tracks
+    plates = tuple(frame.frames(layout.plates, grid, tracks, theme, layout.outside))
+    rules = tuple(frame.time_lines(sheet, grid, tracks, theme))
+    crowd = _crowd(layout, [*boxes, *words], plates, rules)
+    wires = tuple(_wires(layout, crowd, theme))
     key = _legend(layout, wires, boxes, theme)
     texts = (*words, *key.texts)
-    grid, sheet, tracks = layout.grid, layout.sheet, layout.tracks
-    plates = frame.frames(layout.plates, grid, tracks, theme, layout.outside)
     return Scene(
         width=max([_right(layout), *(text.rect.right for text in texts)]) + MARGIN,
         height=key.rect.bottom + MARGIN,
@@ -41,7 +44,7 @@ def compose(picture: Picture, view: View) -> Scene:
         title=layout.title or picture.title,
         description=_description(layout),
         panels=(*frame.phases(sheet, grid, theme), *plates),
-        rules=tuple(frame.time_lines(sheet, grid, tracks, theme)),
+        rules=rules,
         wires=wires,
         boxes=boxes,
         texts=texts,
@@ -57,7 +60,7 @@ def _legend(layout: Layout, wires: Sequence[Wire], boxes: Sequence[Box], theme: 
     """Below the ladder; from the left margin where it would be cramped under the boxes."""
     view, grid = layout.view, layout.grid
     wanted = view.legend if view.legend is not None else not view.mini
-    found = list(entries(layout.picture, wires, boxes)) if wanted else []
+    found = list(entries(layout.picture, wires, boxes, view.worth_of)) if wanted else []
     below = TIME_SIZE + 10 if frame.has_times(layout.sheet, view) else 2
     top = grid.extent.bottom + below + (8 if found else 0)
     left, right = grid.columns[0].start, _right(layout)
@@ -128,20 +131,37 @@ def _outline(part: Part, layout: Layout, theme: Theme) -> Ink:
 # --- wires ----------------------------------------------------------------------------------------
 
 
-def _wires(layout: Layout, occupied: Sequence[Rect], theme: Theme) -> Iterator[Wire]:
+def _crowd(
+    layout: Layout, things: Sequence[Box | Text], plates: Sequence[Panel], rules: Sequence[Rule]
+) -> Crowd:
+    """All that words beside arrows keep clear of, but for the arrows."""
+    extent, left = layout.grid.extent, layout.outside
+    crowd = Crowd(Rect(extent.x - left, extent.y, extent.width + left, extent.height))
+    for thing in things:
+        crowd.add_rect(thing.rect)
+    for plate in plates:
+        (x, y, _, _), right, bottom = plate.rect, plate.rect.right, plate.rect.bottom
+        crowd.add_line([(x, y), (right, y), (right, bottom), (x, bottom), (x, y)], 1.0)
+        if plate.label:
+            crowd.add_rect(plate.label.rect)
+    for rule in rules:
+        crowd.add_line([rule.start, rule.end], rule.ink.width)
+    return crowd
+
+
+def _wires(layout: Layout, crowd: Crowd, theme: Theme) -> Iterator[Wire]:
     links = [route.link for route in layout.routes]
-    words = {index: link.label for index, link in enumerate(links) if link.label}
-    marked = {index for index, link in enumerate(links) if link.delayed}
-    labels = tags.place(words, layout.traces, occupied, layout.sizes.label, theme.text, marked)
+    heaviest = layout.picture.heaviest
+    inks = [ink_of(link.arrow, theme, heaviest) for link in links]
+    lines = [
+        tags.Line(traced, ink.width, square(ink.width) if link.delayed else 0.0, link.label)
+        for traced, ink, link in zip(layout.traces, inks, links, strict=True)
+    ]
+    labels = tags.place(lines, crowd, layout.sizes.label, theme.text)
     for index, (link, traced) in enumerate(zip(links, layout.traces, strict=True)):
-        arrow = link.arrow
-        start, line, tip = segments(traced)
-        ink = theme.inks[arrow.role]
-        if arrow.change is Change.REMOVED:
-            ink = theme.removed
-        elif arrow.change is Change.ADDED:
-            ink = Ink(ink.colour, ink.width * _BOLD, ink.dash)
-        mark = Mark(middle(traced), SQUARE, ink.colour) if link.delayed else None
+        arrow, ink = link.arrow, inks[index]
+        start, line, tip = segments(traced, ink.width)
+        mark = Mark(middle(traced), square(ink.width), ink.colour) if link.delayed else None
         yield Wire(
             start, line, tip, ink, arrow.source, arrow.target, arrow.key, arrow.role, arrow.delay,
             link.iteration, mark, labels.get(index), from_outside=link.source is None,

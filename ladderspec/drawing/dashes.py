@@ -21,7 +21,7 @@ def pieces(
     lengths = cycle(pattern)
     left, inked = next(lengths), True
     dash = [start]
-    for a, b in pairwise(_flat(start, segments)):
+    for a, b in pairwise(flat(start, segments)):
         length, done = hypot(b[0] - a[0], b[1] - a[1]), 0.0
         while length - done > left:
             done += left
@@ -35,7 +35,8 @@ def pieces(
         yield dash
 
 
-def _flat(start: Point, segments: Sequence[Segment]) -> Iterator[Point]:
+def flat(start: Point, segments: Sequence[Segment], steps: int = _PIECES) -> Iterator[Point]:
+    """A line as points, `steps` of them on each curve."""
     here = start
     yield here
     for segment in segments:
@@ -44,8 +45,8 @@ def _flat(start: Point, segments: Sequence[Segment]) -> Iterator[Point]:
             yield here
             continue
         hands = (here, segment[0:2], segment[2:4], segment[4:6])
-        for step in range(1, _PIECES + 1):
-            t = step / _PIECES
+        for step in range(1, steps + 1):
+            t = step / steps
             weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3)
             x, y = (
                 sum(w * hand[i] for w, hand in zip(weights, hands, strict=True)) for i in (0, 1)

@@ -46,9 +46,10 @@ def _signatures(picture: Picture) -> Mapping[str, Any]:
     for arrow in picture.arrows:
         ends = picture.parts[arrow.source], picture.parts[arrow.target]
         rise = row[ends[1].level] - row[ends[0].level]
-        words = (arrow.role, arrow.delay, arrow.label, arrow.change, ends[0].side, ends[1].side)
-        found[ends[0].level][1].append(("out", rise, *words))
-        found[ends[1].level][1].append(("in", rise, *words))
+        words = (arrow.role, arrow.delay, arrow.label, arrow.change, arrow.worth)
+        sides = (ends[0].side, ends[1].side)
+        found[ends[0].level][1].append(("out", rise, *words, *sides))
+        found[ends[1].level][1].append(("in", rise, *words, *sides))
     return {name: (parts, sorted(arrows, key=str)) for name, (parts, arrows) in found.items()}
 
 

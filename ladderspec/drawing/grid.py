@@ -8,12 +8,13 @@ from typing import NamedTuple
 from ladderspec.drawing.contents import Content
 from ladderspec.drawing.scene import Point, Rect
 from ladderspec.drawing.sheet import Sheet, Spot
-from ladderspec.drawing.sizes import CLEAR, HALF_HEAD, PITCH, WIDE_PITCH, Sizes
+from ladderspec.drawing.sizes import CLEAR, WORD_PITCH, Sizes
 from ladderspec.drawing.tracks import Lanes, Track, Tracks
 from ladderspec.drawing.ways import Face, Gutter, Port, horizontal, vertical
 from ladderspec.names import Side
 
 _OUTER = 4.0  # gutters around the ladder, at least
+_NARROWER = 1.0  # an arrow in the middle of a face may come so much closer
 _STUB = 24.0  # the same where arrows come from iterations that are not shown
 
 
@@ -48,7 +49,7 @@ class Grid(NamedTuple):
         """Where an arrow meets the edge of a box."""
         box = self.box(spot)
         x, y = box.centre
-        inwards = slot * self.pitches.get(port.face, PITCH)
+        inwards = slot * self.pitches.get(port.face, self.sizes.pitch)
         if port.face.gutter.axis == "H":
             x += port.sign * (box.width / 2 - self.sizes.corner - inwards)
             return (x, box.bottom if port.face.gutter.at == spot.row else box.y)
@@ -72,7 +73,7 @@ def fit(
     origin: Point,
 ) -> Grid:
     """Sizes that hold what stands in boxes and gutters; `bands` is the room that labels need."""
-    pitches = _pitches(sheet)
+    pitches = _pitches(sheet, sizes)
     needs = _Needs(tracks, bands, sizes)
     across = _stack(
         origin[0], _widths(sheet, contents, tracks, sizes), needs.between_columns(sheet)
@@ -81,7 +82,7 @@ def fit(
     down = _stack(origin[1], heights[::-1], needs.between_rows(len(heights))[::-1])
     gutters = {vertical(index): span for index, span in enumerate(across.gaps)}
     gutters |= {horizontal(index): span for index, span in enumerate(down.gaps[::-1])}
-    lines = _lines(gutters, tracks, bands)
+    lines = _lines(gutters, tracks, bands, sizes.pitch)
     return Grid(across.things, down.things[::-1], gutters, lines, sizes, pitches)
 
 
@@ -113,7 +114,9 @@ class _Needs(NamedTuple):
         lanes, band = self.tracks.lanes.get(gutter), self.bands.get(gutter, 0.0)
         if lanes is None:
             return max(least, band)
-        return max(least, 2 * CLEAR + _thickness(lanes.tracks) + _beside(lanes, band))
+        return max(
+            least, 2 * CLEAR + _thickness(lanes.tracks, self.sizes.pitch) + _beside(lanes, band)
+        )
 
     def between_rows(self, count: int) -> list[float]:
         usual = self.sizes.row_gap
@@ -144,10 +147,15 @@ def _even(gaps: Sequence[float], usual: float) -> list[float]:
     return [widest] * len(gaps) if widest <= 1.8 * usual else list(gaps)
 
 
-def _pitches(sheet: Sheet) -> dict[Face, float]:
+def _pitches(sheet: Sheet, sizes: Sizes) -> dict[Face, float]:
     """Arrows from outside have a word at their start, so they need more room."""
-    rows = {link.target.row for link in sheet.links if link.source is None}
-    return {Face(vertical(0), row): WIDE_PITCH for row in rows}
+    found: dict[Face, float] = {}
+    for link in sheet.links:
+        if link.source is None:
+            face = Face(vertical(0), link.target.row)
+            needed = max(WORD_PITCH, sizes.pitch, link.origin_height(sizes.facts))
+            found[face] = max(needed, found.get(face, 0.0))
+    return found
 
 
 def _widths(
@@ -161,7 +169,7 @@ def _widths(
     for face, count in tracks.most.items():
         if face.gutter.axis == "H":
             lateral = sheet.columns[face.lane].side is Side.LATERAL
-            needed = 2 * (sizes.corner + (count - 1) * PITCH + HALF_HEAD)
+            needed = 2 * (sizes.corner + count * sizes.pitch - _NARROWER)
             widest[lateral] = max(widest[lateral], needed)
     return [widest[column.side is Side.LATERAL] for column in sheet.columns]
 
@@ -178,15 +186,15 @@ def _heights(
         heights[spot.row] = max(heights[spot.row], content.height)
     for face, count in tracks.most.items():
         if face.gutter.axis == "V":
-            pitch = pitches.get(face, PITCH)
-            middle = HALF_HEAD if pitch == PITCH else pitch
+            pitch = pitches.get(face, sizes.pitch)
+            middle = pitch - (_NARROWER if pitch == sizes.pitch else 0)
             needed = 2 * (sizes.edge + (count - 1) * pitch + middle)
             heights[face.lane] = max(heights[face.lane], needed)
     return heights
 
 
-def _thickness(lanes: Sequence[Track]) -> float:
-    return sum(PITCH + track.room for track in lanes)
+def _thickness(lanes: Sequence[Track], pitch: float) -> float:
+    return sum(pitch + track.room for track in lanes)
 
 
 def _beside(lanes: Lanes, band: float) -> float:
@@ -195,27 +203,27 @@ def _beside(lanes: Lanes, band: float) -> float:
 
 
 def _lines(
-    gutters: Mapping[Gutter, Span], tracks: Tracks, bands: Mapping[Gutter, float]
+    gutters: Mapping[Gutter, Span], tracks: Tracks, bands: Mapping[Gutter, float], pitch: float
 ) -> dict[Track, float]:
     lines: dict[Track, float] = {}
     for gutter, lanes in tracks.lanes.items():
         span = gutters[gutter]
         band = _beside(lanes, bands.get(gutter, 0.0))
-        for track, offset in _offsets(lanes, span.size, band):
+        for track, offset in _offsets(lanes, span.size, band, pitch):
             # Gutters between rows are counted upwards, as levels are.
             lines[track] = span.start + offset if gutter.axis == "V" else span.end - offset
     return lines
 
 
-def _offsets(lanes: Lanes, size: float, band: float) -> list[tuple[Track, float]]:
+def _offsets(lanes: Lanes, size: float, band: float, pitch: float) -> list[tuple[Track, float]]:
     """Places across a gutter; room that is left over goes to the labels, else to both sides."""
-    spare = size - 2 * CLEAR - _thickness(lanes.tracks) - band
+    spare = size - 2 * CLEAR - _thickness(lanes.tracks, pitch) - band
     at = CLEAR if band else CLEAR + spare / 2
     found = []
     for group in (lanes.low, lanes.middle + lanes.high):
         for track in group:
-            found.append((track, at + PITCH / 2))
-            at += PITCH + track.room
+            found.append((track, at + pitch / 2))
+            at += pitch + track.room
         if group is lanes.low and band:
             at += band + spare
     return found

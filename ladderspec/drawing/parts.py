@@ -56,6 +56,7 @@ class Arrow(NamedTuple):
     label: str | None = None
     change: Change = Change.KEPT
     initial: str = "zeros"  # what it carries before the first iteration
+    worth: float | None = None  # how thick it is, where arrows are as thick as their worth
 
 
 class Level(NamedTuple):
@@ -78,6 +79,11 @@ class Picture(NamedTuple):
     def compares(self) -> bool:
         """Whether it shows what a variant changed."""
         return any(change is not Change.KEPT for change in self.changes())
+
+    @property
+    def heaviest(self) -> float | None:
+        """The largest worth of an arrow, where arrows have one."""
+        return max((arrow.worth for arrow in self.arrows if arrow.worth is not None), default=None)
 
     def changes(self) -> Iterator[Change]:
         yield from (arrow.change for arrow in self.arrows)

@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 from ladderspec.drawing.grid import Grid
 from ladderspec.drawing.scene import Point, Segment
-from ladderspec.drawing.sizes import HEAD_LENGTH, HEAD_NOTCH, HEAD_WIDTH, TURN
+from ladderspec.drawing.sizes import HEAD_LENGTH, HEAD_NOTCH, HEAD_WIDTH, SQUARE, TURN
 from ladderspec.drawing.tracks import SOURCE, TARGET, Tracks, spoken
 from ladderspec.drawing.ways import Form, Route
 
 _ROUND = 0.5523  # how far a cubic's hands reach along a quarter of a circle
+_USUAL = 3.0  # lines up to this width share one size of head
 DIP = 8.0  # of a bow
 
 
@@ -59,25 +60,26 @@ def _corners(route: Route, source: Point, target: Point, lines: Sequence[float])
     return [*found, target]
 
 
-def segments(traced: Trace) -> tuple[Point, tuple[Segment, ...], Point]:
+def segments(traced: Trace, width: float) -> tuple[Point, tuple[Segment, ...], Point]:
     """Start, line to the foot of the head, and the head's point."""
     if traced.form is Form.BOW:
-        return _bow(*traced.corners)
-    return rounded(traced.corners)
+        source, target = traced.corners
+        return _bow(source, target, width)
+    return rounded(traced.corners, width)
 
 
-def _bow(source: Point, target: Point) -> tuple[Point, tuple[Segment, ...], Point]:
+def _bow(source: Point, target: Point, width: float) -> tuple[Point, tuple[Segment, ...], Point]:
     reach = (target[0] - source[0]) * 0.28
     depth = DIP / 0.75
     hands = (source[0] + reach, source[1] + depth), (target[0] - reach, target[1] + depth)
-    foot = _before(target, hands[1], HEAD_NOTCH)
+    foot = _before(target, hands[1], HEAD_NOTCH * growth_of(width))
     return source, ((*hands[0], *hands[1], *foot),), target
 
 
-def rounded(corners: Sequence[Point]) -> tuple[Point, tuple[Segment, ...], Point]:
+def rounded(corners: Sequence[Point], width: float) -> tuple[Point, tuple[Segment, ...], Point]:
     """Straight lines with round turns."""
     tip = corners[-1]
-    points = [*corners[:-1], _before(tip, corners[-2], HEAD_NOTCH)]
+    points = [*corners[:-1], _before(tip, corners[-2], HEAD_NOTCH * growth_of(width))]
     radius = _radius(points)
     here, found = points[0], list[Segment]()
     for corner, after in pairwise(points[1:]):
@@ -122,13 +124,24 @@ def middle(traced: Trace) -> Point:
     return (ax + (bx - ax) * share, ay + (by - ay) * share)
 
 
-def head(foot: Point, tip: Point) -> tuple[Point, Point, Point, Point]:
+def growth_of(width: float) -> float:
+    """How much larger the head of a thick line is."""
+    return 1 + 0.25 * max(0.0, width - _USUAL)
+
+
+def square(width: float) -> float:
+    """The side of the square on a delayed arrow: always to be told from its line."""
+    return max(SQUARE, width + 4.0)
+
+
+def head(foot: Point, tip: Point, width: float) -> tuple[Point, Point, Point, Point]:
     """The four corners of an arrow's head: point, wing, notch, wing."""
+    growth = growth_of(width)
     length = _distance(foot, tip) or 1.0
     x, y = (tip[0] - foot[0]) / length, (tip[1] - foot[1]) / length
-    back = (tip[0] - x * HEAD_LENGTH, tip[1] - y * HEAD_LENGTH)
-    wide = HEAD_WIDTH / 2
-    notch = (tip[0] - x * HEAD_NOTCH, tip[1] - y * HEAD_NOTCH)
+    back = (tip[0] - x * HEAD_LENGTH * growth, tip[1] - y * HEAD_LENGTH * growth)
+    wide = HEAD_WIDTH * growth / 2
+    notch = (tip[0] - x * HEAD_NOTCH * growth, tip[1] - y * HEAD_NOTCH * growth)
     left, right = ((back[0] - side * y * wide, back[1] + side * x * wide) for side in (1, -1))
     return (tip, left, notch, right)
 

@@ -49,6 +49,7 @@ class _Router:
     def __init__(self, sheet: Sheet) -> None:
         self.sheet = sheet
         self.taken: set[Face] = set()  # faces whose middle an arrow goes through
+        self.bows: set[Face] = set()
 
     def route(self, link: Link) -> Route:
         source, target = link.source, link.target
@@ -143,8 +144,10 @@ class _Router:
                 return straight
         if link.delayed and beside:
             face = Face(vertical(max(source.column, link.target.column)), source.row)
-            return Route(link, Form.BOW, Port(face, -1), Port(face, -1))
-        below = link.delayed and steps < 0
+            if face not in self.bows:  # two would touch
+                self.bows.add(face)
+                return Route(link, Form.BOW, Port(face, -1), Port(face, -1))
+        below = link.delayed and (steps < 0 or beside)
         gutter = horizontal(source.row if below else source.row + 1)
         ends = Face(gutter, source.column), Face(gutter, link.target.column)
         return self._by_one(link, *ends, _sign(steps))

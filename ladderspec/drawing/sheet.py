@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from ladderspec.drawing.maths import Run, formula, letter, plain
+from ladderspec.drawing.maths import Run, formula, letter, plain, reach_of
 from ladderspec.drawing.parts import Arrow, Level, Part, Picture
 from ladderspec.drawing.view import View, iterations_of
 from ladderspec.names import Role, Side
@@ -38,7 +38,10 @@ class Link(NamedTuple):
     target: Spot
     delayed: bool = False  # rolled: a square stands on it
     label: Runs = ()
-    origin: Runs = ()  # where an arrow from outside comes from
+    origin: Runs = ()  # what an arrow from outside carries, or where it comes from
+
+    def origin_height(self, size: float) -> float:
+        return size * sum(reach_of(self.origin)) + 1 if self.origin else 0.0
 
 
 class Sheet(NamedTuple):
@@ -81,10 +84,12 @@ def _links(
                 yield Link(arrow, iteration, source, target, delayed, label)
             elif view.start:
                 value = plain("learned") if arrow.initial == "learned" else formula("0")
-                yield Link(arrow, iteration, None, target, origin=value, label=label)
+                origin = (*label, *plain(" = "), *value) if label else value
+                yield Link(arrow, iteration, None, target, origin=origin)
             elif before >= shown and iteration == shown - 1:  # else it would be seen nowhere
                 origin = _symbol(arrow, picture, levels, view, f"(t-{arrow.delay})")
-                yield Link(arrow, iteration, None, target, origin=origin, label=label)
+                origin = (*label, *plain(": "), *origin) if arrow.label else origin
+                yield Link(arrow, iteration, None, target, origin=origin)
 
 
 def _label(arrow: Arrow, picture: Picture, levels: Mapping[str, Level], view: View) -> Runs:

@@ -19,6 +19,7 @@ class Sizes(NamedTuple):
     outer_gap: float = 60.0  # between two iterations
     corner: float = 12.0  # from the corner of a box to its first slot, along a row of ports
     edge: float = 8.0  # the same along the left and right edges
+    pitch: float = 7.0  # between neighbouring tracks, and between slots
     filled: bool = True
 
 
@@ -29,10 +30,9 @@ MINI = Sizes(
     outer_gap=46.0, corner=5.5, edge=6.5, filled=False,
 )  # fmt: skip
 
-PITCH = 7.0  # between neighbouring tracks, and between slots
-WIDE_PITCH = 10.0  # between slots whose arrows have a word at their start
+WORD_PITCH = 10.0  # between slots whose arrows have a word at their start, at least
+THICK_PITCH = 11.0  # where arrows are as thick as their worth
 CLEAR = 9.5  # between a box and the first track: room for a head
-HALF_HEAD = 6.0  # from the middle of a face to the next slot, at least
 PAD_X, PAD_Y = 9.0, 5.0  # inside a box
 MARGIN = 10.0  # around everything
 PILL_HEIGHT, PILL_GAP, PILL_SIZE = 11.0, 2.5, 7.5

@@ -2,121 +2,169 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from math import floor
+from typing import NamedTuple
 
+from ladderspec.drawing.crowd import COVERED, STRUCK, Crowd
+from ladderspec.drawing.dashes import flat
 from ladderspec.drawing.maths import Run, reach_of, width_of_runs
-from ladderspec.drawing.paths import DIP, Trace, middle
+from ladderspec.drawing.paths import DIP, Trace, middle, segments
 from ladderspec.drawing.scene import Point, Rect, Text
-from ladderspec.drawing.sizes import SQUARE
 from ladderspec.drawing.ways import Form
 
 Runs = tuple[Run, ...]
-_CELL = 48.0  # size of the buckets in which things are found again
-_AIR = 2.5  # between a line and its word
+_AIR = 1.9  # between the edge of a line and its word
+_RANK = 0.05  # by how much a later choice is worse
+_ROUNDS = 3
+_MIDDLE = (0.5, 0.4, 0.6, 0.28, 0.72, 0.16, 0.84, 0.06, 0.94)
+_START = (0.2, *(k / 20 for k in range(2, 19)))  # near its start, as the paper does
+_FINE = tuple(k / 48 for k in range(2, 47))
 
 
-class Crowd:
-    """What is on the sheet already, found by place."""
+class Line(NamedTuple):
+    """An arrow's line, as far as words have to know it."""
 
-    def __init__(self) -> None:
-        self._rects: dict[tuple[int, int], list[Rect]] = defaultdict(list)
-        self._lines: dict[tuple[int, int], list[tuple[Point, Point]]] = defaultdict(list)
+    trace: Trace
+    width: float
+    square: float = 0.0  # the side of the square on it
+    words: Runs = ()
 
-    def add_rect(self, rect: Rect) -> None:
-        for cell in _cells(rect):
-            self._rects[cell].append(rect)
-
-    def add_line(self, corners: Sequence[Point]) -> None:
-        for a, b in pairwise(corners):
-            low, high = (min(a[0], b[0]), min(a[1], b[1])), (max(a[0], b[0]), max(a[1], b[1]))
-            for cell in _cells(Rect(*low, high[0] - low[0], high[1] - low[1])):
-                self._lines[cell].append((a, b))
-
-    def cost(self, rect: Rect) -> float:
-        """How much a word there would disturb."""
-        rects = {other for cell in _cells(rect) for other in self._rects[cell]}
-        lines = {line for cell in _cells(rect) for line in self._lines[cell]}
-        blocked = sum(overlap(rect, other) for other in rects)
-        around = Rect(rect.x - 1, rect.y - 1, rect.width + 2, rect.height + 2)
-        return 100.0 * blocked + 6.0 * sum(crosses(around, *line) for line in lines)
+    @property
+    def points(self) -> Sequence[Point]:
+        """With its turns, which cut their corners."""
+        start, found, tip = segments(self.trace, self.width)
+        return [*flat(start, found, 4), tip]
 
 
-def _cells(rect: Rect) -> Iterator[tuple[int, int]]:
-    for i in range(floor(rect.x / _CELL), floor(rect.right / _CELL) + 1):
-        for j in range(floor(rect.y / _CELL), floor(rect.bottom / _CELL) + 1):
-            yield i, j
-
-
-def overlap(one: Rect, two: Rect) -> bool:
-    return (
-        one.x < two.right and two.x < one.right and one.y < two.bottom and two.y < one.bottom
-    )  # fmt: skip
-
-
-def crosses(rect: Rect, a: Point, b: Point) -> bool:
-    """Whether a line goes through a rectangle (the part of it inside, by clipping)."""
-    low, high = 0.0, 1.0
-    for start, step, near, far in (
-        (a[0], b[0] - a[0], rect.x, rect.right),
-        (a[1], b[1] - a[1], rect.y, rect.bottom),
-    ):
-        if step == 0:
-            if not near < start < far:
-                return False
-            continue
-        first, second = sorted(((near - start) / step, (far - start) / step))
-        low, high = max(low, first), min(high, second)
-    return low < high
-
-
-def place(
-    words: Mapping[int, Runs],
-    traces: Sequence[Trace],
-    occupied: Iterable[Rect],
-    size: float,
-    colour: str,
-    marked: set[int],
-) -> dict[int, Text]:
-    """A text for every arrow that has words; `marked`: arrows with a square."""
-    if not words:
+def place(lines: Sequence[Line], crowd: Crowd, size: float, colour: str) -> dict[int, Text]:
+    """A text for every line that has words, by its number; clear of the crowd and of all lines."""
+    if not any(line.words for line in lines):
         return {}
-    crowd = Crowd()
-    for rect in occupied:
-        crowd.add_rect(rect)
-    for traced in traces:
-        crowd.add_line(traced.corners)
-    for index in marked:
-        x, y = middle(traces[index])
-        crowd.add_rect(Rect(x - SQUARE / 2, y - SQUARE / 2, SQUARE, SQUARE))
-    found: dict[int, Text] = {}
-    for index, runs in words.items():
-        air = _AIR + (SQUARE / 2 if index in marked else 0)
-        choices = [
-            Text(x, y, size, runs, colour) for x, y in _choices(traces[index], runs, size, air)
-        ]
-        costs = [crowd.cost(text.rect) + 0.1 * rank for rank, text in enumerate(choices)]
-        found[index] = choices[costs.index(min(costs))]
-        crowd.add_rect(found[index].rect)
-    return found
+    for line in lines:
+        crowd.add_line(line.points, line.width)
+        if line.square:
+            (x, y), side = middle(line.trace), line.square
+            crowd.add_rect(Rect(x - side / 2, y - side / 2, side, side))
+    writer = _Writer(lines, crowd, size, colour)
+    for index, line in enumerate(lines):
+        if line.words:
+            writer.put(index)
+    for _ in range(_ROUNDS):
+        if not writer.improve():
+            break
+    return writer.found
 
 
-def _choices(traced: Trace, runs: Runs, size: float, air: float) -> Iterator[Point]:
+class _Writer:
+    def __init__(self, lines: Sequence[Line], crowd: Crowd, size: float, colour: str) -> None:
+        self.lines, self.crowd, self.size, self.colour = lines, crowd, size, colour
+        self.found: dict[int, Text] = {}
+        self.owner: dict[Rect, int] = {}
+        self.costs: dict[int, float] = {}
+
+    def put(self, index: int) -> None:
+        """At the first place where it disturbs nothing, or least."""
+        best: tuple[float, Text] | None = None
+        for rank, text in enumerate(self._choices(index)):
+            cost = self.crowd.cost(text.rect) + _RANK * rank
+            if best is None or cost < best[0]:
+                best = cost, text
+            if best[0] <= _RANK * (rank + 1):
+                break  # all later ones are worse
+        assert best is not None
+        self._set(index, best[1], best[0])
+
+    def improve(self) -> bool:
+        """Words that disturb try again, and ask others to make room; whether some still do."""
+        for index in self._disturbing():
+            self._remove(index)
+            self.put(index)
+            if self.costs[index] >= STRUCK:
+                self._ask(index)
+        return bool(self._disturbing())
+
+    def _disturbing(self) -> list[int]:
+        return [index for index, cost in self.costs.items() if cost >= STRUCK]
+
+    def _ask(self, index: int) -> None:
+        """Take the place of one other word, where that one finds a better place than here."""
+        for text in self._choices(index):
+            cost = self.crowd.cost(text.rect)
+            if not COVERED <= cost < COVERED + STRUCK:
+                continue
+            (rect,) = self.crowd.covered(text.rect)
+            other = self.owner.get(rect)
+            if other is None or other == index:
+                continue
+            before = dict(self.found), dict(self.costs)
+            self._remove(index)
+            self._remove(other)
+            self._set(index, text, 0.0)
+            self.put(other)
+            if self.costs[other] < STRUCK:
+                return
+            for each in (index, other):
+                self._remove(each)
+                self._set(each, before[0][each], before[1][each])
+
+    def _set(self, index: int, text: Text, cost: float) -> None:
+        self.found[index], self.costs[index] = text, cost
+        self.owner[text.rect] = index
+        self.crowd.add_rect(text.rect)
+
+    def _remove(self, index: int) -> None:
+        rect = self.found.pop(index).rect
+        del self.owner[rect]
+        self.crowd.remove_rect(rect)
+
+    def _choices(self, index: int) -> Iterator[Text]:
+        line = self.lines[index]
+        for x, y in _places(line, self.size):
+            yield Text(x, y, self.size, line.words, self.colour)
+
+
+class _Reach(NamedTuple):
+    """How far a word reaches from the middle of its base line."""
+
+    half: float
+    above: float
+    below: float
+    air: float
+
+
+def _places(line: Line, size: float) -> Iterator[Point]:
     """Middles of base lines, the best first."""
-    (ax, ay), (bx, by) = traced.main
-    half = width_of_runs(runs, size) / 2
-    height, depth = (size * part for part in reach_of(runs))
-    below, above = air + height, air + depth
+    traced, half = line.trace, width_of_runs(line.words, size) / 2
+    height, depth = (size * part for part in reach_of(line.words))
+    air = _AIR + max(line.width, line.square) / 2
+    reach = _Reach(half, height, depth, air)
     if traced.form is Form.BOW:
-        x = (ax + bx) / 2
-        yield (x, ay + DIP + below)
-        yield (x, ay - above)
+        yield from _beside_bow(traced, reach)
         return
-    shares = [0.5, 0.4, 0.6, 0.28, 0.72, 0.16, 0.84, 0.06, 0.94]
-    if traced.form is Form.STRETCHES:
-        shares = [0.2, *(k / 20 for k in range(2, 19))]  # near its start, as the paper does
+    main = traced.main
+    shares = _START if traced.form is Form.STRETCHES else _MIDDLE
+    yield from _beside(*main, shares, reach)
+    reach = reach._replace(air=_AIR + line.width / 2)
+    yield from _beside(*main, _FINE, reach)
+    for side in pairwise(traced.corners):
+        if side != main:
+            yield from _beside(*side, _FINE[::2], reach)
+
+
+def _beside_bow(traced: Trace, reach: _Reach) -> Iterator[Point]:
+    (ax, y), (bx, _) = traced.main
+    for share in (0.5, 0.4, 0.6, 0.3, 0.7):
+        x = ax + (bx - ax) * share
+        yield (x, y + DIP + reach.air + reach.above)
+        yield (x, y - reach.air - reach.below)
+
+
+def _beside(a: Point, b: Point, shares: Sequence[float], reach: _Reach) -> Iterator[Point]:
+    """Above, below, right or left of a straight line."""
+    half, height, depth, air = reach
+    below, above = air + height, air + depth
+    (ax, ay), (bx, by) = a, b
     for share in shares:
         x, y = ax + (bx - ax) * share, ay + (by - ay) * share
         if abs(by - ay) < 0.01:

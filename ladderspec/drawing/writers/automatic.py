@@ -8,9 +8,9 @@ from ladderspec.drawing import labels
 from ladderspec.drawing.fold import fold
 from ladderspec.drawing.maths import Run, text_of
 from ladderspec.drawing.parts import Arrow, Change, Part, Picture
-from ladderspec.drawing.scene import Ink
 from ladderspec.drawing.themes import Theme, theme_of
 from ladderspec.drawing.view import View, check
+from ladderspec.drawing.worth import ink_of
 from ladderspec.drawing.writers.gv import attributes, line_words, quoted, styles
 from ladderspec.drawing.writers.words import escaped
 from ladderspec.names import Role
@@ -34,7 +34,7 @@ def _lines(picture: Picture, view: View, theme: Theme) -> Iterator[str]:
         here = [quoted(part.name) for part in picture.parts.values() if part.level == level.name]
         yield f"  {{ rank=same; {'; '.join(here)} }}"
     for arrow in picture.arrows:
-        yield _edge(arrow, theme)
+        yield _edge(arrow, theme, picture.heaviest)
     yield "}"
 
 
@@ -56,12 +56,8 @@ def _html(runs: tuple[Run, ...]) -> str:
     return f"<b>{text}</b>" if runs and runs[0].face == "bold" else text
 
 
-def _edge(arrow: Arrow, theme: Theme) -> str:
-    ink = theme.inks[arrow.role]
-    if arrow.change is Change.REMOVED:
-        ink = theme.removed
-    elif arrow.change is Change.ADDED:
-        ink = Ink(ink.colour, ink.width * 2, ink.dash)
+def _edge(arrow: Arrow, theme: Theme, heaviest: float | None) -> str:
+    ink = ink_of(arrow, theme, heaviest)
     facts = line_words(ink) | {"style": ",".join(styles(ink))}
     words = [arrow.label] if arrow.label else []
     words += [f"t-{arrow.delay}"] if arrow.delay else []

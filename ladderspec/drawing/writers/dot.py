@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ladderspec.drawing.dashes import pieces
-from ladderspec.drawing.paths import end_of
+from ladderspec.drawing.paths import end_of, growth_of
 from ladderspec.drawing.scene import (
     Box,
+    Ink,
     Mark,
     Panel,
     Pill,
@@ -31,6 +32,7 @@ from ladderspec.drawing.writers.gv import (
 from ladderspec.drawing.writers.words import number
 
 _HEAD = 0.55  # its heads, to look as ours; they grow with the line
+_WHOLE_HEAD = 0.8
 _THICK = 1.9
 
 
@@ -177,16 +179,32 @@ class _Writer:
             yield from (line for _, line in ends)
             source = ends[0][0]
             target = target if wire.source else ends[1][0]
+        thick = wire.ink.width > _THICK
         facts = {"pos": self._with_head(wire), **line_words(wire.ink)}
-        if wire.ink.width > _THICK:
-            facts["arrowsize"] = number(_HEAD * 0.85)
+        if thick:  # Graphviz would spoil the head: it stands on a line of its own
+            lines = self._line(wire.start, wire.segments, wire.ink.dash)
+            facts |= {"pos": ";".join(lines), "arrowhead": "none"}
         if wire.role:
             facts["class"] = wire.role.value
         yield f"  {quoted(source)} -> {quoted(target)} [{attributes(facts)}];"
+        if thick:
+            yield from self._head(wire)
         if wire.mark:
             yield self._mark(wire.mark)
         if wire.label:
             yield self._text(wire.label)
+
+    def _head(self, wire: Wire) -> Iterator[str]:
+        foot = end_of(wire.segments[-1])
+        (one, first), (two, second) = self._ends(foot, wire.tip)
+        spline = self._spline(foot, [_between(foot, wire.tip, 0.1)])
+        facts = {
+            "pos": f"e,{self._pair(*wire.tip)} {spline}",
+            **line_words(Ink(wire.ink.colour, 1.0)),
+            "arrowhead": "normal",
+            "arrowsize": number(_WHOLE_HEAD * growth_of(wire.ink.width)),
+        }
+        yield from (first, second, f"  {quoted(one)} -> {quoted(two)} [{attributes(facts)}];")
 
     def _with_head(self, wire: Wire) -> str:
         lines = self._line(wire.start, wire.segments, wire.ink.dash)

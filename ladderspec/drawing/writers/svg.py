@@ -106,7 +106,7 @@ def _wire(wire: Wire) -> Iterator[str]:
         )
     yield f"<g{facts}>"
     yield f'<path d="{_path(wire.start, wire.segments)}" fill="none" {_ink(wire.ink)}/>'
-    tip, *wings = head(end_of(wire.segments[-1]), wire.tip)
+    tip, *wings = head(end_of(wire.segments[-1]), wire.tip, wire.ink.width)
     yield f'<path d="{_path(tip, tuple(wings))}Z" fill="{wire.ink.colour}"/>'
     if wire.mark:
         yield _mark(wire.mark)

@@ -129,7 +129,7 @@ def _path(start: Point, segments: tuple[Segment, ...]) -> str:
 
 def _wire(wire: Wire) -> Iterator[str]:
     yield rf"\draw[{_ink(wire.ink)}] {_path(wire.start, wire.segments)};"
-    corners = " -- ".join(map(_pair, head(end_of(wire.segments[-1]), wire.tip)))
+    corners = " -- ".join(map(_pair, head(end_of(wire.segments[-1]), wire.tip, wire.ink.width)))
     yield rf"\fill[{_fill(wire.ink.colour)}] {corners} -- cycle;"
     if wire.mark:
         yield _mark(wire.mark)
