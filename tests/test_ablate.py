@@ -71,6 +71,7 @@ def test_runs_as_train_makes_them_and_never_twice(
     words = ["ablate", str(experiment(tmp_path)), "-o", str(tmp_path / "out")]
     assert main([*words, "--only", "open"]) == 0
     assert not (tmp_path / "out" / "ladder.seed0").exists()
+    capsys.readouterr()
     assert main(words) == 0
     assert same(tmp_path / "out", whole)
     table = capsys.readouterr().out
@@ -79,7 +80,7 @@ def test_runs_as_train_makes_them_and_never_twice(
     assert main([*words, "--resume"]) == 0
     again = capsys.readouterr()
     assert "2 of 2 runs are finished already" in again.err
-    assert again.out.startswith(table[table.rindex("nano (") :])
+    assert again.out == 2 * table
 
 
 def test_a_killed_worker_is_replaced(whole: Path, tmp_path: Path) -> None:
@@ -130,10 +131,9 @@ def test_one_failure_leaves_the_others(tmp_path: Path, capsys: pytest.CaptureFix
     said = capsys.readouterr()
     assert "ladderspec: ladder.seed0: " in said.err
     assert (tmp_path / "out" / "open.seed0" / "result.json").exists()
-    assert [line.split()[:3] for line in said.out.splitlines()[-2:]] == [
-        ["ladder", "-", "-"],
-        ["open", "9,870", said.out.splitlines()[-1].split()[2]],
-    ]
+    table = {line.split()[0]: line.split()[1:3] for line in said.out.splitlines() if line}
+    assert table["ladder"] == ["-", "-"]
+    assert table["open"][0] == "9,870"
 
 
 def test_runs_wait_for_those_that_they_start_from(tmp_path: Path) -> None:

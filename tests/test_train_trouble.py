@@ -18,6 +18,7 @@ from ladderspec.cli import main
 from ladderspec.errors import UsageError
 from ladderspec.experiments.runs import Run
 from ladderspec.learn import checkpoint
+from ladderspec.learn.hold import held
 from ladderspec.learn.train import train
 from ladderspec.learn.trouble import Diverged
 from tests.test_train_resume import PowerCut, cut, written
@@ -192,3 +193,9 @@ def test_a_missing_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     run = one_run(tmp_path, EXPERIMENT.replace("machine: {", "machine: {track: true, "))
     with pytest.raises(UsageError, match="needs TensorBoard"):
         train(run, tmp_path / "run", quiet=True)
+
+
+def test_one_process_at_a_time(run: Run, tmp_path: Path) -> None:
+    with held(tmp_path / "run"), pytest.raises(UsageError, match="another process is training"):
+        train(run, tmp_path / "run", quiet=True)
+    train(run, tmp_path / "run", quiet=True)

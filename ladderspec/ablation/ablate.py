@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from ladderspec.ablation import here
 from ladderspec.ablation.jobs import Engine, Job, Outcome, waves
+from ladderspec.ablation.watch import Watch
 from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.learn.journal import check, read_result
 
@@ -35,19 +36,24 @@ def ablate(
     left = [run for run in runs if read_result(order.output / run.id, run.facts()) is None]
     for run in left:  # before anything is trained
         check(order.output / run.id, run, order.resume)
-    done, failed = len(runs) - len(left), list[Outcome]()
-    if done:
-        _say(order, f"{done} of {len(runs)} runs are finished already")
+    watch, failed = Watch(len(runs), len(runs) - len(left), order.quiet), list[Outcome]()
+    if watch.done:
+        watch.say(f"{watch.done} of {len(runs)} runs are finished already")
     with _obedient():
         for wave in waves(left):
-            jobs = [_job(experiment, run, order) for run in wave]
-            with closing(engine(jobs)) as outcomes:
+            jobs = {run.id: _job(experiment, run, order) for run in wave}
+            elsewhere = watch.following(jobs) if engine is not here.run else nullcontext()
+            with elsewhere, closing(engine(list(jobs.values()))) as outcomes:
                 for outcome in outcomes:
-                    done += not outcome.error
+                    del jobs[outcome.job.id]
+                    watch.done += not outcome.error
                     failed += [outcome] if outcome.error else []
-                    what = f"failed: {outcome.error}" if outcome.error else "finished"
-                    _say(order, f"{outcome.job.id} {what} ({done} of {len(runs)} runs)")
+                    watch.say(f"{_what(outcome)} ({watch.done} of {len(runs)} runs)")
     return failed
+
+
+def _what(outcome: Outcome) -> str:
+    return f"{outcome.job.id} " + (f"failed: {outcome.error}" if outcome.error else "finished")
 
 
 def _job(experiment: Experiment, run: Run, order: Order) -> Job:
@@ -63,11 +69,6 @@ def _job(experiment: Experiment, run: Run, order: Order) -> Job:
         plugins=order.plugins,
         quiet=order.quiet,
     )
-
-
-def _say(order: Order, line: str) -> None:
-    if not order.quiet:
-        print(line, file=sys.stderr, flush=True)
 
 
 @contextmanager

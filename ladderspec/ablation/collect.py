@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from ladderspec.errors import UsageError
 from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.experiments.words import Quoted
-from ladderspec.learn.journal import read_result
+from ladderspec.learn.journal import check, read_result, read_rows
 from ladderspec.learn.words import TEACHER
 
 SPLIT = "test"
+Result = dict[str, Any]  # what result.json says
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,16 @@ class Results:
     """An experiment and what came out of it."""
 
     title: str
-    measures: tuple[Measure, ...]  # the first of each task
+    all_measures: tuple[Measure, ...]
     cells: tuple[Cell, ...]
+    curves: dict[tuple[str, str, int], list[dict[str, Any]]] = field(repr=False)
+    left_out: tuple[str, ...] = ()  # folders that hold other runs, and how those differ
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """The first, most telling measure of each task, and of its teacher."""
+        first = {measure.task: measure for measure in reversed(self.all_measures)}
+        return tuple(measure for measure in self.all_measures if measure in first.values())
 
     @property
     def rows(self) -> list[str]:
@@ -72,40 +83,63 @@ class Results:
 
 
 def collect(experiment: Experiment, runs: Sequence[Run], folder: Path) -> Results:
-    """What the finished runs have measured on test data."""
+    """What the finished runs have measured on test data, from the JSON in their folders."""
     headings = {column.name: column.title or column.name for column in experiment.words.columns}
-    cells, units = list[Cell](), dict[str, str]()
+    found, left_out = _found(runs, folder)
+    cells = []
     for row, column in dict.fromkeys((run.row, run.column) for run in runs):
         own = [run for run in runs if (run.row, run.column) == (row, column)]
         place = Place(row, column, own[0].title, headings.get(column, ""))
-        cell, found = _cell(own, folder, place)
-        cells.append(cell)
-        units |= {name: unit for name, unit in found.items() if name not in units}
-    title = experiment.words.title or experiment.name
-    return Results(title, tuple(_measures(units)), tuple(cells))
+        cells.append(
+            _cell(place, own[0].paper, {r.seed: found[r.id] for r in own if r.id in found})
+        )
+    return Results(
+        title=experiment.words.title or experiment.name,
+        all_measures=_measures(found.values()),
+        cells=tuple(cells),
+        curves={
+            (run.row, run.column, run.seed): read_rows(folder / run.id)
+            for run in runs
+            if run.id in found
+        },
+        left_out=left_out,
+    )
 
 
-def _cell(runs: Iterable[Run], folder: Path, place: Place) -> tuple[Cell, dict[str, str]]:
-    values, units = dict[str, dict[int, float]](), dict[str, str]()
-    paper, parameters = dict[str, Quoted](), None
+def _found(runs: Sequence[Run], folder: Path) -> tuple[dict[str, Result], tuple[str, ...]]:
+    """The results of finished runs by id; and what is wrong with other folders."""
+    found, left_out = dict[str, Result](), list[str]()
     for run in runs:
-        paper = run.paper
         result = read_result(folder / run.id, run.facts())
-        if result is None:
+        if result is not None:
+            found[run.id] = result
             continue
+        try:
+            check(folder / run.id, run, resume=True)
+        except UsageError as error:
+            left_out.append(str(error))
+    return found, tuple(left_out)
+
+
+def _cell(place: Place, paper: dict[str, Quoted], results: Mapping[int, Result]) -> Cell:
+    values, parameters = dict[str, dict[int, float]](), None
+    for seed, result in results.items():
         parameters = result["parameters"]
-        split = SPLIT if SPLIT in result["metrics"] else next(iter(result["metrics"]), "")
-        for name, value in result["metrics"].get(split, {}).items():
-            values.setdefault(name, {})[run.seed] = value
-            units[name] = result["units"].get(name.removeprefix(TEACHER), "")
-    return Cell(place, values, paper, parameters), units
+        for name, value in _tested(result).items():
+            values.setdefault(name, {})[seed] = value
+    return Cell(place, values, paper, parameters)
 
 
-def _measures(units: dict[str, str]) -> Iterable[Measure]:
-    """The first, most telling measure of each task, and of its teacher."""
-    seen = set[str]()
-    for name, unit in units.items():
-        measure = Measure(name, unit)
-        if measure.task not in seen:
-            seen.add(measure.task)
-            yield measure
+def _tested(result: Result) -> dict[str, float]:
+    """The measures of the test data; of validation, where there are no test data."""
+    metrics: dict[str, dict[str, float]] = result["metrics"]
+    return metrics[SPLIT] if SPLIT in metrics else next(iter(metrics.values()), {})
+
+
+def _measures(results: Iterable[Result]) -> tuple[Measure, ...]:
+    """All that any run has measured."""
+    units = dict[str, str]()
+    for result in results:
+        for name in _tested(result):
+            units.setdefault(name, result["units"].get(name.removeprefix(TEACHER), ""))
+    return tuple(Measure(name, unit) for name, unit in units.items())

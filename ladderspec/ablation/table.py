@@ -6,6 +6,7 @@ several has a table for each measure, a group for each of its columns.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,10 @@ from ladderspec.ablation.collect import Cell, Measure, Results
 from ladderspec.ablation.spread import Difference, Spread, difference, spread
 
 NOTHING = "-"
+OURS, CHANGE, PAPER = "ours", "difference", "paper"
+
+
+_OVER_SEEDS = "Test data, mean ± standard deviation over {} seeds."
 
 
 @dataclass(frozen=True)
@@ -60,11 +65,11 @@ class Group:
     def columns(self) -> list[tuple[str, list[str]]]:
         """The columns that say something."""
         found = [
-            ("ours", [entry.shown() for entry in self.entries]),
-            ("to the first", [entry.changed() for entry in self.entries]),
-            ("paper", [entry.paper for entry in self.entries]),
+            (OURS, [entry.shown() for entry in self.entries]),
+            (CHANGE, [entry.changed() for entry in self.entries]),
+            (PAPER, [entry.paper for entry in self.entries]),
         ]
-        return [(name, texts) for name, texts in found if name == "ours" or any(texts)]
+        return [(name, texts) for name, texts in found if name == OURS or any(texts)]
 
 
 @dataclass(frozen=True)
@@ -82,52 +87,61 @@ class Table:
         entries = [entry for group in self.groups for entry in group.entries]
         return tuple(sorted({entry.ours.count for entry in entries if entry.ours is not None}))
 
+    @property
     def note(self) -> str:
         """What the numbers are."""
         if not self.seeds:
-            return "no run is finished yet"
-        if self.seeds == (1,):
-            return "test data, one seed"
+            return "No run is finished yet."
         count = " to ".join(str(n) for n in dict.fromkeys((self.seeds[0], self.seeds[-1])))
-        return (
-            f"test data, mean ± standard deviation over {count} seeds;"
-            " differences are paired by seed, with their 95 % interval"
-        )
+        entries = [entry for group in self.groups for entry in group.entries]
+        found = "Test data, one seed." if self.seeds == (1,) else _OVER_SEEDS.format(count)
+        if any(entry.change is not None for entry in entries):
+            found += " Differences are to the first row" + (
+                "." if self.seeds == (1,) else ", paired by seed, with their 95 % interval."
+            )
+        return found
 
 
 def tables(results: Results) -> list[Table]:
     """The tables of an experiment."""
     if len(results.columns) == 1:
-        (column,) = results.columns
-        groups = [_group(results, column, measure, label(measure)) for measure in results.measures]
-        return [_table(results, results.title, column, groups)]
-    found = []
-    for measure in results.measures:
         groups = [
-            _group(results, column, measure, results.cell(results.rows[0], column).place.heading)
-            for column in results.columns
+            group(results, results.columns[0], measure, label(measure))
+            for measure in results.measures
         ]
-        title = f"{results.title}: {label(measure)}"
-        found.append(_table(results, title, results.columns[0], groups))
-    return found
+        return [_table(results, results.title, groups)]
+    return [
+        _table(results, f"{results.title}: {label(measure)}", groups_of(results, measure))
+        for measure in results.measures
+    ]
+
+
+def groups_of(results: Results, measure: Measure) -> list[Group]:
+    """A measure in all columns of the experiment."""
+    first = results.rows[0]
+    return [
+        group(results, column, measure, results.cell(first, column).place.heading)
+        for column in results.columns
+    ]
 
 
 def label(measure: Measure) -> str:
     """
     >>> label(Measure("next_frame.error", "x 1e-5"))
-    'next_frame error (x 1e-5)'
+    'next frame error (x 1e-5)'
     """
-    task, _, what = measure.name.rpartition(".")
-    return f"{task.replace('.', ' ')} {what}" + (f" ({measure.unit})" if measure.unit else "")
+    name = re.sub(r"[._]", " ", measure.name)
+    return f"{name} ({measure.unit})" if measure.unit else name
 
 
-def _table(results: Results, title: str, column: str, groups: Sequence[Group]) -> Table:
-    cells = [results.cell(row, column) for row in results.rows]
+def _table(results: Results, title: str, groups: Sequence[Group]) -> Table:
+    cells = [results.cell(row, results.columns[0]) for row in results.rows]
     rows = tuple(cell.place.title for cell in cells)
     return Table(title, rows, tuple(cell.parameters for cell in cells), tuple(groups))
 
 
-def _group(results: Results, column: str, measure: Measure, heading: str) -> Group:
+def group(results: Results, column: str, measure: Measure, heading: str) -> Group:
+    """A measure in a column of the experiment, row by row."""
     cells = [results.cell(row, column) for row in results.rows]
     values = [cell.values.get(measure.name, {}) for cell in cells]
     spreads = [spread(list(own.values())) for own in values]

@@ -9,6 +9,7 @@ Example:
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,10 @@ from ladderspec.cli._options import load_plugins
 from ladderspec.errors import UsageError
 
 if TYPE_CHECKING:
-    from ladderspec.ablation.jobs import Engine
+    from collections.abc import Sequence
+
+    from ladderspec.ablation.jobs import Engine, Outcome
+    from ladderspec.experiments.runs import Experiment, Run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="one folder for each run in it; default: out/EXPERIMENT")  # fmt: skip
     parser.add_argument("--resume", action="store_true",
                         help="go on with runs that were interrupted")  # fmt: skip
+    parser.add_argument("--table-only", action="store_true",
+                        help="tables and figures of what is finished; train nothing")  # fmt: skip
     where = parser.add_argument_group("where it runs", "default: here, one run after another")
     where.add_argument("--workers", metavar="N", type=int,
                        help="so many processes at once, which share the cores")  # fmt: skip
@@ -45,30 +51,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     load_plugins(args.plugin)
-    from ladderspec.ablation.ablate import Order, ablate
-    from ladderspec.ablation.collect import collect
-    from ladderspec.ablation.table import tables
-    from ladderspec.ablation.terminal import to_text
     from ladderspec.experiments.open import open_experiment
 
     experiment = open_experiment(args.experiment)
     asked = _seeds(args)
     runs = experiment.select(args.only, args.column, asked)
-    machine = {w: v for w in ("threads", "device") if (v := getattr(args, w)) is not None}
-    order = Order(
-        output=args.output or Path("out") / experiment.name,
-        resume=args.resume,
-        data=args.data,
-        machine=machine,
-        plugins=tuple(args.plugin),
-    )
-    failed = ablate(experiment, runs, order, _engine(args))
+    output = args.output or Path("out") / experiment.name
+    failed = [] if args.table_only else _train(args, experiment, runs, output)
     seeds = dict.fromkeys([*(run.seed for run in experiment), *asked])
-    results = collect(experiment, experiment.select(seeds=seeds), order.output)
-    print("\n\n".join(to_text(table) for table in tables(results)))
+    _report(experiment, experiment.select(seeds=seeds), output)
     for outcome in failed:
         print(f"ladderspec: {outcome.job.id}: {outcome.error}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _train(
+    args: argparse.Namespace, experiment: Experiment, runs: Sequence[Run], output: Path
+) -> list[Outcome]:
+    from ladderspec.ablation.ablate import Order, ablate
+
+    machine = {w: v for w in ("threads", "device") if (v := getattr(args, w)) is not None}
+    order = Order(output, args.resume, args.data, machine, tuple(args.plugin))
+    return ablate(experiment, runs, order, _engine(args))
+
+
+def _report(experiment: Experiment, runs: Sequence[Run], output: Path) -> None:
+    from ladderspec.ablation.collect import collect
+    from ladderspec.ablation.report import write_report
+    from ladderspec.ablation.table import tables
+    from ladderspec.ablation.writers import to_text
+
+    results = collect(experiment, runs, output)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    print("\n\n".join(to_text(table, width) for table in tables(results)))
+    written, missing = write_report(results, output)
+    print(f"\nwrote {', '.join(path.name for path in written)} in {output}")
+    for line in [*(f"left out: {line}" for line in results.left_out), missing]:
+        if line:
+            print(f"ladderspec: {line}", file=sys.stderr)
 
 
 def _seeds(args: argparse.Namespace) -> list[int]:

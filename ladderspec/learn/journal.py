@@ -124,11 +124,6 @@ def check(folder: Path, run: Run, resume: bool) -> None:
 
 def claim(folder: Path, run: Run, resume: bool) -> None:
     """Make a folder this run's."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise UsageError(f"cannot write {folder}: {reason}") from None
     check(folder, run, resume)
     write_atomic(folder / "graph.json", graph_json.dumps(graph(run.spec)) + "\n")
     write_atomic(folder / "run.json", json.dumps(run.dump(), indent=1) + "\n")

@@ -25,6 +25,7 @@ from ladderspec.experiments.runs import Run, digest
 from ladderspec.learn import checkpoint, processes
 from ladderspec.learn.evaluation import Examiner
 from ladderspec.learn.feed import Diet, Feed
+from ladderspec.learn.hold import held
 from ladderspec.learn.interrupt import Interrupted, Patience
 from ladderspec.learn.journal import Journal, claim, read_result, tracker
 from ladderspec.learn.learner import Learner, learner_of
@@ -54,6 +55,7 @@ def train(
         device = stack.enter_context(processes.joined(run.machine.device))
         stack.enter_context(_machine(run))
         if processes.rank() == 0:
+            stack.enter_context(held(folder))
             claim(folder, run, resume)
         processes.wait()
         opened = run.data.open(run.seed, Path(data) if data is not None else None)

@@ -1,0 +1,131 @@
+"""Tables as text: for a terminal, Markdown, LaTeX."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from textwrap import wrap
+
+from ladderspec.ablation.table import NOTHING, Table
+
+GAP = "  "
+
+
+def counts(table: Table) -> list[str]:
+    """The column of parameters."""
+    return [NOTHING if n is None else f"{n:,}" for n in table.parameters]
+
+
+# --- terminal -------------------------------------------------------------------------------------
+
+
+def to_text(table: Table, width: int | None = None) -> str:
+    """A table with a heading over each group; groups below each other where it is too narrow."""
+    lines = _lines(table)
+    if width is not None and len(table.groups) > 1 and max(map(len, lines)) > width:
+        parts = [_lines(replace(table, groups=(group,))) for group in table.groups]
+        lines = "\n\n".join("\n".join(part) for part in parts).split("\n")
+    return "\n".join([table.title, "", *lines, "", *wrap(table.note, width or 10**6)])
+
+
+def _lines(table: Table) -> list[str]:
+    blocks = [_aligned(["", "", *table.rows], right=False)]
+    blocks.append(_aligned(["", "parameters", *counts(table)]))
+    for group in table.groups:
+        columns = [_aligned(["", name, *texts]) for name, texts in group.columns()]
+        block = [GAP.join(line) for line in zip(*columns, strict=True)]
+        block[0] = group.heading
+        blocks.append(_aligned(block, right=False))
+    lines = [(GAP * 2).join(line).rstrip() for line in zip(*blocks, strict=True)]
+    return [*lines[:2], "-" * max(len(line) for line in lines), *lines[2:]]
+
+
+def _aligned(texts: Sequence[str], right: bool = True) -> list[str]:
+    width = max(len(text) for text in texts)
+    return [text.rjust(width) if right else text.ljust(width) for text in texts]
+
+
+# --- Markdown -------------------------------------------------------------------------------------
+
+
+def to_markdown(table: Table) -> str:
+    """A table as GitHub shows it: one row of headings."""
+    columns = [("", [_plain(row) for row in table.rows]), ("parameters", counts(table))]
+    for group in table.groups:
+        (_, ours), *rest = group.columns()
+        columns.append((_plain(group.heading), ours))
+        columns += rest
+    lines = [[name for name, _ in columns], ["---", *["---:"] * (len(columns) - 1)]]
+    lines += [list(line) for line in zip(*(texts for _, texts in columns), strict=True)]
+    body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return f"**{_plain(table.title)}**\n\n{body}\n\n{table.note}\n"
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", text)
+
+
+# --- LaTeX ----------------------------------------------------------------------------------------
+
+
+def to_latex(table: Table) -> str:
+    """A table environment with booktabs rules."""
+    groups = [(group.heading, group.columns()) for group in table.groups]
+    spans, rules, at = ["", ""], list[str](), 3
+    for heading, columns in groups:
+        spans.append(rf"\multicolumn{{{len(columns)}}}{{c}}{{{_escaped(heading)}}}")
+        rules.append(rf"\cmidrule(lr){{{at}-{at + len(columns) - 1}}}")
+        at += len(columns)
+    columns = [column for _, found in groups for column in found]
+    head = ["", "parameters", *(name for name, _ in columns)]
+    texts = [[_number(text) for text in found] for _, found in columns]
+    body = zip([_escaped(row) for row in table.rows], map(_number, counts(table)), *texts,
+               strict=True)  # fmt: skip
+    lines = [
+        r"% needs \usepackage{booktabs}",
+        r"\begin{table}",
+        r"  \centering",
+        rf"  \caption{{{_escaped(table.title)}. {_escaped(table.note)}}}",
+        r"  \medskip",
+        rf"  \begin{{tabular}}{{l{'r' * (at - 2)}}}",
+        r"    \toprule",
+        f"    {_line(spans)}",
+        f"    {' '.join(rules)}",
+        f"    {_line(head)}",
+        r"    \midrule",
+        *(f"    {_line(line)}" for line in body),
+        r"    \bottomrule",
+        r"  \end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _line(cells: Iterable[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+_SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+
+
+def _escaped(text: str) -> str:
+    r"""
+    >>> print(_escaped("next_frame error (x 1e-5), 95 %"))
+    next\_frame error ($\times 10^{-5}$), 95 \%
+    """
+    found = re.sub(r"[\\~^]|[&%$#_{}]", lambda m: _SPECIAL.get(m[0], "\\" + m[0]), text)
+    found = re.sub(r"\bx 1e(-?\d+)", r"$\\times 10^{\1}$", found)
+    return found.replace("±", r"$\pm$")
+
+
+def _number(text: str) -> str:
+    r"""
+    >>> print(_number("+1.20 [-0.31, 2.09]"), _number("0.74 ± 0.09"), _number("12,345"))
+    $+1.20$ $[-0.31, 2.09]$ $0.74 \pm 0.09$ $12{,}345$
+    """
+    if text in ("", NOTHING):
+        return text and "--"
+    grouped = re.sub(r"(?<=\d),(?=\d)", "{,}", text).replace("±", r"\pm")
+    mean, _, interval = grouped.partition(" [")
+    return f"${mean}$ $[{interval}$" if interval else f"${mean}$"
