@@ -24,7 +24,9 @@ def curves(results: Results) -> Figure:
 
     measures, columns = results.measures, results.columns
     with rc_context(STYLE):
-        size = (max(3.4, 2.6 * len(measures)), 2.0 * len(columns) + 0.5)
+        width = max(3.4, 2.6 * len(measures))
+        across, lines = _room(results, width)
+        size = (width, 2.0 * len(columns) + 0.2 + 0.17 * lines)
         figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(
             len(columns), len(measures), squeeze=False, sharex=True, sharey="col"
@@ -38,7 +40,7 @@ def curves(results: Results) -> Figure:
             axes.set_xlabel("updates (validation data)")
         for axes, measure in zip(panels[0], measures, strict=True):
             _scale(axes, results, measure)
-        _legend(figure, results, size[0])
+        _legend(figure, results, across)
     return figure
 
 
@@ -81,12 +83,22 @@ def _scale(axes: Axes, results: Results, measure: Measure) -> None:
     axes.yaxis.set_minor_locator(NullLocator())
 
 
-def _legend(figure: Figure, results: Results, width: float) -> None:
-    """Rows by title, in their order, as many beside each other as there is room for."""
-    from matplotlib.lines import Line2D
+def _titles(results: Results) -> list[str]:
+    return [results.cell(row, results.columns[0]).place.title for row in results.rows]
 
-    titles = [results.cell(row, results.columns[0]).place.title for row in results.rows]
-    handles = [Line2D([], [], lw=1.4, **ink(number)) for number in range(len(titles))]
+
+def _room(results: Results, width: float) -> tuple[int, int]:
+    """How many titles stand beside each other in the legend, and in how many lines."""
+    titles = _titles(results)
     longest = max(len(title) for title in titles)
     across = max(1, min(len(titles), int(width * 16 / (longest + 6))))
+    return across, math.ceil(len(titles) / across)
+
+
+def _legend(figure: Figure, results: Results, across: int) -> None:
+    """Rows by title, in their order."""
+    from matplotlib.lines import Line2D
+
+    titles = _titles(results)
+    handles = [Line2D([], [], lw=1.4, **ink(number)) for number in range(len(titles))]
     figure.legend(handles, titles, loc="outside upper left", ncols=across, handlelength=1.6)

@@ -1,9 +1,12 @@
 """Train all runs of an experiment, and print what came out beside the paper's numbers.
 
-Finished runs are never repeated; the table holds all that are finished.
+Finished runs are never repeated; the table holds all that are finished. --each-role and --each-edge
+leave out one kind of arrow, or one arrow, after the other, and draw what each was worth.
 
 Example:
   ladderspec ablate specs/experiments/quickstart.yaml -o out/quickstart --workers 2
+  ladderspec ablate specs/experiments/quickstart.yaml --each-role --workers 2
+  ladderspec ablate mine.yaml --like specs/experiments/quickstart.yaml --each-edge
 """
 
 from __future__ import annotations
@@ -21,11 +24,22 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ladderspec.ablation.jobs import Engine, Outcome
+    from ladderspec.ablation.study import Study
     from ladderspec.experiments.runs import Experiment, Run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("experiment", metavar="EXPERIMENT", type=Path, help="an experiment file")
+    parser.add_argument("experiment", metavar="EXPERIMENT", type=Path,
+                        help="an experiment file; for a study also a spec")  # fmt: skip
+    study = parser.add_argument_group("leave one out").add_mutually_exclusive_group()
+    study.add_argument("--each-role", dest="each", action="store_const", const="role",
+                       help="one kind of arrow after the other")  # fmt: skip
+    study.add_argument("--each-edge", dest="each", action="store_const", const="edge",
+                       help="one arrow after the other")  # fmt: skip
+    parser.add_argument("--of", metavar="ROW", default="",
+                        help="the row that a study is of; default: the first")  # fmt: skip
+    parser.add_argument("--like", metavar="EXPERIMENT", type=Path,
+                        help="whose data and training the study of a spec takes")  # fmt: skip
     chosen = parser.add_argument_group("which runs", "default: all of the file")
     chosen.add_argument("--only", metavar="ROW", nargs="+", action="extend", default=[],
                         help="rows by name")  # fmt: skip
@@ -53,16 +67,28 @@ def run(args: argparse.Namespace) -> int:
     load_plugins(args.plugin)
     from ladderspec.experiments.open import open_experiment
 
-    experiment = open_experiment(args.experiment)
+    study = _study(args) if args.each else None
+    experiment = open_experiment(study.path if study else args.experiment)
     asked = _seeds(args)
     runs = experiment.select(args.only, args.column, asked)
-    output = args.output or Path("out") / experiment.name
+    output = study.path.parent if study else args.output or Path("out") / experiment.name
     failed = [] if args.table_only else _train(args, experiment, runs, output)
     seeds = dict.fromkeys([*(run.seed for run in experiment), *asked])
-    _report(experiment, experiment.select(seeds=seeds), output)
+    _report(experiment, experiment.select(seeds=seeds), output, study)
     for outcome in failed:
         print(f"ladderspec: {outcome.job.id}: {outcome.error}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _study(args: argparse.Namespace) -> Study:
+    from ladderspec.ablation.study import make_study
+    from ladderspec.wiring.absent import few
+
+    output = args.output or Path("out") / f"{args.experiment.stem}_each_{args.each}"
+    study = make_study(args.experiment, args.each, output, args.of, args.like)
+    if study.kept:
+        print(f"not left out, the network needs it: {few(study.kept)}", file=sys.stderr)
+    return study
 
 
 def _train(
@@ -75,16 +101,18 @@ def _train(
     return ablate(experiment, runs, order, _engine(args))
 
 
-def _report(experiment: Experiment, runs: Sequence[Run], output: Path) -> None:
+def _report(experiment: Experiment, runs: Sequence[Run], output: Path, study: Study | None) -> None:
     from ladderspec.ablation.collect import collect
     from ladderspec.ablation.report import write_report
     from ladderspec.ablation.table import tables
+    from ladderspec.ablation.worth import draw_worths
     from ladderspec.ablation.writers import to_text
 
     results = collect(experiment, runs, output)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print("\n\n".join(to_text(table, width) for table in tables(results)))
     written, missing = write_report(results, output)
+    written += draw_worths(results, study, output) if study else []
     print(f"\nwrote {', '.join(path.name for path in written)} in {output}")
     for line in [*(f"left out: {line}" for line in results.left_out), missing]:
         if line:

@@ -24,7 +24,7 @@ from ladderspec.wiring.selection import select
 def open_experiment(path: str | Path) -> Experiment:
     """Read an experiment; raise SpecError with all that is wrong in it and in its specs."""
     findings = Findings()
-    tree, _ = extend(parse(read_source(Path(path)), findings), Path(path), None, findings)
+    tree = _tree(Path(path), findings)
     words, tree = checked(tree, ExperimentWords, findings)
     cells = _Reader(Path(path), words, tree, findings).cells() if words is not None else []
     findings.raise_if_any()
@@ -35,6 +35,18 @@ def open_experiment(path: str | Path) -> Experiment:
         for seed in words.seeds
     ]
     return Experiment(Path(path), words, tuple(runs))
+
+
+def read_experiment(path: str | Path) -> Node:
+    """The words of an experiment as they stand there, with those of the files it extends."""
+    findings = Findings()
+    tree = _tree(Path(path), findings)
+    findings.raise_if_any()
+    return tree
+
+
+def _tree(path: Path, findings: Findings) -> Node:
+    return extend(parse(read_source(path), findings), path, None, findings)[0]
 
 
 def _of_seed(run: Run, seed: int, words: ExperimentWords) -> str | None:

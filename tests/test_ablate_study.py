@@ -1,0 +1,111 @@
+"""Leave-one-out studies: a row for everything that can go, and what each was worth."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import ladderspec as ls
+from ladderspec.ablation.collect import collect
+from ladderspec.ablation.study import Kind, Study, make_study
+from ladderspec.ablation.worth import worths
+from ladderspec.cli import main
+from ladderspec.errors import UsageError
+from ladderspec.experiments.open import open_experiment
+from ladderspec.experiments.runs import digest
+from ladderspec.names import Role
+from tests.training import EXPERIMENT, experiment
+
+TEXT = EXPERIMENT + "seeds: 2\n"
+Edges = set[tuple[str, str, str]]
+
+
+def edges(graph: object) -> Edges:
+    return set(graph.edges(keys=True))  # type: ignore[attr-defined]
+
+
+def study_of(folder: Path, kind: Kind, **words: object) -> Study:
+    return make_study(experiment(folder, TEXT), kind, folder / "out", **words)  # type: ignore[arg-type]
+
+
+def finish(study: Study) -> dict[str, float]:
+    """Made-up results: what is lacking costs a number of its own; by selector."""
+    cost = {selector: 1.5 * (i + 1) for i, selector in enumerate(study.lacks.values())}
+    for run in open_experiment(study.path):
+        error = 10 + 3 * run.seed + cost.get(study.lacks.get(run.row, ""), 0)
+        folder = study.path.parent / run.id
+        folder.mkdir()
+        result = {
+            "digest": digest(run.facts()),
+            "metrics": {"test": {"digit.error": error}},
+            "units": {"digit.error": "%"},
+            "parameters": 1,
+        }
+        (folder / "result.json").write_text(json.dumps(result))
+    return cost
+
+
+def test_every_role_goes_alone(tmp_path: Path) -> None:
+    study = study_of(tmp_path, "role")
+    assert list(study.lacks.values()) == ["lateral@*", "decoder_to_encoder@*"]
+    assert study.kept == ("encoder@*", "state@*", "decoder@*")
+    whole, *lacking = [run for run in open_experiment(study.path) if run.seed == 0]
+    before = ls.graph(whole.spec)
+    for run in lacking:
+        gone = edges(before) - edges(ls.graph(run.spec))
+        role = Role(study.lacks[run.row].removesuffix("@*"))
+        assert gone == {e for e in edges(before) if before.edges[e]["role"] is role}
+    assert [run.title for run in lacking] == ["w/o lateral", "w/o decoder to encoder"]
+    assert {run.training.updates for run in lacking} == {12}
+
+
+def test_every_arrow_goes_alone(tmp_path: Path) -> None:
+    study = study_of(tmp_path, "edge")
+    whole, *lacking = [run for run in open_experiment(study.path) if run.seed == 0]
+    before = edges(ls.graph(whole.spec))
+    assert len(study.lacks) + len(study.kept) == len(before)
+    assert len(lacking) == len(study.lacks)
+    gone = [before - edges(ls.graph(run.spec)) for run in lacking]
+    assert all(gone)
+    assert len({frozenset(arrows) for arrows in gone}) == len(gone)
+    row = next(n for n, s in study.lacks.items() if s == "decoder.lstm1(t-1) -> encoder.lstm1")
+    assert row == "no_decoder_lstm1_t_1_encoder_lstm1"
+
+
+def test_another_row(tmp_path: Path) -> None:
+    study = study_of(tmp_path, "role", row="open")
+    assert list(study.lacks.values()) == ["lateral@*", "decoder@*"]  # nothing loops through it
+    with pytest.raises(UsageError, match="no row `opne`; did you mean `open`"):
+        study_of(tmp_path, "role", row="opne")
+
+
+def test_of_a_spec(tmp_path: Path) -> None:
+    place = experiment(tmp_path, TEXT)
+    with pytest.raises(UsageError, match=r"nano\.yaml is a spec: .* `--like EXPERIMENT`"):
+        make_study(tmp_path / "nano.yaml", "role", tmp_path / "out")
+    study = make_study(tmp_path / "nano.yaml", "role", tmp_path / "out", like=place)
+    runs = open_experiment(study.path).runs
+    assert [run.row for run in runs][::2] == ["whole", "no_lateral", "no_decoder_to_encoder"]
+    assert runs[0].facts() == open_experiment(place).runs[0].facts()
+
+
+def test_the_worth_of_an_arrow(tmp_path: Path) -> None:
+    study = study_of(tmp_path, "edge")
+    cost = finish(study)
+    found = open_experiment(study.path)
+    results = collect(found, found.runs, tmp_path / "out")
+    assert worths(results, study, results.measures[0]) == pytest.approx(cost)
+
+
+def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    finish(study_of(tmp_path, "role"))
+    words = ["ablate", str(tmp_path / "experiment.yaml"), "-o", str(tmp_path / "out")]
+    assert main([*words, "--each-role", "--table-only"]) == 0
+    said = capsys.readouterr()
+    assert said.err == "not left out, the network needs it: `encoder@*`, `state@*`, `decoder@*`\n"
+    line = next(line for line in said.out.splitlines() if line.startswith("w/o lateral"))
+    assert line.split() == ["w/o", "lateral", "1", "13.00", "±", "2.12", "+1.50", "[1.50,", "1.50]"]
+    drawn = (tmp_path / "out" / "worth_digit_error.svg").read_text()
+    assert "rise of digit error (%) without it" in drawn
