@@ -8,8 +8,10 @@ from hypothesis import settings
 
 GOLDEN = Path(__file__).parent / "golden"
 
-# The same examples on every machine: a red run can be repeated.
+# The same examples on every machine: a red run can be repeated. New ones, to look for more:
+# pytest --hypothesis-profile=new --hypothesis-seed=7
 settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
+settings.register_profile("new", database=None, deadline=None)
 settings.load_profile("repeatable")
 
 

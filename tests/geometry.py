@@ -26,11 +26,19 @@ def problems(scene: Scene) -> list[str]:
 
 
 def struck_words(scene: Scene) -> list[str]:
-    """Words beside arrows that some line runs through: bad, but not always to be avoided."""
+    """Words beside arrows that an arrow, a plate or the line between iterations runs through."""
     index = Index()
     for wire in scene.wires:
         for piece in pairwise(flat(wire)):
             index.add(_around(*piece), piece)
+    for rule in scene.rules:
+        index.add(_around(rule.start, rule.end), (rule.start, rule.end))
+    for panel in scene.panels:
+        (x, y, _, _), right, bottom = panel.rect, panel.rect.right, panel.rect.bottom
+        corners = [(x, y), (right, y), (right, bottom), (x, bottom), (x, y)]
+        if panel.fill is None:
+            for edge in pairwise(corners):
+                index.add(_around(*edge), edge)
     found = []
     for text in scene.labels():
         rect = shrink(text.rect, 0.5)

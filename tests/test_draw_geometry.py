@@ -19,6 +19,7 @@ SHIPPED = shipped()
 def check(shown: Picture, view: View) -> None:
     scene = compose(shown, view)
     assert problems(scene) == []
+    assert struck_words(scene) == []
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -90,6 +91,13 @@ def test_the_checker_sees_shared_lines_and_loose_heads() -> None:
     found = problems(scene._replace(wires=twice))
     assert any("share a line" in problem for problem in found)
     assert any("does not meet" in problem for problem in found)
+
+
+def test_the_checker_sees_lines_through_words() -> None:
+    scene = compose(ladder(4, stateful=[1]).done(), View())
+    for line in (scene.wires[0].start, scene.rules[0].start):
+        words = scene.texts[0]._replace(x=line[0], y=line[1] + 2, anchor="middle")
+        assert struck_words(scene._replace(texts=(words,)))
 
 
 def test_the_checker_sees_words_on_boxes_and_on_each_other() -> None:

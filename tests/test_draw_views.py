@@ -8,7 +8,7 @@ import pytest
 from draw_pictures import SPECS, ladder, picture, shipped
 
 from ladderspec.corridor import graph, load, loads
-from ladderspec.drawing import scene_of
+from ladderspec.drawing import render, scene_of
 from ladderspec.drawing.compose import compose
 from ladderspec.drawing.fold import fold
 from ladderspec.drawing.maths import text_of
@@ -377,3 +377,31 @@ def test_straight_arrows_are_straight() -> None:
         bent = len(wire.segments) > 1
         elbow = wire.role is Role.DECODER and wire.source.startswith("encoder")
         assert bent == (wire.role is Role.STATE or elbow)
+
+
+# --- on paper -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spec", ["ommnist/rladder", "music/rladder", "related/unet"])
+@pytest.mark.parametrize("view", ["rolled", "mini"])
+def test_words_stay_readable_in_a_column(spec: str, view: str) -> None:
+    scene = scene_of(load(SPECS / f"{spec}.yaml"), view=view, width="8.5cm")
+    assert scene.width * scene.scale == pytest.approx(8.5 / 2.54 * 72)
+    assert scene.smallest > 5.4
+
+
+def test_a_width_is_that_of_the_paper_in_every_format() -> None:
+    spec = load(RLADDER)
+    paper = scene_of(spec, width=240.0)
+    high = paper.height * paper.scale
+    assert paper.scale < 0.5
+    assert f'width="240pt" height="{high:.2f}'.rstrip("0") in str(render(spec, "svg", width=240))
+    assert 'size="3.3333,' in str(render(spec, "gv", width=240))
+    assert "\\pdfpagewidth=240bp" in str(render(spec, "tex", width=240))
+    assert scene_of(spec, view="mini", width="40cm").scale == 1.0, "nothing is enlarged"
+
+
+@pytest.mark.parametrize("width", ["8.5", "wide", "0cm", "-3cm", "1km", 0, float("nan"), "900in"])
+def test_widths_that_are_none(width: str | float) -> None:
+    with pytest.raises(UsageError, match="no width"):
+        scene_of(loads(SMALL), width=width)

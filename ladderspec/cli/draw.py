@@ -18,12 +18,14 @@ from pathlib import Path
 
 from ladderspec.cli._options import add_changes, add_spec, request
 from ladderspec.corridor import graph, open_spec
-from ladderspec.drawing import draw, render
+from ladderspec.drawing import draw, render, scene_of
 from ladderspec.drawing.artist import IMAGES, LAYOUTS, TEXTS, Options
 from ladderspec.drawing.themes import THEMES
 from ladderspec.drawing.view import KINDS, LEVELS
 from ladderspec.errors import UsageError
 from ladderspec.language.read import Request
+
+_READABLE = 5.0  # points
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,6 +73,11 @@ def _add_look(group: argparse._ArgumentGroup) -> None:
         help="what boxes say: cell, shape, params, name; or none",
     )  # fmt: skip
     group.add_argument(
+        "--width",
+        metavar="LENGTH",
+        help="at most, on paper, like 8.5cm: less air, so words stay large",
+    )
+    group.add_argument(
         "--worth", metavar="SELECTOR=NUMBER", action="append", default=[],
         help="arrows as thick as their worth, like lateral=0.5; several may be given",
     )  # fmt: skip
@@ -97,11 +104,21 @@ def run(args: argparse.Namespace) -> int:
     written = draw(built, args.output or [_default(args.spec)], **options)
     for path in written:
         print(f"wrote {path}")
+    if args.width:
+        _warn_of_small_words(scene_of(built, **options).smallest)
     if args.open:
         import webbrowser
 
         webbrowser.open(written[0].resolve().as_uri())
     return 0
+
+
+def _warn_of_small_words(points: float) -> None:
+    if points < _READABLE:
+        note = f"note: at this width the smallest words have {points:.1f} points on paper"
+        print(
+            f"{note}; --view rolled, --view mini or --labels cell need less room", file=sys.stderr
+        )
 
 
 def _options(args: argparse.Namespace) -> Options:
@@ -117,6 +134,7 @@ def _options(args: argparse.Namespace) -> Options:
         "start": args.start,
         "layout": args.layout,
         "plates": dict(_plate(text) for text in args.plate),
+        "width": args.width,
         "worth": dict(_worth(text) for text in args.worth),
         "worth_of": args.worth_of,
     }

@@ -13,7 +13,7 @@ from ladderspec.drawing.maths import Run, width_of_runs
 from ladderspec.drawing.parts import Picture
 from ladderspec.drawing.paths import Trace, trace
 from ladderspec.drawing.routes import find_routes
-from ladderspec.drawing.sheet import Sheet, Spot, lay
+from ladderspec.drawing.sheet import Link, Sheet, Spot, lay
 from ladderspec.drawing.sizes import (
     FULL,
     LEVEL_SIZE,
@@ -52,15 +52,17 @@ class Layout(NamedTuple):
     outside: float  # the room for words at the start of arrows from iterations not shown
 
     @property
+    def links(self) -> Sequence[Link]:
+        return [route.link for route in self.routes]
+
+    @property
     def sizes(self) -> Sizes:
         return self.grid.sizes
 
 
-def arrange(picture: Picture, view: View) -> Layout:
-    """Everything that has a place gets it, room by room."""
-    sizes = MINI if view.mini else ROLLED if view.rolled else FULL
-    if picture.heaviest is not None:
-        sizes = sizes._replace(pitch=THICK_PITCH)
+def arrange(picture: Picture, view: View, apart: float = 1.0) -> Layout:
+    """Everything that has a place gets it, room by room; gaps are `apart` times as wide."""
+    sizes = _sizes(picture, view).apart(apart)
     plates = plates_of(view, picture)
     sheet = lay(picture, view)  # rows and columns
     routes = find_routes(sheet)  # ways between boxes
@@ -81,6 +83,13 @@ def arrange(picture: Picture, view: View) -> Layout:
         view, picture, compares, title, plates, sheet, contents, routes, tracks, grid, traces,
         levels, levels_end, outside,
     )  # fmt: skip
+
+
+def _sizes(picture: Picture, view: View) -> Sizes:
+    sizes = MINI if view.mini else ROLLED if view.rolled else FULL
+    if picture.heaviest is not None:
+        sizes = sizes._replace(pitch=THICK_PITCH)
+    return sizes.tight() if view.width and not view.mini else sizes
 
 
 def _contents(sheet: Sheet, view: View, sizes: Sizes) -> dict[Spot, Content]:
@@ -104,13 +113,14 @@ def _outside(sheet: Sheet, sizes: Sizes) -> float:
 def _rooms(routes: Sequence[Route], sizes: Sizes) -> dict[int, float]:
     """What labels need beside the tracks of arrows that go around boxes."""
     rooms: dict[int, float] = {}
+    highest = max((route.link.origin_height(sizes.facts) for route in routes), default=0.0)
     for index, route in enumerate(routes):
         label = route.link.label
         if route.stretches and label:
             along = route.stretches[spoken(route)].gutter.axis == "H"
             rooms[index] = sizes.label * 1.1 if along else width_of_runs(label, sizes.label) + 4
         elif route.stretches and (route.link.origin or route.link.delayed):
-            rooms[index] = max(_SQUARE_ROOM, route.link.origin_height(sizes.facts) - sizes.pitch)
+            rooms[index] = max(_SQUARE_ROOM, highest - sizes.pitch)
     return rooms
 
 

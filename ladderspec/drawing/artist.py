@@ -10,6 +10,7 @@ from ladderspec.drawing.compose import compose
 from ladderspec.drawing.labels import USUAL, labels_of
 from ladderspec.drawing.marks import compare
 from ladderspec.drawing.parts import Picture, picture_of
+from ladderspec.drawing.sizes import points_of
 from ladderspec.drawing.themes import PAPER
 from ladderspec.drawing.view import View, check
 from ladderspec.drawing.worth import weigh
@@ -38,6 +39,7 @@ class Options(TypedDict, total=False):
     legend: bool | None  # default: except in mini
     plates: Mapping[str, Sequence[str]] | None  # {"K": ["lstm1", "conv_*"]}: frames around levels
     start: bool  # the first iteration shown is the first of all: draw initial values
+    width: str | float | None  # at most, on paper, like "8.5cm": less air, so words stay large
     worth: Mapping[str, float] | None  # by selector: arrows as thick as their worth
     worth_of: str  # what that is, for the legend: "rise of the error without it, %"
     layout: str  # ladder; or dot, where Graphviz chooses the places
@@ -126,6 +128,7 @@ def _view(options: Options) -> View:
         legend=options.get("legend"),
         plates=options.get("plates"),
         start=options.get("start", False),
+        width=points_of(options.get("width")),
         worth_of=options.get("worth_of", "worth"),
     )
     check(view)

@@ -8,10 +8,11 @@ from ladderspec.drawing import labels
 from ladderspec.drawing.maths import ASCENT, DESCENT, Run, plain, reach_of, width_of_runs
 from ladderspec.drawing.parts import Change, Part, Reading
 from ladderspec.drawing.scene import Ink, Pill, Rect, Text
-from ladderspec.drawing.sizes import PAD_X, PAD_Y, PILL_GAP, PILL_HEIGHT, PILL_SIZE, Sizes
+from ladderspec.drawing.sizes import PAD_Y, PILL_GAP, PILL_HEIGHT, PILL_SIZE, Sizes
 from ladderspec.drawing.themes import Theme
 from ladderspec.drawing.view import View
 
+_BESIDE = 4.0  # left and right of a pill
 _LEADING = 1.22  # from one base line to the next, per size
 
 
@@ -34,12 +35,15 @@ class Line(NamedTuple):
 class Content(NamedTuple):
     lines: tuple[Line, ...] = ()
     readings: tuple[Reading, ...] = ()
+    pad: float = 0.0  # left and right of its lines
 
     @property
     def width(self) -> float:
         widths = [width_of_runs(line.runs, line.size) for line in self.lines]
         pills = [width_of_runs(plain(each.text), PILL_SIZE) + 8 for each in self.readings]
-        return max([*widths, *pills], default=0.0) + 2 * PAD_X
+        return max(
+            [*(w + 2 * self.pad for w in widths), *(p + 2 * _BESIDE for p in pills)], default=0.0
+        )
 
     @property
     def height(self) -> float:
@@ -61,7 +65,8 @@ def content_of(part: Part, view: View, sizes: Sizes, last: bool) -> Content:
         Line(labels.changes(part, view.labels), sizes.facts, True),
     ]
     readings = tuple(each for each in part.readings if last or not each.only_last)
-    return Content(tuple(line for line in lines if line.runs), readings if view.labels else ())
+    shown = tuple(line for line in lines if line.runs)
+    return Content(shown, readings if view.labels else (), sizes.pad)
 
 
 def write(

@@ -148,6 +148,13 @@ class Scene(NamedTuple):
     boxes: tuple[Box, ...]
     texts: tuple[Text, ...]  # levels, iterations, title, words of the legend
     samples: tuple[Wire | Panel | Pill | Mark, ...] = ()  # the drawings of the legend
+    scale: float = 1.0  # from the lengths here to those on paper
+
+    @property
+    def smallest(self) -> float:
+        """The size of the smallest words on paper, in points."""
+        inside = [t for box in self.boxes for t in (*box.texts, *(p.text for p in box.pills))]
+        return self.scale * min((text.size for text in (*self.labels(), *inside)), default=0.0)
 
     def labels(self) -> Iterator[Text]:
         """Every text that stands outside of the boxes."""

@@ -37,10 +37,12 @@ class Line(NamedTuple):
         return [*flat(start, found, 4), tip]
 
 
-def place(lines: Sequence[Line], crowd: Crowd, size: float, colour: str) -> dict[int, Text]:
-    """A text for every line that has words, by its number; clear of the crowd and of all lines."""
+def place(
+    lines: Sequence[Line], crowd: Crowd, size: float, colour: str
+) -> tuple[dict[int, Text], bool]:
+    """A text for every line that has words, by its number; and whether all of them stand clear."""
     if not any(line.words for line in lines):
-        return {}
+        return {}, True
     for line in lines:
         crowd.add_line(line.points, line.width)
         if line.square:
@@ -52,8 +54,8 @@ def place(lines: Sequence[Line], crowd: Crowd, size: float, colour: str) -> dict
             writer.put(index)
     for _ in range(_ROUNDS):
         if not writer.improve():
-            break
-    return writer.found
+            return writer.found, True
+    return writer.found, False
 
 
 class _Writer:

@@ -28,6 +28,7 @@ class View(NamedTuple):
     legend: bool | None = None  # None: except in a schematic picture
     plates: Mapping[str, Sequence[str]] | None = None  # label: levels or patterns of them
     start: bool = False  # the first iteration shown is the first of all: initial values are drawn
+    width: float | None = None  # at most so wide on paper, in points
     worth_of: str = "worth"  # what the thickness of arrows says, where they have a worth
 
     @property

@@ -50,8 +50,9 @@ class _Writer:
         scene = self.scene
         size = f"0,0,{number(scene.width)},{number(scene.height)}"
         yield f"digraph {quoted(scene.title)} {{"
+        paper = _paper(scene)
         yield (
-            f'  graph [layout=nop2, bb="{size}", outputorder=nodesfirst, pad=0, margin=0,'
+            f'  graph [layout=nop2, bb="{size}",{paper} outputorder=nodesfirst, pad=0, margin=0,'
             f' bgcolor="{scene.background}", charset="UTF-8"];'
         )
         yield f'  node [fontname="{SANS}", label="", fixedsize=shape, penwidth=0];'
@@ -223,6 +224,14 @@ class _Writer:
             yield from self._pill(sample)
         else:
             yield self._mark(sample)
+
+
+def _paper(scene: Scene) -> str:
+    """The size on paper, in inches, where it is another one."""
+    if scene.scale == 1:
+        return ""
+    size = (number(length * scene.scale / 72, 4) for length in (scene.width, scene.height))
+    return f' size="{",".join(size)}!",'
 
 
 def _between(a: Point, b: Point, share: float) -> Point:

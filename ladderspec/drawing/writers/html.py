@@ -53,6 +53,8 @@ def _refuse(picture: Picture, view: View) -> None:
     """What a page has no use for."""
     if view.mini:
         raise UsageError("a page shows the views unrolled and rolled, not mini")
+    if view.width:
+        raise UsageError("a page is as wide as its window: leave `width` out")
     if view.fold:
         raise UsageError("a page shows every row, so that each arrow can be removed: no `fold`")
     if picture.compares:

@@ -38,9 +38,10 @@ def to_svg(scene: Scene) -> str:
 
 def _lines(scene: Scene) -> Iterator[str]:
     width, height = number(scene.width), number(scene.height)
+    paper = number(scene.width * scene.scale), number(scene.height * scene.scale)
     yield '<?xml version="1.0" encoding="UTF-8"?>'
     yield (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}pt" height="{height}pt"'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{paper[0]}pt" height="{paper[1]}pt"'
         f' viewBox="0 0 {width} {height}" role="img" aria-label="{escaped(scene.title)}"'
         f' font-family="{_SANS}">'
     )

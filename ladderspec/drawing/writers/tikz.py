@@ -29,17 +29,14 @@ _START = r"""% {title}
   \documentclass{{article}}
   \usepackage{{tikz}}
   \def\ladderbegin{{\begin{{document}}\pdfhorigin=0bp \pdfvorigin=0bp
-    \pdfpagewidth={width}bp \pdfpageheight={height}bp \setbox0\hbox\bgroup}}
+    \pdfpagewidth={paper_width}bp \pdfpageheight={paper_height}bp \setbox0\hbox\bgroup}}
   \def\ladderend{{\egroup\shipout\box0 \end{{document}}}}
 \fi
 \ladderbegin
-\begin{{tikzpicture}}[x=1bp, y=-1bp, inner sep=0, outer sep=0]
+{scale}\begin{{tikzpicture}}[x=1bp, y=-1bp, inner sep=0, outer sep=0]
 \path[use as bounding box] (0,0) rectangle ({width},{height});
 \def\ladderfit#1#2{{\setbox2\hbox{{#2}}\ifdim\wd2>#1\relax
   \resizebox{{#1}}{{\height}}{{\box2}}\else\box2 \fi}}% other fonts may be wider"""
-_END = r"""\end{tikzpicture}%
-\ladderend"""
-
 _MATHS = 8.0  # TeX's letters of mathematics are wider, and have so much room
 _ANCHORS = {"start": "base west", "middle": "base", "end": "base east"}
 
@@ -50,7 +47,15 @@ def to_tikz(scene: Scene) -> str:
 
 def _lines(scene: Scene) -> Iterator[str]:
     title = scene.title.encode("ascii", "replace").decode()
-    yield _START.format(title=title, width=number(scene.width), height=number(scene.height))
+    scaled = scene.scale != 1
+    yield _START.format(
+        title=title,
+        width=number(scene.width),
+        height=number(scene.height),
+        paper_width=number(scene.width * scene.scale),
+        paper_height=number(scene.height * scene.scale),
+        scale=rf"\scalebox{{{number(scene.scale, 4)}}}{{%" + "\n" if scaled else "",
+    )
     if scene.background != "#ffffff":
         sheet = Rect(0, 0, scene.width, scene.height)
         yield rf"\fill[{_fill(scene.background)}] {_rect(sheet)};"
@@ -66,7 +71,8 @@ def _lines(scene: Scene) -> Iterator[str]:
         yield from _sample(sample)
     for text in scene.texts:
         yield from _text(text)
-    yield _END
+    yield r"\end{tikzpicture}" + ("}%" if scaled else "%")
+    yield r"\ladderend"
 
 
 # --- shapes ---------------------------------------------------------------------------------------

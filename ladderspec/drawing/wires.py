@@ -1,0 +1,59 @@
+"""Layout -> wires: every arrow with its ink, its square and its words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ladderspec.drawing import tags
+from ladderspec.drawing.arrange import Layout
+from ladderspec.drawing.crowd import Crowd
+from ladderspec.drawing.paths import middle, segments, square
+from ladderspec.drawing.scene import Box, Ink, Mark, Panel, Rect, Rule, Text, Wire
+from ladderspec.drawing.themes import Theme
+from ladderspec.drawing.worth import ink_of
+
+
+def crowd_of(
+    layout: Layout, things: Sequence[Box | Text], plates: Sequence[Panel], rules: Sequence[Rule]
+) -> Crowd:
+    """All that words beside arrows keep clear of, but for the arrows."""
+    extent, left = layout.grid.extent, layout.outside
+    crowd = Crowd(Rect(extent.x - left, extent.y, extent.width + left, extent.height))
+    for thing in things:
+        crowd.add_rect(thing.rect)
+    for plate in plates:
+        (x, y, _, _), right, bottom = plate.rect, plate.rect.right, plate.rect.bottom
+        crowd.add_line([(x, y), (right, y), (right, bottom), (x, bottom), (x, y)], 1.0)
+        if plate.label:
+            crowd.add_rect(plate.label.rect)
+    for rule in rules:
+        crowd.add_line([rule.start, rule.end], rule.ink.width)
+    return crowd
+
+
+def wires_of(layout: Layout, crowd: Crowd, theme: Theme) -> tuple[tuple[Wire, ...], bool]:
+    """The wires, and whether all of their words stand clear."""
+    heaviest = layout.picture.heaviest
+    inks = [ink_of(route.link.arrow, theme, heaviest) for route in layout.routes]
+    lines = [
+        tags.Line(traced, ink.width, _square(delayed=link.delayed, ink=ink), link.label)
+        for traced, ink, link in zip(layout.traces, inks, layout.links, strict=True)
+    ]
+    labels, clear = tags.place(lines, crowd, layout.sizes.label, theme.text)
+    wires = [_wire(layout, index, ink, labels.get(index)) for index, ink in enumerate(inks)]
+    return tuple(wires), clear
+
+
+def _square(*, delayed: bool, ink: Ink) -> float:
+    return square(ink.width) if delayed else 0.0
+
+
+def _wire(layout: Layout, index: int, ink: Ink, label: Text | None) -> Wire:
+    link, traced = layout.links[index], layout.traces[index]
+    arrow = link.arrow
+    start, line, tip = segments(traced, ink.width)
+    mark = Mark(middle(traced), square(ink.width), ink.colour) if link.delayed else None
+    return Wire(
+        start, line, tip, ink, arrow.source, arrow.target, arrow.key, arrow.role, arrow.delay,
+        link.iteration, mark, label, from_outside=link.source is None,
+    )  # fmt: skip
