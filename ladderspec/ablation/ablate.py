@@ -59,14 +59,14 @@ def _what(outcome: Outcome) -> str:
 def _job(experiment: Experiment, run: Run, order: Order) -> Job:
     threads = {} if run.machine.threads is None else {"threads": run.machine.threads}
     return Job(
-        experiment=experiment.path,
+        experiment=experiment.path.resolve(),  # other processes stand elsewhere
         row=run.row,
         column=run.column,
         seed=run.seed,
-        folder=order.output / run.id,
-        data=order.data,
+        folder=order.output.resolve() / run.id,
+        data=None if order.data is None else order.data.resolve(),
         machine={**threads, **order.machine},
-        plugins=order.plugins,
+        plugins=tuple(plugin.resolve() for plugin in order.plugins),
         quiet=order.quiet,
     )
 

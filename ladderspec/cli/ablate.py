@@ -54,6 +54,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--table-only", action="store_true",
                         help="tables and figures of what is finished; train nothing")  # fmt: skip
     where = parser.add_argument_group("where it runs", "default: here, one run after another")
+    where.add_argument("--engine", choices=["processes", "ray", "slurm"],
+                       help="a cluster through Ray or SLURM; processes: as --workers")  # fmt: skip
+    where.add_argument("--slurm", metavar="OPTION=VALUE", nargs="+", action="extend", default=[],
+                       help="of submitit: timeout_min=600 slurm_partition=gpu")  # fmt: skip
     where.add_argument("--workers", metavar="N", type=int,
                        help="so many processes at once, which share the cores")  # fmt: skip
     where.add_argument("--threads", metavar="N", type=int, help="of each run, at most")
@@ -98,7 +102,7 @@ def _train(
 
     machine = {w: v for w in ("threads", "device") if (v := getattr(args, w)) is not None}
     order = Order(output, args.resume, args.data, machine, tuple(args.plugin))
-    return ablate(experiment, runs, order, _engine(args))
+    return ablate(experiment, runs, order, _engine(args, output))
 
 
 def _report(experiment: Experiment, runs: Sequence[Run], output: Path, study: Study | None) -> None:
@@ -125,13 +129,14 @@ def _seeds(args: argparse.Namespace) -> list[int]:
     return [*range(args.seeds or 0), *args.seed]
 
 
-def _engine(args: argparse.Namespace) -> Engine:
-    if args.workers is None:
-        from ladderspec.ablation import here
+def _engine(args: argparse.Namespace, output: Path) -> Engine:
+    from ladderspec.ablation import engines
 
-        return here.run
-    if args.workers < 1:
-        raise UsageError(f"--workers {args.workers}: at least one")
-    from ladderspec.ablation.local import Local
-
-    return Local(args.workers)
+    asked = engines.Asked(
+        name=args.engine or ("processes" if args.workers is not None else "here"),
+        workers=args.workers,
+        threads=args.threads,
+        device=args.device,
+        slurm=tuple(args.slurm),
+    )
+    return engines.choose(asked, output)
