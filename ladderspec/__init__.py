@@ -44,6 +44,11 @@ _PUBLIC = {
     "draw": "drawing",
     "dot": "drawing",
     "to_text": "wiring.graph",
+    "to_python": "export",
+    "Unrolled": "network.portable",
+    "Iteration": "network.portable",
+    "save": "trained.store",
+    "open_net": "trained.store",
     "register": "cells",
     "Cell": "cells",
     "Spec": "language.read",
@@ -63,7 +68,12 @@ if TYPE_CHECKING:
     from ladderspec.drawing import draw as draw
     from ladderspec.errors import LadderspecError as LadderspecError
     from ladderspec.errors import SpecError as SpecError
+    from ladderspec.export import to_python as to_python
     from ladderspec.language.read import Spec as Spec
+    from ladderspec.network.portable import Iteration as Iteration
+    from ladderspec.network.portable import Unrolled as Unrolled
+    from ladderspec.trained.store import open_net as open_net
+    from ladderspec.trained.store import save as save
     from ladderspec.wiring.graph import to_text as to_text
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.export import Dim, export
 from torch.utils import _pytree
 
 from ladderspec.corridor import build, load, loads
 from ladderspec.network.carry import Carry
 from ladderspec.network.net import Net
+from ladderspec.network.portable import Iteration, Unrolled
 
 SMALL = """
 input: {channels: 1, size: [6, 6]}
@@ -20,9 +21,9 @@ levels:
   - {name: pool, encoder: Pool, decoder: {cell: convG3, filter: 4}}
   - {name: conv, encoder: {cell: Conv, channels: 3}, decoder: {cell: convG2}}
   - {name: top, encoder: {cell: LSTM, channels: 3}, decoder: G1}
-  - {name: digit, encoder: {cell: SoftMax, channels: 3}, decoder: Identity}
+  - {name: class, encoder: {cell: SoftMax, channels: 3}, decoder: Identity}
 tasks:
-  digit: {kind: classification, at: encoder.digit}
+  digit: {kind: classification, at: encoder.class}
   next: {kind: prediction, at: decoder.input}
 """
 
@@ -78,38 +79,29 @@ def test_one_iteration_is_one_graph(counts):
 def test_export_of_one_iteration_with_any_batch():
     net = small()
     frame, carry = torch.rand(2, 1, 6, 6), net.initial_carry(2)._replace(t=torch.tensor(0))
-
-    class Iteration(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.net = net
-
-        def forward(self, frame: Tensor, carry: Carry) -> tuple[dict[str, Tensor], Carry]:
-            return self.net.iterate(frame, carry)
-
     batch = Dim("batch", min=1, max=512)
     shapes = _pytree.tree_map(lambda value: {0: batch} if value.dim() else None, (frame, carry))
-    program = export(Iteration(), (frame, carry), dynamic_shapes=shapes).module()
-    frames = torch.rand(5, 4, 1, 6, 6)
-    start = net.initial_carry(5)._replace(t=torch.tensor(0))
-    same(stream(program, frames, start), net(frames))
+    program = export(Iteration(net), (frame, carry), dynamic_shapes=shapes).module()
+    for size in (1, 5):
+        frames = torch.rand(size, 4, 1, 6, 6)
+        start = net.initial_carry(size)._replace(t=torch.tensor(0))
+        same(stream(program, frames, start), net(frames))
 
 
 def test_export_of_a_whole_sequence_with_any_batch():
-    net = small()
-
-    class Whole(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.net = net
-
-        def forward(self, frames: Tensor) -> dict[str, Tensor]:
-            return dict(self.net(frames))
-
+    net, example = small(), torch.rand(2, 4, 1, 6, 6)
     batch = Dim("batch", min=2, max=512)
-    program = export(Whole(), (torch.rand(2, 4, 1, 6, 6),), dynamic_shapes=({0: batch},)).module()
+    program = export(Unrolled(net), (example,), dynamic_shapes=({0: batch},)).module()
     frames = torch.rand(5, 4, 1, 6, 6)
     same(program(frames), net(frames))
+
+
+def test_what_is_exported_has_the_weights_of_the_network():
+    net = small()
+    for module in (Iteration(net), Unrolled(net)):
+        ours, theirs = list(module.parameters()), list(net.parameters())
+        assert all(a is b for a, b in zip(ours, theirs, strict=True))
+        assert "weights.encoder/class/bias" in module.state_dict()
 
 
 @pytest.mark.parametrize("variant", [None, "no_decoder_to_encoder", "temporal_baseline"])

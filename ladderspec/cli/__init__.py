@@ -26,6 +26,7 @@ COMMANDS = {
     "ablate": "train all runs of an experiment, and print the table beside the paper's",
     "evaluate": "measure a trained network, whole or with arrows removed",
     "generate": "let a trained network go on by itself",
+    "export": "write it as plain PyTorch, or one iteration as ONNX",
     "schema": "print the JSON Schema of the language, for editors",
     "completion": "print a completion script for the shell",
 }

@@ -1,37 +1,74 @@
-"""Write a network as one file of plain PyTorch: readable, for the same weights, torch only.
+"""Write a network for use without ladderspec; the suffix of the file says how.
+
+  .py    one file of plain, readable PyTorch: needs torch only, loads the same weights
+  .onnx  one iteration with its weights, for streaming: every output next.NAME goes back in as
+         carry.NAME, at first zeros; needs the extra `ladderspec[export]`
 
 Example:
   ladderspec export specs/ommnist/rladder.yaml -o model.py
   ladderspec export specs/ommnist/rladder.yaml --variant hierarchical_rnn --class HierarchicalRNN
+  ladderspec export specs/ommnist/rladder_tiny.yaml --weights out/run -o model.onnx
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 from ladderspec.cli._options import add_changes, add_spec, request
-from ladderspec.corridor import open_spec
+from ladderspec.corridor import build, open_spec
+from ladderspec.errors import UsageError
 from ladderspec.export import to_python
 from ladderspec.files import write_atomic
+from ladderspec.language.read import Spec
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_spec(parser)
     parser.add_argument(
         "-o", "--output", metavar="FILE", default="-",
-        help="where to; default: -, which is standard output",
+        help="FILE.py or FILE.onnx; default: -, which is PyTorch on standard output",
     )  # fmt: skip
     parser.add_argument(
-        "--class", metavar="NAME", dest="name", help="of the network; default: from the spec's name"
-    )
+        "--class", metavar="NAME", dest="name",
+        help="of the network in PyTorch; default: from the spec's name",
+    )  # fmt: skip
+    parser.add_argument(
+        "--weights", metavar="FOLDER", type=Path,
+        help="for ONNX: the folder of a run, one of its checkpoints, or a saved network;"
+        " default: initial values",
+    )  # fmt: skip
     add_changes(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    text = to_python(open_spec(args.spec, request(args), args.root), args.name)
+    kind = ".py" if args.output == "-" else Path(args.output).suffix
+    if kind not in (".py", ".onnx"):
+        raise UsageError(f"`{args.output}` names no format: .py is PyTorch, .onnx one iteration")
+    spec = open_spec(args.spec, request(args), args.root)
+    if kind == ".onnx":
+        return _write_onnx(spec, args)
+    if args.weights is not None:
+        raise UsageError("a file of PyTorch holds no weights: leave --weights out")
+    text = to_python(spec, args.name)
     if args.output == "-":
         sys.stdout.write(text)
         return 0
     print(f"wrote {write_atomic(args.output, text)}")
+    return 0
+
+
+def _write_onnx(spec: Spec, args: argparse.Namespace) -> int:
+    if args.name is not None:
+        raise UsageError("ONNX has no classes: leave --class out")
+    from ladderspec.export.onnx import to_onnx  # torch comes in here
+
+    net = build(spec)
+    if args.weights is not None:
+        from ladderspec.trained.opened import take_weights
+
+        take_weights(net, args.weights)
+    place = write_atomic(args.output, to_onnx(net))
+    print(f"wrote {place}" + ("" if args.weights else " with initial values, not yet trained"))
     return 0

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from ladderspec.export.code import WIDTH, fit
+from ladderspec.export.code import fit
 from ladderspec.export.readouts import Readout
-from ladderspec.export.reserved import RESERVED
-from ladderspec.export.rows import comment, quoted, rows_of, write
-from ladderspec.export.said import said
+from ladderspec.export.rows import comment, quoted, rows_of, said, write
 from ladderspec.export.unroll import INPUT, access
 from ladderspec.names import Side, node_name, split_node
 from ladderspec.wiring.graph import Graph
 
 INDENT = " " * 8
-TABLE_WIDTH = 100  # its rows are easier to compare when each is a line
 
 
 def constructor(
@@ -26,8 +23,8 @@ def constructor(
     dictionary = _dictionary(split_node(node)[1] for node in modules)
     for side in sides(modules):
         yield f"{INDENT}self.{side} = {side} = {dictionary}()"
-    yield from _unbroken(_table(graph, modules))
-    for line in (*_learned(graph), *_tasks([each for each in readouts if each.module])):
+    owned = [each for each in readouts if each.module]
+    for line in (*_table(graph, modules), *_learned(graph), *_tasks(owned)):
         yield from fit(f"{INDENT}{line}".rstrip())
 
 
@@ -40,14 +37,6 @@ def _table(graph: Graph, modules: Mapping[str, str]) -> Iterator[str]:
         side, level = split_node(node)
         if side is Side.LATERAL:
             yield from _single(graph, modules, node, f"lateral of {level}")
-
-
-def _unbroken(rows: Iterable[str]) -> list[str]:
-    """The table; where some of its lines are long, formatters are told to leave it alone."""
-    lines = [part for row in rows for part in fit(f"{INDENT}{row}".rstrip(), TABLE_WIDTH)]
-    if all(len(line) <= WIDTH for line in lines):
-        return lines
-    return ["", f"{INDENT}# fmt: off", *lines[1:], f"{INDENT}# fmt: on"]
 
 
 def sides(modules: Iterable[str]) -> list[Side]:
@@ -104,3 +93,20 @@ def _by_node(readouts: Sequence[Readout], dictionary: str) -> str:
         inner = [f"{quoted(split_node(each.node)[1])}: {each.module}" for each in group]
         found.append(f"{quoted(side)}: {dictionary}({{{', '.join(inner)}}})")
     return f"{dictionary}({{{', '.join(found)}}})"
+
+
+# Names that nn.ModuleDict has itself, so that it refuses a module of that name.
+RESERVED = frozenset(
+    """
+    add_module apply bfloat16 buffers call_super_init children clear compile cpu cuda double
+    dump_patches eval extra_repr float forward get_buffer get_extra_state get_parameter
+    get_submodule half ipu items keys load_state_dict modules mtia named_buffers named_children
+    named_modules named_parameters parameters pop register_backward_hook register_buffer
+    register_forward_hook register_forward_pre_hook register_full_backward_hook
+    register_full_backward_pre_hook register_load_state_dict_post_hook
+    register_load_state_dict_pre_hook register_module register_parameter
+    register_state_dict_post_hook register_state_dict_pre_hook requires_grad_ set_extra_state
+    set_submodule share_memory state_dict to to_empty train training type update values xpu
+    zero_grad
+    """.split()  # noqa: SIM905 (a list of a line each would be long)
+)

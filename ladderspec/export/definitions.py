@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ladderspec.export.activations import HALVING, MODULES
 from ladderspec.export.uses import Facts, Use
 
 Key = tuple[str, frozenset[str]]
@@ -23,6 +22,31 @@ CELLS = {
     "conv_g3": "ConvG3",
 }
 OTHERS = {"gate": "Gate", "average": "Average", "average_pool": "AveragePool"}
+
+# As a module where cells differ in it, else as an expression of the sum a.
+MODULES = {
+    "none": "nn.Identity()",
+    "relu": "nn.ReLU()",
+    "leaky_relu": "nn.LeakyReLU(0.1)",
+    "elu": "nn.ELU()",
+    "gelu": "nn.GELU()",
+    "silu": "nn.SiLU()",
+    "softplus": "nn.Softplus()",
+    "tanh": "nn.Tanh()",
+    "sigmoid": "nn.Sigmoid()",
+}
+EXPRESSIONS = {
+    "none": "a",
+    "relu": "torch.relu(a)",
+    "leaky_relu": "functional.leaky_relu(a, 0.1)",
+    "elu": "functional.elu(a)",
+    "gelu": "functional.gelu(a)",
+    "silu": "functional.silu(a)",
+    "softplus": "functional.softplus(a)",
+    "tanh": "torch.tanh(a)",
+    "sigmoid": "torch.sigmoid(a)",
+}
+HALVING = ("relu", "leaky_relu", "elu", "gelu", "silu")  # let about half of the variance through
 
 
 @dataclass(frozen=True)

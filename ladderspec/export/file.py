@@ -11,16 +11,16 @@ from ladderspec.export.constructor import constructor
 from ladderspec.export.definitions import ARROWS, Definition, Key, define, expression
 from ladderspec.export.forward import Forward
 from ladderspec.export.heading import about, check_name, class_name, docstring
-from ladderspec.export.helpers import (
+from ladderspec.export.readouts import readouts_of
+from ladderspec.export.text import (
     IMPORTED,
     before_arrows,
     before_cells,
     before_network,
     imports,
     needed,
+    text_of,
 )
-from ladderspec.export.readouts import readouts_of
-from ladderspec.export.text import text_of
 from ladderspec.export.unroll import Unrolled
 from ladderspec.export.uses import Facts, Use, facts_of
 from ladderspec.language.read import Spec

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 
@@ -81,22 +80,3 @@ def _letters(arrow: Arrow, side: Side, any_skip: bool) -> tuple[str, str]:
         return "W", f"e{past}"
     weight, value = _LETTERS[arrow.role]
     return weight, f"{value}{past}"
-
-
-def fold(text: str, width: int, indent: str) -> str:
-    """A long sum over several lines.
-
-    >>> print(fold("u = A * v_top + B * h [+ K * skip] + c", 16, "    "))
-    u = A * v_top
-        + B * h
-        [+ K * skip]
-        + c
-    """
-    lines = [""]
-    for part in re.split(r" (?=\+|\[\+)", text):
-        longer = f"{lines[-1]} {part}" if lines[-1] else part
-        if len(longer) > width and lines[-1]:
-            lines.append(indent + part)
-        else:
-            lines[-1] = longer
-    return "\n".join(lines)

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from textwrap import wrap
+from typing import Any
 
+from ladderspec.cells import Cell
+from ladderspec.cells._contract import Norm
 from ladderspec.export.code import WIDTH, fit
-from ladderspec.export.said import said
 from ladderspec.names import Side, node_name
 from ladderspec.wiring.graph import Graph
 
@@ -102,7 +104,7 @@ def _repeats(rows: Sequence[Row]) -> list[Row]:
 
 
 def _loop(rows: Sequence[Row]) -> list[str]:
-    """One loop for several rows; nothing where they differ too much, or where it saves nothing."""
+    """One loop for several rows; none where they differ too much, or where two are as short."""
     columns = list(zip(*(row.numbers for row in rows), strict=False))
     varying = {column for column in columns if len(set(column)) > 1}
     if len({row.form for row in rows}) > 1 or len(varying) > 1:
@@ -118,7 +120,7 @@ def _loop(rows: Sequence[Row]) -> list[str]:
     )
     looped = [_head(rows, widths), *(f"    {line}" for line in body.lines("below", "level"))]
     plain = [line for row in rows for line in row.lines()]
-    return looped if _length(looped) < _length(plain) else []
+    return looped if len(rows) > 2 or _length(looped) < _length(plain) else []
 
 
 def _head(rows: Sequence[Row], widths: Sequence[str]) -> str:
@@ -153,3 +155,26 @@ def _list(names: Sequence[str]) -> str:
 
 def _length(lines: Sequence[str]) -> int:
     return sum(len(fit(" " * 8 + line)) for line in lines)
+
+
+# --- what the spec says ---------------------------------------------------------------------------
+
+
+def said(cell: Cell) -> str:
+    """
+    >>> from ladderspec.cells.conv import Conv
+    >>> said(Conv(channels=32, filter=3, norm="joint"))
+    'Conv, channels: 32, filter: 3, norm: joint'
+    """
+    own = [name for name in type(cell).model_fields if name not in Cell.model_fields]
+    fields = [name for name in (*own, "initial") if name in cell.model_fields_set]
+    return ", ".join([cell.cell, *(f"{name}: {_word(getattr(cell, name))}" for name in fields)])
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, Norm):
+        said = [value.kind] if value.kind else []
+        return " ".join([*said, value.terms] if value.terms == "joint" or not said else said)
+    if isinstance(value, tuple):
+        return str(value[0]) if len(value) == 2 and value[0] == value[1] else str(list(value))
+    return str(value)

@@ -20,7 +20,7 @@ from ladderspec.learn.words import Evaluation, Training
 from ladderspec.network.adopt import Adopted
 from ladderspec.network.net import Net
 from ladderspec.trained.lesion import lesion
-from ladderspec.trained.store import net_of, open_graph
+from ladderspec.trained.store import net_of, open_graph, open_net
 from ladderspec.wiring.graph import Graph
 
 
@@ -101,6 +101,16 @@ def open_run(place: str | Path, which: str | None = None, data: Path | None = No
     chosen = which or _reported(place)
     weights = checkpoint.read(place, chosen)
     return Opened(place, facts, weights, chosen, open_graph(home), data)
+
+
+def take_weights(net: Net, place: str | Path) -> None:
+    """Give a network the weights of a run, of one of its checkpoints, or of a saved network."""
+    if (Path(place) / "net.json").exists():
+        tensors = open_net(place).state_dict()
+    else:
+        tensors = open_run(place).weights.under("net.")
+    net.to(next(iter(tensors.values())).dtype)
+    checkpoint.restore(net, tensors, str(place))
 
 
 def _reported(folder: Path) -> str:

@@ -1,0 +1,160 @@
+"""One iteration as ONNX: a frame and what is remembered in, what tasks see and the next memory out.
+
+Inputs are `frame`, `carry.encoder.lstm1`, `carry.encoder.lstm1.c`, ...; outputs are the tasks by
+name, then `next.encoder.lstm1`, ...: every `next.NAME` goes back in as `carry.NAME`. A value of two
+iterations ago is `carry.NAME.2`. `carry.t` counts from 0; it is there where batch norms keep
+statistics by t. What is remembered at first is zero, or by channel as in the metadata `initial`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ladderspec.errors import UsageError
+from ladderspec.network.carry import Carry
+from ladderspec.network.net import Net
+from ladderspec.network.portable import Iteration
+from ladderspec.nn import BatchNorm
+from ladderspec.version import __version__
+
+OPSET = 18  # what the exporter of torch is written for
+
+
+def to_onnx(net: Net) -> bytes:
+    """The iteration of a network in evaluation, for any batch."""
+    try:
+        for name in ("onnx", "onnxscript"):
+            import_module(name)
+    except ImportError:
+        raise UsageError(
+            "ONNX needs onnx and onnxscript; `pip install 'ladderspec[export]'` brings them"
+        ) from None
+    training = net.training
+    net.eval()
+    try:
+        return _export(net)
+    finally:
+        net.train(training)
+
+
+def _export(net: Net) -> bytes:
+    names = _names(net)
+    frame = next(net.parameters()).new_zeros(2, *net.shape)  # one alone would stay one for torch
+    inputs = [frame, *(value for kept in net.initial_carry(2).values.values() for value in kept)]
+    batch = torch.export.Dim("batch", min=1)
+    shapes: list[Any] = [{0: batch} for _ in inputs]
+    if names.timed:
+        inputs, shapes = [*inputs, torch.tensor(0)], [*shapes, None]
+    with torch.no_grad(), _quiet():
+        program = torch.onnx.export(
+            _Flat(net, names.timed),
+            tuple(inputs),
+            dynamo=True,
+            opset_version=OPSET,
+            input_names=names.inputs,
+            output_names=names.outputs,
+            dynamic_shapes={"inputs": tuple(shapes)},
+            verbose=False,
+        )
+    assert program is not None
+    model = program.model_proto
+    for key, value in (("initial", _initial(net)), ("producer", f"ladderspec {__version__}")):
+        model.metadata_props.add(key=key, value=value)
+    data: bytes = model.SerializeToString()
+    return data
+
+
+@dataclass(frozen=True)
+class _Names:
+    """What goes in and comes out, in order."""
+
+    tasks: list[str]
+    carry: list[str]
+    timed: bool  # t decides which statistics are used
+
+    @property
+    def inputs(self) -> list[str]:
+        return ["frame", *self.carry, *(["carry.t"] if self.timed else [])]
+
+    @property
+    def outputs(self) -> list[str]:
+        return [*self.tasks, *(f"next.{name.removeprefix('carry.')}" for name in self.inputs[1:])]
+
+
+def _names(net: Net) -> _Names:
+    tasks = [
+        f"{name}.{node}" if len(readouts) > 1 else name
+        for name, readouts in net.readouts.items()
+        for node in readouts
+    ]
+    if not tasks:
+        raise UsageError("the spec has no task: an iteration would give nothing")
+    carry = [
+        f"carry.{name}.{age}" if age > 1 else f"carry.{name}"
+        for name, kept in net.initial_carry(1).values.items()
+        for age in range(1, len(kept) + 1)
+    ]
+    norms = [part for part in net.modules() if isinstance(part, BatchNorm)]
+    names = _Names(tasks, carry, any(norm.running_mean.shape[0] > 1 for norm in norms))
+    all_of_them = [*names.inputs, *names.outputs]
+    for name in tasks:
+        if all_of_them.count(name) > 1:
+            raise UsageError(f"task `{name}` needs another name: ONNX has this one for the carry")
+    return names
+
+
+class _Flat(nn.Module):
+    """An iteration on tensors alone."""
+
+    def __init__(self, net: Net, timed: bool) -> None:
+        super().__init__()
+        self.iterate = Iteration(net)
+        self.timed = timed
+        self.depths = {name: len(kept) for name, kept in net.initial_carry(1).values.items()}
+
+    def forward(self, *inputs: Tensor) -> list[Tensor]:
+        given = iter(inputs)
+        frame = next(given)
+        kept = {name: tuple(next(given) for _ in range(n)) for name, n in self.depths.items()}
+        seen, carry = self.iterate(frame, Carry(next(given) if self.timed else 0, kept))
+        outputs = [value for one in seen.values() for value in _flat(one)]
+        outputs += [value for kept in carry.values.values() for value in kept]
+        return [*outputs, carry.t] if self.timed else outputs
+
+
+def _flat(seen: Tensor | dict[str, Tensor]) -> list[Tensor]:
+    return list(seen.values()) if isinstance(seen, dict) else [seen]
+
+
+def _initial(net: Net) -> str:
+    """What is remembered at first where it was learned: by channel, under the input's name."""
+    learned: dict[str, Any] = {}
+    for slot in net.engine.layout.slots:
+        first = slot.initial() if slot.depth else None
+        if first is not None:
+            learned[f"carry.{slot.name}"] = first.flatten().tolist()
+    return json.dumps(learned)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what the exporter tells of itself."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,68 @@
+"""A network as modules that torch.export can trace and write down.
+
+    torch.export.export(ls.Iteration(net.eval()), (frame, net.initial_carry(2)), ...)
+
+The traced program reaches each weight by an attribute, and levels may bear names that Python keeps
+for itself, like `class`: so the weights, the network's own, stand here under one name each.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from ladderspec.network.carry import Carry
+from ladderspec.network.net import Net
+
+
+class Unrolled(nn.Module):
+    """All t at once: frames -> what each task sees; the number of frames is then fixed."""
+
+    def __init__(self, net: Net) -> None:
+        super().__init__()
+        self.weights = _Weights(net)
+
+    def forward(self, frames: Tensor) -> dict[str, Any]:
+        return dict(self.weights(frames))
+
+
+class Iteration(nn.Module):
+    """One t: `net.iterate`. Where batch norms keep statistics by t, `carry.t` must be a tensor."""
+
+    def __init__(self, net: Net) -> None:
+        super().__init__()
+        self.weights = _Weights(_Iterate(net), "net.")
+
+    def forward(self, frame: Tensor, carry: Carry) -> tuple[dict[str, Any], Carry]:
+        outputs: tuple[dict[str, Any], Carry] = self.weights(frame, carry)
+        return outputs
+
+
+class _Iterate(nn.Module):
+    def __init__(self, net: Net) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, frame: Tensor, carry: Carry) -> tuple[dict[str, Any], Carry]:
+        return self.net.iterate(frame, carry)
+
+
+class _Weights(nn.Module):
+    """Calls a module with its own weights, kept as `encoder/class/bias`."""
+
+    def __init__(self, module: nn.Module, prefix: str = "") -> None:
+        super().__init__()
+        self.called = (module,)  # in a tuple, so that its weights are not counted twice
+        self.names = {}
+        for key, parameter in module.named_parameters():
+            self.names[key] = key.removeprefix(prefix).replace(".", "/")
+            self.register_parameter(self.names[key], parameter)
+        for key, buffer in module.named_buffers():
+            self.names[key] = key.removeprefix(prefix).replace(".", "/")
+            self.register_buffer(self.names[key], buffer)
+
+    def forward(self, *inputs: Any) -> Any:
+        weights = {key: getattr(self, name) for key, name in self.names.items()}
+        return functional_call(self.called[0], weights, inputs)
