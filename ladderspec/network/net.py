@@ -142,8 +142,9 @@ class Net(nn.Module):
             if slot.depth:
                 first = slot.initial()
                 first = like.new_zeros(()) if first is None else first
-                whole = first.expand(batch, *slot.shape)
-                values[slot.name] = (channels_last(whole),) * slot.depth
+                whole = channels_last(first.expand(batch, *slot.shape))
+                # Apart from each other: torch.export takes one tensor twice for one input.
+                values[slot.name] = (whole, *(whole.clone() for _ in range(slot.depth - 1)))
         return Carry(0, values)
 
     def iterate(self, frame: Tensor, carry: Carry) -> tuple[dict[str, Any], Carry]:
