@@ -76,6 +76,7 @@ EXAMPLES = {
     "G206": "arrow_exists",
     "G207": "without_task_node",
     "G208": "arrow_waits_too_long",
+    "G209": "statistics_of_any_frames",
     "H301": "shape_no_stride",
     "H302": "task_shape_prediction",
     "E401": "expect_parameters",

@@ -50,6 +50,7 @@ CODES = {
     "G206": "an added arrow that is there already",
     "G207": "a task at a node that does not exist",
     "G208": "an arrow that waits longer than time lasts",
+    "G209": "statistics by t where the number of t is not fixed",
     "H301": "shapes that do not fit together",
     "H302": "a task at a node of the wrong shape, or at the wrong t",
     "E401": "an `expect` that does not hold",

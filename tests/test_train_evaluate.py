@@ -20,7 +20,7 @@ from ladderspec.learn.train import train
 from ladderspec.trained.evaluate import evaluate, generate
 from ladderspec.trained.lesion import lesion
 from ladderspec.trained.midi import to_midi
-from ladderspec.trained.opened import open_run
+from ladderspec.trained.opened import open_run, take_weights
 from ladderspec.trained.store import open_net, save
 from tests.training import EXPERIMENT, MUSIC, SPEC, one_run
 
@@ -169,6 +169,16 @@ def test_midi() -> None:
     assert notes_of(to_midi(roll)) == {(60, 0, 480), (60, 720, 960), (64, 240, 1200)}
 
 
+def test_the_weights_of_a_run_for_a_network(folder: Path) -> None:
+    net = build(loads(SPEC, ["taught", "probed"]), seed=9)
+    take_weights(net, folder)
+    trained = open_run(folder).net().state_dict()
+    assert all(torch.equal(value, trained[name]) for name, value in net.state_dict().items())
+    take_weights(net, folder / "best.json")
+    with pytest.raises(UsageError, match=r"does not fit: .*decoder_to_encoder"):
+        take_weights(build(loads(SPEC, "open")), folder)
+
+
 # --- stored networks ------------------------------------------------------------------------------
 
 
@@ -182,6 +192,19 @@ def test_a_network_is_stored_and_opened(tmp_path: Path) -> None:
     assert torch.equal(net.eval()(frames)["digit"], again.eval()(frames)["digit"])
     assert {file.suffix for file in place.iterdir()} == {".json", ".safetensors"}
     assert ls.loads(SPEC).name == "nano"
+
+
+def test_a_network_is_stored_with_its_own_spec(tmp_path: Path) -> None:
+    whole, part = loads(SPEC), loads(SPEC, "open")
+    with pytest.raises(UsageError, match="is not that of the spec: they differ at `encoder"):
+        save(build(whole), part, tmp_path / "net")
+    assert not (tmp_path / "net").exists()
+    again = open_net(save(build(whole), whole, tmp_path / "net"))
+    save(again, whole, tmp_path / "again")
+    names = [file.name for file in (tmp_path / "net").iterdir()]
+    assert len(names) == 3
+    for name in names:
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "net" / name).read_bytes()
 
 
 def test_a_stored_network_that_is_damaged(tmp_path: Path) -> None:

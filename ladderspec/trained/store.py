@@ -25,9 +25,10 @@ from ladderspec.files import write_atomic
 from ladderspec.language.read import Spec
 from ladderspec.learn.checkpoint import CheckpointError, restore
 from ladderspec.network.net import Net
-from ladderspec.schedule.plan import schedule
+from ladderspec.schedule.plan import Plan, schedule
 from ladderspec.version import __version__
 from ladderspec.wiring import graph_json
+from ladderspec.wiring.absent import few
 from ladderspec.wiring.graph import Graph
 
 FORMAT = "ladderspec net 1"
@@ -35,7 +36,8 @@ FORMAT = "ladderspec net 1"
 
 def save(net: Net, spec: Spec, folder: str | Path) -> Path:
     """Write a network; the record comes last, so that a folder is whole or refused."""
-    folder = Path(folder)
+    folder, wired = Path(folder), graph(spec)
+    _check_same(net.plan, schedule(wired))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -49,10 +51,19 @@ def save(net: Net, spec: Spec, folder: str | Path) -> Path:
         "checksum": hashlib.blake2b(weights, digest_size=16).hexdigest(),
         "versions": {"ladderspec": __version__, "torch": torch.__version__},
     }
-    write_atomic(folder / "graph.json", graph_json.dumps(graph(spec)) + "\n")
+    write_atomic(folder / "graph.json", graph_json.dumps(wired) + "\n")
     write_atomic(folder / "weights.safetensors", weights)
     write_atomic(folder / "net.json", json.dumps(record, indent=1) + "\n")
     return folder
+
+
+def _check_same(has: Plan, says: Plan) -> None:
+    """The network is that of the spec, or what differs is named."""
+    ours, theirs = has.equations, says.equations
+    odd = [node for node in {**ours, **theirs} if ours.get(node) != theirs.get(node)]
+    if odd or has.tasks != says.tasks or has.length != says.length:
+        at = few(odd) if odd else "the tasks" if has.tasks != says.tasks else "time"
+        raise UsageError(f"this network is not that of the spec: they differ at {at}")
 
 
 def open_net(folder: str | Path) -> Net:

@@ -28,6 +28,7 @@ def check(graph: Graph, findings: Findings) -> None:
             _report_lack(graph, nodes, role, findings)
     _check_cycles(graph, findings)
     _check_delays(graph, findings)
+    _check_statistics(graph, findings)
 
 
 def _check_taken(graph: Graph, node: str, findings: Findings) -> None:
@@ -128,6 +129,24 @@ def _check_delays(graph: Graph, findings: Findings) -> None:
             message = f"`{show_arrow(source, target, delay)}` never carries a value"
             hint = f"there are {steps} {unit}"
             findings.add(Finding("G208", message, edge["place"], edge["path"], hint))
+
+
+# --- statistics -----------------------------------------------------------------------------------
+
+
+def _check_statistics(graph: Graph, findings: Findings) -> None:
+    """Batch norms can keep statistics by t only where the number of t is fixed."""
+    if graph.graph["frames"] != "any" or "time" in graph.graph.get("unsure", ()):
+        return
+    told = set()
+    for node in in_order(graph):
+        facts = graph.nodes[node]
+        asked = getattr(facts["cell"], "statistics", None)
+        if asked == "per_iteration" and str(facts["place"]) not in told:
+            told.add(str(facts["place"]))  # a row that repeats is many nodes of one place
+            message = f"{node} keeps statistics per iteration, but how many is open: `frames: any`"
+            hint = "say how many: `time: {frames: 5}`; or `statistics: shared`"
+            findings.add(Finding("G209", message, facts["place"], facts["path"], hint))
 
 
 # --- circles --------------------------------------------------------------------------------------
