@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from ladderspec.drawing.maths import Run, formula, plain
@@ -49,9 +49,10 @@ def facts(part: Part, labels: frozenset[str]) -> Runs:
         found.append(part.name)
     if "shape" in labels and part.shape is not None:
         found.append(shape_text(part.shape))
-    if noise := getattr(part.cell, "noise", None):
+    if part.cell.cell == "Input" and part.cell.noise and "cell" in labels:
+        noise = part.cell.noise
         amount = noise.gaussian if noise.gaussian is not None else noise.flip
-        found += [f"noise {amount:g}"] if amount and "cell" in labels else []
+        found += [f"noise {amount:g}"] if amount else []
     if "params" in labels and part.parameters:
         found.append(count_text(part.parameters))
     return plain(f" {DOT} ".join(found))
@@ -71,7 +72,10 @@ def changes(part: Part, labels: frozenset[str]) -> Runs:
 def _other_words(old: Any, new: Any) -> str:
     """The fields in which two cells of one name differ."""
     before, after = old.model_dump(), new.model_dump()
-    return ", ".join(f"{key} {before[key]}" for key in before if before[key] != after.get(key))
+    others = [key for key in before if before[key] != after.get(key)]
+    return ", ".join(
+        f"{key} {before[key]}" if before[key] is not None else f"no {key}" for key in others
+    )
 
 
 def cell_text(cell: Any) -> str:
@@ -84,12 +88,20 @@ def cell_text(cell: Any) -> str:
         return f"global {word}"
     if cell.cell == "Pool":
         stride = stride or window
-    filters = f" {window[0]}{TIMES}{window[1]}" if isinstance(window, tuple) else ""
-    return word + filters + _stride_text(stride)
+    return word + _filter_text(window) + _stride_text(stride)
 
 
-def _stride_text(stride: Sequence[int] | None) -> str:
-    if not stride or tuple(stride) == (1, 1):
+def _filter_text(window: Any) -> str:
+    """A user's cell may mean anything by its filter and its stride."""
+    return f" {window[0]}{TIMES}{window[1]}" if _is_pair(window) else ""
+
+
+def _is_pair(field: Any) -> bool:
+    return isinstance(field, tuple) and [type(each) for each in field] == [int, int]
+
+
+def _stride_text(stride: Any) -> str:
+    if not _is_pair(stride) or stride == (1, 1):
         return ""
     return f" /{stride[0]}" if stride[0] == stride[1] else f" /{stride[0]}{TIMES}{stride[1]}"
 

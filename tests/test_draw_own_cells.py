@@ -1,0 +1,68 @@
+"""Drawings of networks with a user's cells: the message-passing examples with their messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from geometry import problems, struck_words
+
+from ladderspec.cells import _contract
+from ladderspec.corridor import load
+from ladderspec.drawing import ladder, render, scene_of
+from ladderspec.drawing.labels import cell_text
+from ladderspec.drawing.maths import text_of
+from ladderspec.plugins import load_file
+
+FOLDER = Path(__file__).parents[1] / "examples/message_passing"
+CHAINS = ["static_chain", "temporal_chain"]
+VIEWS = [
+    {},
+    {"view": "rolled"},
+    {"view": "mini"},
+    {"iterations": 8},
+    {"start": True},
+    {"fold": True},
+    {"labels": "none"},
+    {"width": "8.5cm"},
+]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def gaussian_cells() -> Iterator[None]:
+    """The example's cells, known for these tests alone."""
+    before = {side: dict(cells) for side, cells in _contract._CELLS.items()}
+    load_file(FOLDER / "gaussian_cells.py")
+    yield
+    _contract._CELLS.update(before)
+
+
+@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("options", VIEWS, ids=str)
+def test_nothing_crosses_or_overlaps(name: str, options: dict[str, object]) -> None:
+    scene = scene_of(load(FOLDER / f"{name}.yaml"), **options)  # type: ignore[arg-type]
+    assert problems(scene) == []
+    assert struck_words(scene) == []
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_every_format_and_the_terminal(name: str) -> None:
+    spec = load(FOLDER / f"{name}.yaml")
+    for form in ("svg", "gv", "tex", "html"):
+        assert render(spec, form)
+    assert "encoder" in ladder(spec)
+
+
+def test_messages_stand_in_the_boxes() -> None:
+    scene = scene_of(load(FOLDER / "static_chain.yaml"))
+    inside = {text_of(text.runs) for box in scene.boxes for text in box.texts}
+    assert {"mx", "my", "wx my", "wyz mz"} <= inside
+
+
+def test_fields_of_a_users_cell_may_mean_anything() -> None:
+    cell = SimpleNamespace(cell="Mine", filter=3, stride=2, noise=0.5, mode="soft")
+    assert cell_text(cell) == "Mine"
+    cell.filter, cell.stride = ("wide", "high"), (1, 2, 3)
+    assert cell_text(cell) == "Mine"
