@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
+from errno import EISDIR
 from pathlib import Path
 
 from ladderspec.errors import UsageError
@@ -11,22 +13,41 @@ from ladderspec.errors import UsageError
 
 def write_atomic(path: str | Path, content: str | bytes) -> Path:
     """Write to a temporary name beside `path`, then rename."""
-    path = Path(path)
-    data = content.encode() if isinstance(content, str) else content
-    temporary = None
+    return write_all([(Path(path), content)])[0]
+
+
+def write_all(files: Sequence[tuple[Path, str | bytes]]) -> list[Path]:
+    """Write several files: all of them, or none where one place cannot be written."""
+    waiting: list[tuple[str, Path]] = []
+    here = Path()
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
+        for here, content in files:
+            waiting.append((_beside(here), here))
+            _fill(waiting[-1][0], content.encode() if isinstance(content, str) else content)
+        for temporary, here in waiting:
+            os.replace(temporary, here)
     except OSError as error:
-        if temporary is not None and os.path.exists(temporary):
-            os.unlink(temporary)
-        raise UsageError(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from None
-    return path
+        for temporary, _ in waiting:
+            Path(temporary).unlink(missing_ok=True)
+        raise UsageError(f"cannot write {here}: {(error.strerror or str(error)).lower()}") from None
+    return [path for _, path in waiting]
+
+
+def _beside(path: Path) -> str:
+    """A temporary name where the file will be."""
+    if path.is_dir():
+        raise IsADirectoryError(EISDIR, os.strerror(EISDIR))
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(handle)
+    return temporary
+
+
+def _fill(temporary: str, data: bytes) -> None:
+    with open(temporary, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.chmod(temporary, 0o666 & ~_umask())
 
 
 def _umask() -> int:

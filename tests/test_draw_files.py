@@ -47,10 +47,10 @@ def test_unknown_suffix(name: str, tmp_path: Path) -> None:
 
 def test_unwritable_places(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot write"):
-        draw(load(UNET), tmp_path / "missing" / "a.svg")
+        draw(load(UNET), [tmp_path / "good.svg", tmp_path / "missing" / "a.svg"])
     (tmp_path / "folder.svg").mkdir()
-    with pytest.raises(UsageError, match="cannot write"):
-        draw(load(UNET), tmp_path / "folder.svg")
+    with pytest.raises(UsageError, match=r"cannot write .*folder\.svg: is a directory"):
+        draw(load(UNET), [tmp_path / "good.svg", tmp_path / "folder.svg"])
     assert [path.name for path in tmp_path.iterdir()] == ["folder.svg"]
 
 

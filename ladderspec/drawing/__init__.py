@@ -35,13 +35,13 @@ def draw(
     so.
     """
     from ladderspec.drawing.artist import form_of
-    from ladderspec.files import write_atomic
+    from ladderspec.files import write_all
 
     paths = [Path(path)] if isinstance(path, str | Path) else [Path(each) for each in path]
     forms = [form_of(each) for each in paths]
     artist = _artist(what, options)
     made = [artist.for_file(*each) for each in zip(paths, forms, strict=True)]
-    return [write_atomic(each, content) for each, content in zip(paths, made, strict=True)]
+    return write_all(list(zip(paths, made, strict=True)))
 
 
 def render(what: Any, form: str, **options: Unpack[Options]) -> str | bytes:
