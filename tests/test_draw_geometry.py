@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 from draw_pictures import ladder, picture, pictures, shipped, views
 from geometry import problems, struck_words
@@ -107,3 +109,16 @@ def test_the_checker_sees_words_on_boxes_and_on_each_other() -> None:
     found = problems(scene._replace(texts=(*scene.texts, moved, moved)))
     assert any("lies on" in problem for problem in found)
     assert any("overlap" in problem for problem in found)
+
+
+def test_four_times_the_levels_take_four_times_as_long() -> None:
+    def seconds(height: int) -> float:
+        shown = ladder(height, stateful=range(1, height, 3)).done()
+        times = []
+        for _ in range(3):
+            start = process_time()
+            compose(shown, View(kind="mini", iterations=4))
+            times.append(process_time() - start)
+        return min(times)
+
+    assert seconds(200) / seconds(50) < 8, "4 is linear, 16 is quadratic"

@@ -201,6 +201,7 @@ CASES = [
     ("related/video_ladder.yaml", {"theme": "dark", "plates": {"K": ["conv*"]}}),
     ("music/rladder.yaml", {"view": "mini"}),
     ("related/feedback_convrnn.yaml", {"iterations": 1, "plan": True}),
+    ("ommnist/rladder.yaml", {"width": "8.5cm", "worth": {"lateral": 2.0, "state": -1.0}}),
 ]
 
 
@@ -218,7 +219,8 @@ def test_tikz_compiles_by_itself(name: str, options: dict[str, object], tmp_path
         ).stdout
         size = next(line for line in said.splitlines() if line.startswith("Page size"))
         width, height = float(size.split()[2]), float(size.split()[4])
-        assert (width, height) == pytest.approx((scene.width, scene.height), abs=1)
+        paper = (scene.width * scene.scale, scene.height * scene.scale)
+        assert (width, height) == pytest.approx(paper, abs=1)
 
 
 @need_latex

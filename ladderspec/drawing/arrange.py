@@ -13,7 +13,7 @@ from ladderspec.drawing.maths import Run, width_of_runs
 from ladderspec.drawing.parts import Picture
 from ladderspec.drawing.paths import Trace, trace
 from ladderspec.drawing.routes import find_routes
-from ladderspec.drawing.sheet import Link, Sheet, Spot, lay
+from ladderspec.drawing.sheet import Sheet, Spot, lay
 from ladderspec.drawing.sizes import (
     FULL,
     LEVEL_SIZE,
@@ -50,10 +50,6 @@ class Layout(NamedTuple):
     levels: Sequence[Runs]  # the words at the left
     levels_end: float
     outside: float  # the room for words at the start of arrows from iterations not shown
-
-    @property
-    def links(self) -> Sequence[Link]:
-        return [route.link for route in self.routes]
 
     @property
     def sizes(self) -> Sizes:

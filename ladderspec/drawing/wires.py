@@ -9,6 +9,7 @@ from ladderspec.drawing.arrange import Layout
 from ladderspec.drawing.crowd import Crowd
 from ladderspec.drawing.paths import middle, segments, square
 from ladderspec.drawing.scene import Box, Ink, Mark, Panel, Rect, Rule, Text, Wire
+from ladderspec.drawing.sheet import Link
 from ladderspec.drawing.themes import Theme
 from ladderspec.drawing.worth import ink_of
 
@@ -36,20 +37,20 @@ def wires_of(layout: Layout, crowd: Crowd, theme: Theme) -> tuple[tuple[Wire, ..
     heaviest = layout.picture.heaviest
     inks = [ink_of(route.link.arrow, theme, heaviest) for route in layout.routes]
     lines = [
-        tags.Line(traced, ink.width, _square(delayed=link.delayed, ink=ink), link.label)
-        for traced, ink, link in zip(layout.traces, inks, layout.links, strict=True)
+        tags.Line(traced, ink.width, _square(route.link, ink), route.link.label)
+        for traced, ink, route in zip(layout.traces, inks, layout.routes, strict=True)
     ]
     labels, clear = tags.place(lines, crowd, layout.sizes.label, theme.text)
     wires = [_wire(layout, index, ink, labels.get(index)) for index, ink in enumerate(inks)]
     return tuple(wires), clear
 
 
-def _square(*, delayed: bool, ink: Ink) -> float:
-    return square(ink.width) if delayed else 0.0
+def _square(link: Link, ink: Ink) -> float:
+    return square(ink.width) if link.delayed else 0.0
 
 
 def _wire(layout: Layout, index: int, ink: Ink, label: Text | None) -> Wire:
-    link, traced = layout.links[index], layout.traces[index]
+    link, traced = layout.routes[index].link, layout.traces[index]
     arrow = link.arrow
     start, line, tip = segments(traced, ink.width)
     mark = Mark(middle(traced), square(ink.width), ink.colour) if link.delayed else None
