@@ -254,6 +254,13 @@ def test_tikz_escapes_what_tex_would_read() -> None:
     assert escape("x\u0302 \u8a9e") == r"$\hat{x}$ $?$"
 
 
+@need_latex
+def test_tikz_of_every_sign_on_a_keyboard_compiles(tmp_path: Path) -> None:
+    signs = " ".join(map(chr, range(33, 127))) + " \u2014 \u00e9 \u03c0 \u8a9e"
+    draw(loads(SMALLEST), tmp_path / "signs.tex", title=signs)
+    assert _latex(tmp_path / "signs.tex") == 1
+
+
 # --- terminal -------------------------------------------------------------------------------------
 
 

@@ -40,11 +40,15 @@ class Crowd:
 
     def cost(self, rect: Rect) -> float:
         """How much a word there would disturb."""
-        cells = list(_cells(_around(rect, _CLEAR)))
-        lines = {line for cell in cells for line in self._lines.get(cell, ())}
-        struck = sum(crosses(_around(rect, _CLEAR + reach), a, b) for a, b, reach in lines)
+        struck = self.lines_through(rect)
         inside = holds(self.bounds, rect)
         return COVERED * (len(self.covered(rect)) + 2 * (not inside)) + STRUCK * struck
+
+    def lines_through(self, rect: Rect) -> int:
+        near = {
+            line for cell in _cells(_around(rect, _CLEAR)) for line in self._lines.get(cell, ())
+        }
+        return sum(crosses(_around(rect, _CLEAR + reach), a, b) for a, b, reach in near)
 
     def covered(self, rect: Rect) -> set[Rect]:
         """What a word there would lie on."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import hypot
 from typing import NamedTuple
@@ -113,15 +113,17 @@ def _before(point: Point, towards: Point, by: float) -> Point:
     )
 
 
-def middle(traced: Trace) -> Point:
-    """Where the square of an arrow stands: on its main line, away from its head."""
+def middles(traced: Trace) -> Iterator[Point]:
+    """Where the square of an arrow may stand: on its main line, away from its head; best first."""
     (ax, ay), (bx, by) = traced.main
     if traced.form is Form.BOW:
-        return ((ax + bx) / 2, ay + DIP)
+        yield ((ax + bx) / 2, ay + DIP)
+        return
     if traced.main[1] == traced.corners[-1]:
         bx, by = _before((bx, by), (ax, ay), HEAD_LENGTH)
-    share = 0.3 if traced.form is Form.SLANT else 0.5  # clear of the bow in the next row
-    return (ax + (bx - ax) * share, ay + (by - ay) * share)
+    shares = (0.3, 0.5, 0.7) if traced.form is Form.SLANT else (0.5, 0.42, 0.58, 0.34, 0.66, 0.25)
+    for share in shares:  # a slant: clear of the bow in the next row
+        yield (ax + (bx - ax) * share, ay + (by - ay) * share)
 
 
 def growth_of(width: float) -> float:

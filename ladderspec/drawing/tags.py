@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ladderspec.drawing.crowd import COVERED, STRUCK, Crowd
 from ladderspec.drawing.dashes import flat
 from ladderspec.drawing.maths import Run, reach_of, width_of_runs
-from ladderspec.drawing.paths import DIP, Trace, middle, segments
+from ladderspec.drawing.paths import DIP, Trace, segments
 from ladderspec.drawing.scene import Point, Rect, Text
 from ladderspec.drawing.ways import Form
 
@@ -40,14 +40,12 @@ class Line(NamedTuple):
 def place(
     lines: Sequence[Line], crowd: Crowd, size: float, colour: str
 ) -> tuple[dict[int, Text], bool]:
-    """A text for every line that has words, by its number; and whether all of them stand clear."""
+    """A text for every line that has words, by its number; and whether all of them stand clear.
+
+    The lines are in the crowd already.
+    """
     if not any(line.words for line in lines):
         return {}, True
-    for line in lines:
-        crowd.add_line(line.points, line.width)
-        if line.square:
-            (x, y), side = middle(line.trace), line.square
-            crowd.add_rect(Rect(x - side / 2, y - side / 2, side, side))
     writer = _Writer(lines, crowd, size, colour)
     for index, line in enumerate(lines):
         if line.words:

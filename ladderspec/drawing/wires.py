@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ladderspec.drawing import tags
 from ladderspec.drawing.arrange import Layout
 from ladderspec.drawing.crowd import Crowd
-from ladderspec.drawing.paths import middle, segments, square
+from ladderspec.drawing.paths import middles, segments, square
 from ladderspec.drawing.scene import Box, Ink, Mark, Panel, Rect, Rule, Text, Wire
 from ladderspec.drawing.sheet import Link
 from ladderspec.drawing.themes import Theme
@@ -40,8 +40,16 @@ def wires_of(layout: Layout, crowd: Crowd, theme: Theme) -> tuple[tuple[Wire, ..
         tags.Line(traced, ink.width, _square(route.link, ink), route.link.label)
         for traced, ink, route in zip(layout.traces, inks, layout.routes, strict=True)
     ]
+    marks: dict[int, Mark] = {}
+    if any(line.words or line.square for line in lines):
+        for line in lines:
+            crowd.add_line(line.points, line.width)
+        marks = {i: _mark(line, crowd, inks[i]) for i, line in enumerate(lines) if line.square}
     labels, clear = tags.place(lines, crowd, layout.sizes.label, theme.text)
-    wires = [_wire(layout, index, ink, labels.get(index)) for index, ink in enumerate(inks)]
+    wires = [
+        _wire(layout, index, ink, marks.get(index), labels.get(index))
+        for index, ink in enumerate(inks)
+    ]
     return tuple(wires), clear
 
 
@@ -49,11 +57,19 @@ def _square(link: Link, ink: Ink) -> float:
     return square(ink.width) if link.delayed else 0.0
 
 
-def _wire(layout: Layout, index: int, ink: Ink, label: Text | None) -> Wire:
-    link, traced = layout.routes[index].link, layout.traces[index]
+def _mark(line: tags.Line, crowd: Crowd, ink: Ink) -> Mark:
+    """A square on its own line alone, where there is a place for it."""
+    side = line.square
+    rects = [Rect(x - side / 2, y - side / 2, side, side) for x, y in middles(line.trace)]
+    best = min(rects, key=lambda rect: crowd.lines_through(rect) + len(crowd.covered(rect)))
+    crowd.add_rect(best)
+    return Mark(best.centre, side, ink.colour)
+
+
+def _wire(layout: Layout, index: int, ink: Ink, mark: Mark | None, label: Text | None) -> Wire:
+    link = layout.routes[index].link
     arrow = link.arrow
-    start, line, tip = segments(traced, ink.width)
-    mark = Mark(middle(traced), square(ink.width), ink.colour) if link.delayed else None
+    start, line, tip = segments(layout.traces[index], ink.width)
     return Wire(
         start, line, tip, ink, arrow.source, arrow.target, arrow.key, arrow.role, arrow.delay,
         link.iteration, mark, label, from_outside=link.source is None,

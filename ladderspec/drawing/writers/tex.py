@@ -23,7 +23,7 @@ def run_text(run: Run) -> str:
 _SPECIAL = {
     "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}",
-    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': "''", "\u2014": "---",
 }  # fmt: skip
 _SIGNS = {
     TIMES: r"\times ", DOT: r"\cdot ", MINUS: "-", PRIME: "'", "\u2192": r"\to ",
