@@ -50,6 +50,16 @@ def _fill(temporary: str, data: bytes) -> None:
     os.chmod(temporary, 0o666 & ~_umask())
 
 
+def make_folder(path: str | Path) -> Path:
+    """The folder, with those above it; made where it is missing."""
+    path = Path(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from None
+    return path
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)

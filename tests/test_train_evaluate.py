@@ -112,6 +112,10 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert facts["metrics"]["next_frame.error"] > 0
     assert main(["evaluate", str(folder), "--activations", "encoder.nothing"]) == 2
     assert "no node encoder.nothing" in capsys.readouterr().err
+    (tmp_path / "file").touch()
+    for command in ("evaluate", "generate"):
+        assert main([command, str(folder), "-o", str(tmp_path / "file" / "x" / "y.png")]) == 2
+        assert "cannot write" in capsys.readouterr().err
     assert main(["evaluate", str(tmp_path)]) == 2
     assert "there is no run.json" in capsys.readouterr().err
 

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 
 from ladderspec.ablation.jobs import TRIES, Job, Outcome
-from ladderspec.errors import UsageError
+from ladderspec.files import make_folder
 
 PATIENCE = 600  # seconds that an interrupted process has to finish its update and save
 
@@ -71,13 +71,8 @@ class Local:
 
     def _start(self, job: Job) -> subprocess.Popen[bytes] | None:
         words = [sys.executable, "-m", "ladderspec", *job.words()]
-        try:
-            job.folder.mkdir(parents=True, exist_ok=True)
-            log = (job.folder / "log.txt").open("ab")
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise UsageError(f"cannot write {job.folder}: {reason}") from None
-        with log, self.lock:
+        place = make_folder(job.folder) / "log.txt"
+        with place.open("ab") as log, self.lock:
             if self.stopped:
                 return None
             # A session of its own: Ctrl-C reaches it through us, once.

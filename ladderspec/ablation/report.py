@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ladderspec.ablation import figures, numbers, writers
@@ -10,7 +11,9 @@ from ladderspec.ablation.collect import Results
 from ladderspec.ablation.curves import curves
 from ladderspec.ablation.table import tables
 from ladderspec.errors import UsageError
-from ladderspec.files import write_atomic
+from ladderspec.files import make_folder, write_atomic
+
+MOST_PICTURES = 8
 
 
 def write_report(results: Results, folder: Path) -> tuple[list[Path], str]:
@@ -22,8 +25,9 @@ def write_report(results: Results, folder: Path) -> tuple[list[Path], str]:
         "table.csv": numbers.over_seeds(results),
         "runs.csv": numbers.run_by_run(results),
     }
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     written = [write_atomic(folder / name, text) for name, text in texts.items()]
+    written += _predictions(results, folder)
     if not results.all_measures:
         return written, ""
     try:
@@ -37,3 +41,29 @@ def write_report(results: Results, folder: Path) -> tuple[list[Path], str]:
                 write_atomic(folder / f"{name}.{suffix}", figures.rendered(figure, suffix))
             )
     return written, ""
+
+
+def _predictions(results: Results, folder: Path) -> list[Path]:
+    """The last picture that each row has drawn while it was trained, of its first seed."""
+    written = []
+    for cell in results.cells if len(results.cells) <= MOST_PICTURES else ():
+        place = cell.place
+        seeds = [
+            s for row, column, s in results.curves if (row, column) == (place.row, place.column)
+        ]
+        name = ".".join(filter(None, [place.row, place.column]))
+        drawn = sorted((folder / f"{name}.seed{min(seeds, default=0)}").glob("pictures/*.png"))
+        if drawn:
+            written.append(write_atomic(folder / f"predictions.{name}.png", drawn[-1].read_bytes()))
+    return written
+
+
+def where(written: Sequence[Path]) -> Iterator[str]:
+    """Lines that say where things are.
+
+    >>> list(where([Path("out/bars.png"), Path("out/bars.pdf"), Path("out/runs.csv")]))
+    ['out/bars.png .pdf', 'out/runs.csv']
+    """
+    for stem in dict.fromkeys(path.with_suffix("") for path in written):
+        suffixes = [path.suffix for path in written if path.with_suffix("") == stem]
+        yield f"{stem}{' '.join(suffixes)}"

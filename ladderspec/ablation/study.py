@@ -19,7 +19,7 @@ from ladderspec.corridor import graph
 from ladderspec.errors import LadderspecError, UsageError, did_you_mean, one_of
 from ladderspec.experiments.open import open_experiment, read_experiment
 from ladderspec.experiments.runs import Run
-from ladderspec.files import write_atomic
+from ladderspec.files import make_folder, write_atomic
 from ladderspec.names import Role
 from ladderspec.text.tree import Node
 from ladderspec.trained.lesion import lesion
@@ -47,8 +47,7 @@ def make_study(
     """Write the study of a row of an experiment, or of a spec as `like` would train it."""
     words = _words(source, like)
     chosen = _row(words, row)
-    output.mkdir(parents=True, exist_ok=True)
-    place = output / f"each_{kind}.yaml"
+    place = make_folder(output) / f"each_{kind}.yaml"
     name = words.get("name") or source.stem
     words |= {
         "name": f"{name}_each_{kind}",

@@ -107,7 +107,7 @@ def _train(
 
 def _report(experiment: Experiment, runs: Sequence[Run], output: Path, study: Study | None) -> None:
     from ladderspec.ablation.collect import collect
-    from ladderspec.ablation.report import write_report
+    from ladderspec.ablation.report import where, write_report
     from ladderspec.ablation.table import tables
     from ladderspec.ablation.worth import draw_worths
     from ladderspec.ablation.writers import to_text
@@ -117,7 +117,7 @@ def _report(experiment: Experiment, runs: Sequence[Run], output: Path, study: St
     print("\n\n".join(to_text(table, width) for table in tables(results)))
     written, missing = write_report(results, output)
     written += draw_worths(results, study, output) if study else []
-    print(f"\nwrote {', '.join(path.name for path in written)} in {output}")
+    print("\nwrote " + "\n      ".join(where(written)))
     for line in [*(f"left out: {line}" for line in results.left_out), missing]:
         if line:
             print(f"ladderspec: {line}", file=sys.stderr)

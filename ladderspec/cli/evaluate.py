@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ladderspec.cli._options import load_plugins
+from ladderspec.files import make_folder
 
 if TYPE_CHECKING:
     from ladderspec.learn.measure import Report
@@ -64,8 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
     opened = open_asked(args)
     report = evaluate(opened, args.split, args.without, args.statistics)
-    output = args.output or opened.folder / "evaluation"
-    output.mkdir(parents=True, exist_ok=True)
+    output = make_folder(args.output or opened.folder / "evaluation")
     files = []
     picture = samples(opened, args.split, args.without, args.count)
     if picture is not None:

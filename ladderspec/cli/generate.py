@@ -10,6 +10,7 @@ import argparse
 from pathlib import Path
 
 from ladderspec.cli.evaluate import add_run, open_asked
+from ladderspec.files import make_folder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     )
     title = f"{opened.facts['title']}: {given.shape[1]} frames given, {later.shape[1]} by itself"
     place = args.output or opened.folder / "evaluation" / "generated.png"
-    place.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(place.parent)
     music = opened.facts["data"]["set"] == "music"
     if place.suffix != ".mid":
         continuation_sheet(given, later, title).save(place)

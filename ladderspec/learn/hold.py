@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ladderspec.errors import UsageError
+from ladderspec.files import make_folder
 
 try:
     import fcntl
@@ -19,8 +20,8 @@ except ImportError:  # Windows: nobody is kept out
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
     """Keep other processes out of a folder; the system lets go of it when this one dies."""
+    make_folder(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
