@@ -2,9 +2,10 @@
 
     python benchmarks/train_cost.py [--repeats 31] [--batch 50]
 
-Alternates bare updates with those of the loop on the same feed, so that a busy machine slows both
-alike, and reports medians; then what batches and checkpoints take. At most 3 % for the loop, 2 %
-for waiting for data, 2 s for a checkpoint of the largest spec.
+Alternates bare updates with those of the loop on the same feed, now the one first and now the
+other, on one thread, and counts processor time, so that a busy machine slows both alike; reports
+medians and, of the ratio, the quartiles. Then what batches and checkpoints take. At most 3 % for
+the loop, 2 % for waiting for data, 2 s for a checkpoint of the largest spec: see TRAINING.md.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ def learner(spec: Path, batch: int) -> Learner:
 
 
 def timed(act: Callable[[], object]) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     act()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def loop_cost(repeats: int, batch: int) -> None:
@@ -60,22 +61,29 @@ def loop_cost(repeats: int, batch: int) -> None:
         torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         adam.step()
 
+    def loop() -> None:
+        one.add(update(one, feed, share))
+
     times: dict[str, list[float]] = {"bare": [], "loop": [], "data": []}
+    acts = {"bare": bare, "loop": loop}
     coming = feeds(one, 0)
-    feed, _ = next(coming)
+    feed, share = next(coming)
     bare()
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = time.process_time()
         feed, share = next(coming)
-        times["data"].append(time.perf_counter() - start)
-        current, given = feed, share
-        times["bare"].append(timed(bare))
-        times["loop"].append(timed(lambda: one.add(update(one, current, given))))  # noqa: B023
+        times["data"].append(time.process_time() - start)
+        for name, act in acts.items():
+            times[name].append(timed(act))
+        acts = dict(reversed(acts.items()))
     middle = {name: statistics.median(values) for name, values in times.items()}
-    print(f"{SMALLEST.stem}, batch {batch}")
+    ratios = [a / b - 1 for a, b in zip(times["loop"], times["bare"], strict=True)]
+    low, more, high = statistics.quantiles(ratios, n=4)
+    print(f"{SMALLEST.stem}, batch {batch}, {repeats} updates of each")
     print(f"  bare update   {middle['bare'] * 1e3:8.2f} ms")
-    more = middle["loop"] / middle["bare"] - 1
-    print(f"  of the loop   {middle['loop'] * 1e3:8.2f} ms   {more:+.1%}")
+    print(
+        f"  of the loop   {middle['loop'] * 1e3:8.2f} ms   {more:+.1%} ({low:+.1%} to {high:+.1%})"
+    )
     print(f"  a batch       {middle['data'] * 1e3:8.2f} ms   {middle['data'] / middle['bare']:.1%}")
 
 
@@ -85,10 +93,11 @@ def checkpoint_cost() -> None:
         feed, share = next(feeds(one, 0))
         update(one, feed, share)  # so that the optimiser has its averages
         with tempfile.TemporaryDirectory() as folder:
-            seconds = min(save(one, Path(folder)) for _ in range(3))
+            times = sorted(save(one, Path(folder)) for _ in range(5))
             size = sum(file.stat().st_size for file in Path(folder).iterdir())
         name = f"{spec.parent.name}/{spec.stem}"
-        print(f"{name}: a checkpoint of {size / 1e6:.0f} MB takes {seconds:.2f} s")
+        print(f"{name}: a checkpoint of {size / 1e6:.0f} MB takes {times[2]:.2f} s"
+              f" ({times[0]:.2f} to {times[-1]:.2f})")  # fmt: skip
 
 
 def main() -> None:
