@@ -10,7 +10,10 @@ import pytest
 from ladderspec.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
-SHORT = {"updates: 1000": "updates: 2", "every: 100": "every: 2", "statistics: 8": "statistics: 1"}
+SHORT = {
+    "updates: 1000": "updates: 2",
+    "every: 100, statistics: 8": "every: 2, statistics: 1, items: 30, batch: 300",
+}
 
 
 def short(folder: Path) -> Path:
