@@ -59,13 +59,14 @@ def test_every_name_has_its_own_seed_the_same_everywhere():
 
 def test_starts():
     whole = dict(_net().named_parameters())
-    assert whole["encoder.lstm1.bias"].tolist() == [0.0] * 4 + [1.0] * 4 + [0.0] * 8
+    assert whole["encoder.lstm1.bias"].tolist() == [0.0] * 4 + [-1.0] * 4 + [0.0] * 8
     assert whole["encoder.top.bias"][16:32].eq(1).all()
     assert whole["decoder.pool14.w"][:2].eq(1).all()
     assert not whole["decoder.pool14.lateral.w_s"][2:].any()
     for name, parameter in whole.items():
         if name.endswith(".gain"):
-            assert parameter.eq(1).all()
+            past = name.endswith((".state.gain", ".decoder_to_encoder.gain"))
+            assert parameter.eq(0.125 if past else 1).all(), name
 
 
 @pytest.mark.parametrize("kind", ["dense", "conv", "transposed"])

@@ -45,6 +45,9 @@ class Cell(Owner):
         self.summed = tuple(key for key in arrows if key not in self.apart)
         first = [key for key in _MAIN if key in self.summed] or self.summed
         self.carrier = first[0] if first else ""
+        if "state" in arrows:
+            for key in set(arrows) - set(_MAIN):
+                arrows[key].start_softly()
         self.joint = make_norm(joint, self.width, groups, iterations)
         if self.joint is not None:
             self.own("gain", (self.width,), ONES)
