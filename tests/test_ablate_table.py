@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from ladderspec.ablation.collect import collect
 from ladderspec.ablation.spread import difference, spread, student
 from ladderspec.ablation.table import Table, tables
 from ladderspec.ablation.writers import to_latex, to_markdown, to_text
 from ladderspec.cli import main
+from ladderspec.errors import SpecError
 from ladderspec.experiments.open import open_experiment
 from ladderspec.experiments.runs import Run, digest
 from tests.training import experiment
@@ -147,8 +149,6 @@ def test_every_number_stands_in_its_place(
 
 
 def whole_table(tmp_path: Path, text: str = TEXT) -> list[Table]:
-    from ladderspec.ablation.collect import collect
-
     place, _ = finished(tmp_path, text)
     found = open_experiment(place)
     return tables(collect(found, found.runs, tmp_path / "out"))
@@ -169,6 +169,20 @@ def test_markdown_has_as_many_cells_in_every_line(tmp_path: Path) -> None:
     assert len({line.count("|") for line in lines}) == 1
     assert len(lines) == 2 + 3
     assert r"w/o decoder\_to\_encoder" in text
+
+
+def test_differences_to_another_row(tmp_path: Path) -> None:
+    (first,) = whole_table(tmp_path)
+    place = experiment(tmp_path, TEXT + "base: open\n")
+    found = open_experiment(place)
+    (table,) = tables(collect(found, found.runs, tmp_path / "out"))
+    changes = [[e.change for e in t.groups[0].entries] for t in (first, table)]
+    assert changes[0][0] is None
+    assert changes[1][1] is None
+    assert changes[1][0].mean == -changes[0][1].mean  # type: ignore[union-attr]
+    assert "Differences are to w/o decoder_to_encoder, paired by seed" in table.note
+    with pytest.raises(SpecError, match="no row `opne`"):
+        open_experiment(experiment(tmp_path, TEXT + "base: opne\n"))
 
 
 def test_columns_have_a_table_for_each_measure(tmp_path: Path) -> None:
@@ -204,7 +218,7 @@ def test_files_are_the_same_every_time(
     place, _ = finished(tmp_path, text)
     out, err = report(place, capsys)
     assert err == ""
-    assert out.splitlines()[-1].endswith(f"in {tmp_path / 'out'}")
+    assert out.splitlines()[-1] == f"      {tmp_path / 'out' / 'bars'}.png .pdf"
     written = {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir() if p.is_file()}
     assert sorted(written) == sorted(FILES + TEXTS)
     assert all(written.values())

@@ -33,7 +33,8 @@ def bars(results: Results) -> Figure:
             panels[0, number].set_title(title, loc="left")
             if differences:
                 _differences(panels[1, number], group)
-                panels[1, number].set_title(f"difference to {titles[0]}", loc="left")
+                base = results.cell(results.base, results.columns[0]).place.title
+                panels[1, number].set_title(f"difference to {base}", loc="left")
         panels[0, 0].set_yticks(range(len(titles)), titles)
         panels[0, 0].set_ylim(len(titles) - 0.5, -0.5)
         _legend(figure, [entry for _, group in groups for entry in group.entries])

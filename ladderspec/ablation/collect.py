@@ -59,6 +59,7 @@ class Results:
     """An experiment and what came out of it."""
 
     title: str
+    base: str  # the row that differences are to
     all_measures: tuple[Measure, ...]
     cells: tuple[Cell, ...]
     curves: dict[tuple[str, str, int], list[dict[str, Any]]] = field(repr=False)
@@ -95,6 +96,7 @@ def collect(experiment: Experiment, runs: Sequence[Run], folder: Path) -> Result
         )
     return Results(
         title=experiment.words.title or experiment.name,
+        base=experiment.words.base or experiment.words.rows[0].name,
         all_measures=_measures(found.values()),
         cells=tuple(cells),
         curves={

@@ -24,7 +24,7 @@ def over_seeds(results: Results) -> str:
 
 
 def _line(results: Results, cell: Cell, measure: Measure) -> dict[str, Any]:
-    own, first = cell.values.get(measure.name, {}), results.cell(results.rows[0], cell.place.column)
+    own, first = cell.values.get(measure.name, {}), results.cell(results.base, cell.place.column)
     found = spread(list(own.values()))
     change = None if first is cell else difference(own, first.values.get(measure.name, {}))
     quoted = cell.quoted(measure) if measure in results.measures else None

@@ -46,7 +46,7 @@ def make_study(
 ) -> Study:
     """Write the study of a row of an experiment, or of a spec as `like` would train it."""
     words = _words(source, like)
-    chosen = _row(words, row)
+    chosen = _row(words, row or words.get("base") or "")
     place = make_folder(output) / f"each_{kind}.yaml"
     name = words.get("name") or source.stem
     words |= {
@@ -54,6 +54,7 @@ def make_study(
         "title": f"{words.get('title') or name}: one {WHAT[kind]} left out",
         "rows": [chosen],
     }
+    words.pop("base", None)
     _write(place, kind, words)
     base = open_experiment(place).runs[0]
     lacks, kept = _selectors(graph(base.spec), kind)

@@ -1,4 +1,4 @@
-"""Results -> tables of text: ours, the difference to the first row, the paper's.
+"""Results -> tables of text: ours, the difference to the base row, the paper's.
 
 An experiment of one column has one table, a group of text columns for each measure; one of
 several has a table for each measure, a group for each of its columns.
@@ -27,7 +27,7 @@ class Entry:
     cell: Cell
     measure: Measure
     ours: Spread | None
-    change: Difference | None  # to the first row
+    change: Difference | None  # to the base row
     decimals: int
 
     @property
@@ -78,6 +78,7 @@ class Table:
 
     title: str
     rows: tuple[str, ...]
+    base: str  # the row that differences are to
     parameters: tuple[int | None, ...]
     groups: tuple[Group, ...]
 
@@ -96,7 +97,7 @@ class Table:
         entries = [entry for group in self.groups for entry in group.entries]
         found = "Test data, one seed." if self.seeds == (1,) else _OVER_SEEDS.format(count)
         if any(entry.change is not None for entry in entries):
-            found += " Differences are to the first row" + (
+            found += f" Differences are to {self.base}" + (
                 "." if self.seeds == (1,) else ", paired by seed, with their 95 % interval."
             )
         return found
@@ -137,7 +138,8 @@ def label(measure: Measure) -> str:
 def _table(results: Results, title: str, groups: Sequence[Group]) -> Table:
     cells = [results.cell(row, results.columns[0]) for row in results.rows]
     rows = tuple(cell.place.title for cell in cells)
-    return Table(title, rows, tuple(cell.parameters for cell in cells), tuple(groups))
+    base = results.cell(results.base, results.columns[0]).place.title
+    return Table(title, rows, base, tuple(cell.parameters for cell in cells), tuple(groups))
 
 
 def group(results: Results, column: str, measure: Measure, heading: str) -> Group:
@@ -145,7 +147,11 @@ def group(results: Results, column: str, measure: Measure, heading: str) -> Grou
     cells = [results.cell(row, column) for row in results.rows]
     values = [cell.values.get(measure.name, {}) for cell in cells]
     spreads = [spread(list(own.values())) for own in values]
-    changes = [None, *(difference(own, values[0]) for own in values[1:])]
+    base = results.cell(results.base, column)
+    changes = [
+        None if cell is base else difference(own, base.values.get(measure.name, {}))
+        for cell, own in zip(cells, values, strict=True)
+    ]
     decimals = _decimals([found.mean for found in spreads if found is not None])
     entries = zip(cells, spreads, changes, strict=True)
     return Group(heading, tuple(Entry(c, measure, s, d, decimals) for c, s, d in entries))

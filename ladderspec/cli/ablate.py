@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     study.add_argument("--each-edge", dest="each", action="store_const", const="edge",
                        help="one arrow after the other")  # fmt: skip
     parser.add_argument("--of", metavar="ROW", default="",
-                        help="the row that a study is of; default: the first")  # fmt: skip
+                        help="the row that a study is of; default: the base")  # fmt: skip
     parser.add_argument("--like", metavar="EXPERIMENT", type=Path,
                         help="whose data and training the study of a spec takes")  # fmt: skip
     chosen = parser.add_argument_group("which runs", "default: all of the file")

@@ -69,6 +69,7 @@ class _Reader:
         """A run for each row and column, still without a seed."""
         for table in ("rows", "columns"):
             self._twice(table)
+        self._base()
         documents: dict[str, Document | None] = {}
         found = []
         for i, row in enumerate(self.words.rows):
@@ -88,6 +89,13 @@ class _Reader:
                 message = f"two {table} are called {tick(name.value)}"
                 self.findings.add(Finding("S107", message, name.place, name.path))
             seen.add(name.value)
+
+    def _base(self) -> None:
+        names, said = [row.name for row in self.words.rows], self.tree.get("base")
+        if said is not None and said.value is not None and said.value not in names:
+            hint = did_you_mean(said.value, names) or f"there are {one_of(names, 'and')}"
+            message = f"no row {tick(said.value)}"
+            self.findings.add(Finding("S105", message, said.place, said.path, hint))
 
     # --- the spec --------------------------------------------------------------------------------
 

@@ -160,6 +160,9 @@ class ExperimentWords(Patch):
     columns: Annotated[tuple[Column, ...], BeforeValidator(_rows)] = Field(
         (), description="Data and tasks, one column each; default: one, without changes."
     )
+    base: Name | None = Field(
+        None, description="The row that differences in tables are to; default: the first."
+    )
     training: Any = Field(description="How long and how: {updates: 1000, batch: 50}.")
     evaluation: Any = Field(default_factory=dict, description="When and how it is evaluated.")
     machine: Machine = Field(Machine(), description="Where and how it runs.")
