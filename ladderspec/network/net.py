@@ -17,6 +17,7 @@ from ladderspec.network.stretches import unroll_twice
 from ladderspec.network.tracks import Tracks, channels_last
 from ladderspec.nn import initialise
 from ladderspec.nn._build import nest
+from ladderspec.nn._own import undrawn
 from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.plan import Plan
 from ladderspec.tasks import Prediction, Task
@@ -40,8 +41,9 @@ class Net(nn.Module):
         self.tasks: dict[str, Task] = {
             name: entry["task"] for name, entry in graph.graph["tasks"].items()
         }
-        self.readouts = {name: readouts_of(graph, name) for name in self.tasks}
-        cells = cells_of(graph)
+        with undrawn():
+            self.readouts = {name: readouts_of(graph, name) for name in self.tasks}
+            cells = cells_of(graph)
         nest(self, cells | names_of(self.readouts))
         initialise(self, seed)
         # What convolves with such weights follows. (The stubs of torch do not know the word.)

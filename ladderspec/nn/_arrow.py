@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, cast
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
 from ladderspec.names import Shape, show_shape, size_of
-from ladderspec.nn._norms import NOW, BatchNorm, NormKind, When, make_norm
+from ladderspec.nn._norms import EPS, NOW, BatchNorm, NormKind, When, make_norm
 from ladderspec.nn._own import ONES, Blocks, Normal, Owner
 from ladderspec.nn._parts import Pair, convolve, convolve_transposed, per_channel
 
+Kept = tuple[tuple[tuple[int, int], ...], tuple[Tensor, Tensor]]
 Kind = Literal["none", "dense", "conv", "transposed"]
 
 
@@ -50,6 +53,9 @@ class Arrow(Owner):
         self.norm = make_norm(norm, target[0], groups, iterations)
         if self.norm is not None:
             self.own("gain", target[:1], ONES)
+        by_channel = kind in ("conv", "transposed") or (kind == "dense" and len(target) == 1)
+        self.folds = by_channel and isinstance(self.norm, BatchNorm)
+        self.kept: dict[int, Kept] = {}
 
     def _weight_shape(self) -> Shape:
         if self.kind == "dense":
@@ -88,11 +94,45 @@ class Arrow(Owner):
         """The drive, with `bias` (by channel) added on the way."""
         if self.norm is None:
             return self.linear(x, bias)
+        if self.folds and not torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            norm = cast(BatchNorm, self.norm)
+            row = norm.row(when)
+            if row is not None:
+                return _MAPS[self.kind](self, x, *self._folded(norm, row, bias))
         return self.normalise(self.linear(x), when, bias)
 
     def linear(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
         """The linear map alone."""
-        return _MAPS[self.kind](self, x, bias)
+        if self.kind == "none":
+            assert bias is None, "an arrow without a map adds nothing"
+            return x
+        return _MAPS[self.kind](self, x, self.weight, bias)
+
+    def _folded(self, norm: BatchNorm, row: int, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Evaluation: weights with the scale of the norm in them, and its shift.
+
+        Kept as long as nothing that they are made of changes.
+        """
+        weight, gain, means, variances = self.weight, self.gain, norm.running_mean, norm.running_var
+        parts = (weight, gain, means, variances) + (() if bias is None else (bias,))
+        made_of = tuple([(id(part), part._version) for part in parts])
+        if row not in self.kept or self.kept[row][0] != made_of:
+            scale = gain * torch.rsqrt(variances[row] + EPS)
+            shift = -means[row] * scale
+            axis = 1 if self.kind == "transposed" else 0
+            weight = weight * scale.view([-1 if i == axis else 1 for i in range(weight.dim())])
+            self.kept[row] = made_of, (weight, shift if bias is None else bias + shift)
+        return self.kept[row][1]
+
+    # Whoever changes weights by way of `data` leaves no other trace than one of these two.
+
+    def train(self, mode: bool = True) -> Arrow:
+        self.kept.clear()
+        return super().train(mode)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Arrow:
+        self.kept.clear()
+        return cast(Arrow, super()._apply(fn, recurse))  # type: ignore[no-untyped-call]
 
     def normalise(self, drive: Tensor, when: When = NOW, bias: Tensor | None = None) -> Tensor:
         """The norm alone."""
@@ -105,24 +145,19 @@ class Arrow(Owner):
         return f"{self.kind}, {show_shape(self.source)} -> {show_shape(self.target)}{size}"
 
 
-def _none(arrow: Arrow, x: Tensor, bias: Tensor | None) -> Tensor:
-    assert bias is None, "an arrow without a map adds nothing"
-    return x
-
-
-def _dense(arrow: Arrow, x: Tensor, bias: Tensor | None) -> Tensor:
+def _dense(arrow: Arrow, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     if len(arrow.target) == 1:
-        return functional.linear(x.flatten(1), arrow.weight, bias)
-    y = functional.linear(x.flatten(1), arrow.weight).view(x.shape[0], *arrow.target)
+        return functional.linear(x.flatten(1), weight, bias)
+    y = functional.linear(x.flatten(1), weight).view(x.shape[0], *arrow.target)
     return y if bias is None else y + per_channel(bias, y)
 
 
-def _conv(arrow: Arrow, x: Tensor, bias: Tensor | None) -> Tensor:
-    return convolve(x, arrow.weight, bias, arrow.stride)
+def _conv(arrow: Arrow, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return convolve(x, weight, bias, arrow.stride)
 
 
-def _transposed(arrow: Arrow, x: Tensor, bias: Tensor | None) -> Tensor:
-    return convolve_transposed(x, arrow.weight, arrow.target[1:], bias, arrow.stride)
+def _transposed(arrow: Arrow, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return convolve_transposed(x, weight, arrow.target[1:], bias, arrow.stride)
 
 
-_MAPS = {"none": _none, "dense": _dense, "conv": _conv, "transposed": _transposed}
+_MAPS = {"dense": _dense, "conv": _conv, "transposed": _transposed}

@@ -53,8 +53,7 @@ class Cell(Owner):
             self.own("gain", (self.width,), ONES)
 
     def arrow(self, key: str) -> Arrow:
-        arrow: Arrow = getattr(self, key)
-        return arrow
+        return self._modules[key]  # type: ignore[return-value]
 
     @property
     def width(self) -> int:

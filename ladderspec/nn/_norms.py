@@ -81,6 +81,13 @@ class BatchNorm(nn.Module):
             return self._train_for_all(x, gain, bias, when)
         return self._train(x, gain, bias, when)
 
+    def row(self, when: When) -> int | None:
+        """Evaluation: which statistics a call uses, where it uses the same for all it computes."""
+        if self.training or isinstance(when.start, Tensor):
+            return None
+        last = self.running_mean.shape[0] - 1
+        return min(when.start, last) if when.count == 1 or when.start >= last else None
+
     def _rows(self, when: When) -> list[int]:
         last = self.running_mean.shape[0] - 1
         # In training, sequences that ended earlier no longer count.
@@ -93,10 +100,10 @@ class BatchNorm(nn.Module):
             later = (when.start.reshape(1, -1) + steps[:, None]).flatten()
             later = later.clamp(max=self.running_mean.shape[0] - 1)
             return _normalise(x, self.running_mean[later], self.running_var[later], gain, bias)
+        row = self.row(when)
+        if row is not None:
+            return _batch_norm(x, self.running_mean[row], self.running_var[row], gain, bias)
         rows = self._rows(when)[: when.count]
-        if rows[0] == rows[-1]:
-            mean, var = self.running_mean[rows[0]], self.running_var[rows[0]]
-            return _batch_norm(x, mean, var, gain, bias)
         return _normalise(x, self.running_mean[rows], self.running_var[rows], gain, bias)
 
     def _train(self, x: Tensor, gain: Tensor | None, bias: Tensor | None, when: When) -> Tensor:
@@ -104,9 +111,11 @@ class BatchNorm(nn.Module):
         means, variances = self.running_mean, self.running_var
         if when.again:  # copies, so that as many tensors wait for the backward pass as before
             means, variances = means.clone(), variances.clone()
+        # Not one chunk of all: its gradient would be copied.
+        parts = x.chunk(when.count) if when.count > 1 else (x,)
         normal = [
             _batch_norm(part, means[k], variances[k], gain, bias, training=True)
-            for k, part in zip(self._rows(when), x.chunk(when.count), strict=True)
+            for k, part in zip(self._rows(when), parts, strict=True)
         ]
         return normal[0] if when.count == 1 else torch.cat(normal)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,6 +29,9 @@ class Normal:
 
     def fill(self, parameter: Tensor, generator: torch.Generator | None = None) -> None:
         # Drawn on the CPU in one precision: the same numbers on every device and in every dtype.
+        if parameter.dtype == torch.float32 and parameter.is_contiguous() and parameter.is_cpu:
+            parameter.normal_(0.0, self.variance**0.5, generator=generator)
+            return
         drawn = torch.empty(parameter.shape, dtype=torch.float32)
         parameter.copy_(drawn.normal_(0.0, self.variance**0.5, generator=generator))
 
@@ -52,6 +57,19 @@ class Blocks:
             block.fill_(value)
 
 
+_LATER = ContextVar("later", default=False)
+
+
+@contextmanager
+def undrawn() -> Iterator[None]:
+    """Parameters that are registered inside wait for `initialise`: drawing twice takes time."""
+    before = _LATER.set(True)
+    try:
+        yield
+    finally:
+        _LATER.reset(before)
+
+
 ZEROS = Blocks((0.0,))
 ONES = Blocks((1.0,))
 
@@ -71,8 +89,9 @@ class Owner(nn.Module):
     def start(self, name: str, start: Start) -> None:
         """Let a parameter start like this."""
         self.starts[name] = start
-        with torch.no_grad():
-            start.fill(self.get_parameter(name))
+        if not _LATER.get():
+            with torch.no_grad():
+                start.fill(self.get_parameter(name))
 
 
 def initialise(module: nn.Module, seed: int) -> None:

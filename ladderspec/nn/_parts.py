@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ladderspec.names import Shape
+from ladderspec.nn._fused import GatedMaps, LSTMUpdate, fusible
 
 Pair = tuple[int, int]
 Five = tuple[float, float, float, float, float]
@@ -21,7 +22,7 @@ Activation = Literal[
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "none": lambda x: x,
-    "relu": torch.relu,
+    "relu": torch.relu_,  # in place: the sum of the drives is the cell's own
     "leaky_relu": partial(functional.leaky_relu, negative_slope=0.1),  # CHOICE: that of the Ladder
     "elu": functional.elu,
     "gelu": functional.gelu,
@@ -53,11 +54,23 @@ def mix(s: Tensor, a: Tensor, b: Tensor) -> Tensor:
     return torch.addcmul(b, s, a - b)  # under autocast their precisions may differ
 
 
+def gate(maps: Tensor) -> Tensor:
+    """sigmoid(s) . a + (1 - sigmoid(s)) . b, where s, a, b = split(maps)"""
+    if fusible(maps):
+        y: Tensor = GatedMaps.apply(maps)  # type: ignore[no-untyped-call]
+        return y
+    s, a, b = maps.chunk(3, dim=1)
+    return mix(torch.sigmoid(s), a, b)
+
+
 def lstm_update(a: Tensor, c: Tensor | None) -> tuple[Tensor, Tensor]:
     """h and c from the sum a of all drives and the former c; None is a c of zeros.
 
     i, f, o, g = split(a); c' = sigmoid(f) . c + sigmoid(i) . tanh(g); h' = sigmoid(o) . tanh(c')
     """
+    if fusible(a, c):
+        h, new = LSTMUpdate.apply(a, c)  # type: ignore[no-untyped-call]
+        return h, new
     channels = a.shape[1] // 4
     gates, g = a.split_with_sizes((3 * channels, channels), dim=1)
     i, f, o = torch.sigmoid(gates).chunk(3, dim=1)

@@ -28,10 +28,10 @@ class Conv(Cell):
     ) -> None:
         super().__init__(arrows, joint, iterations=iterations)
         self.own("bias", (self.width,), ZEROS)
-        self.activation = activation
+        self.activation = ACTIVATIONS[activation]
         if activation in HALVING and joint == "none":
             for key in self.keys:
                 self.arrow(key).start_for_relu()
 
     def join(self, drives: Values, previous: Values | None = None, when: When = NOW) -> Result:
-        return ACTIVATIONS[self.activation](self.gather(drives, when)), {}
+        return self.activation(self.gather(drives, when)), {}

@@ -12,7 +12,7 @@ from ladderspec.nn._arrow import Arrow
 from ladderspec.nn._cell import Cell, Result, Values
 from ladderspec.nn._norms import NOW, NormKind, When
 from ladderspec.nn._own import ZEROS, Normal, read_out
-from ladderspec.nn._parts import Pair, convolve, mix
+from ladderspec.nn._parts import Pair, convolve, gate
 
 
 class ConvG3(Cell):
@@ -47,7 +47,6 @@ class ConvG3(Cell):
         self.own("E", shape, read_out(fan_in))
 
     def join(self, drives: Values, previous: Values | None = None, when: When = NOW) -> Result:
-        u = torch.relu(self.gather(drives, when))
+        u = torch.relu_(self.gather(drives, when))
         maps = convolve(u, torch.cat([self.W_s, self.D, self.E]))  # one convolution for the three
-        s, D_u, E_u = maps.chunk(3, dim=1)
-        return mix(torch.sigmoid(s), D_u, E_u), {}
+        return gate(maps), {}

@@ -31,11 +31,11 @@ class FC(Cell):
         super().__init__(arrows, joint, iterations=iterations)
         self.own("bias", (self.width,), ZEROS)
         self.out = out
-        self.activation = activation
+        self.activation = ACTIVATIONS[activation]
         if activation in HALVING and joint == "none":
             for key in self.keys:
                 self.arrow(key).start_for_relu()
 
     def join(self, drives: Values, previous: Values | None = None, when: When = NOW) -> Result:
-        y = ACTIVATIONS[self.activation](self.gather(drives, when))
+        y = self.activation(self.gather(drives, when))
         return y.view(y.shape[0], *self.out), {}

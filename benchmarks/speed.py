@@ -1,0 +1,92 @@
+"""Networks built from specs against the same networks written out by hand.
+
+    python -m benchmarks.speed [--threads 1] [--only train stream memory overhead build peak]
+                               [--nets rladder ...] [--batches 2 16 64] [--seconds 60]
+
+`train` is cost and backward, `stream` is `iterate` at batch 1 in evaluation. The opponents take
+turns in one process, so that a busy machine slows them alike; ratios are medians over rounds with
+their quartiles, above 1 where ours is faster. benchmarks/RESULTS.md keeps a run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+
+import torch
+
+from benchmarks import upkeep
+from benchmarks.contest import BY_HAND, CASES, LAST, OURS, alternate, contenders, middle, ratio
+
+
+def train(args: argparse.Namespace) -> None:
+    """Ratio at most 1.02 the wrong way anywhere; the factor of each net at batch 16."""
+    print(
+        "| training step | batch | ladderspec, ms | by hand, ms | faster than by hand"
+        " | ... than channels-last | wanted | rounds |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    for name in args.nets:
+        for batch in args.batches:
+            times = alternate(contenders(CASES[name], batch), args.seconds)
+            wanted = CASES[name].factor if batch == 16 else 0.98
+            _row(name, batch, times, wanted)
+
+
+def stream(args: argparse.Namespace) -> None:
+    print(
+        "| streaming, 1 frame | batch | ladderspec, ms | by hand, ms | faster than by hand"
+        " | ... than channels-last | wanted | rounds |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    for name in args.nets:
+        case = CASES[name]
+        times = alternate(contenders(case, 1, streams=True), args.seconds)
+        frames = min(10, case.frames)
+        each = {who: [t / frames for t in spent] for who, spent in times.items()}
+        _row(name, 1, each, 1.2)
+
+
+def _row(name: str, batch: int, times: dict[str, list[float]], wanted: float) -> None:
+    ours = times[OURS]
+    print(
+        f"| {name} | {batch} | {middle(ours) * 1e3:.2f} | {middle(times[BY_HAND]) * 1e3:.2f}"
+        f" | {ratio(times[BY_HAND], ours)} | {ratio(times[LAST], ours)} | {wanted} | {len(ours)} |",
+        flush=True,
+    )
+
+
+PARTS = {
+    "train": train,
+    "stream": stream,
+    "memory": upkeep.memory,
+    "overhead": upkeep.overhead,
+    "build": upkeep.building,
+    "peak": upkeep.peak,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--nets", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--batches", nargs="+", type=int, default=[2, 16, 64])
+    parser.add_argument("--seconds", type=float, default=60.0)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    load = ", ".join(f"{number:.1f}" for number in os.getloadavg())
+    print(
+        f"torch {torch.__version__}, {args.threads} thread(s), {os.cpu_count()} cores,"
+        f" load {load}, {time.strftime('%H:%M')}"
+    )
+    for part in args.only:
+        print(f"\n### {part}, {args.threads} thread(s)\n")
+        PARTS[part](args)
+    load = ", ".join(f"{number:.1f}" for number in os.getloadavg())
+    print(f"\nload at the end {load}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""The rest of benchmarks/speed.py: memory, overhead, building, distance to the machine's peak."""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils.flop_counter import FlopCounterMode
+
+from benchmarks.contest import (
+    BY_HAND,
+    CASES,
+    LAST,
+    OURS,
+    SPECS,
+    Turn,
+    alternate,
+    contenders,
+    middle,
+    ratio,
+    training,
+)
+from ladderspec.corridor import build, load
+from ladderspec.network.net import Net
+
+# --- memory --------------------------------------------------------------------------------------
+
+
+def memory(args: argparse.Namespace) -> None:
+    """What a training step adds to the largest resident size of a process of its own."""
+    print("| peak memory of a step | batch | ladderspec, MB | by hand, MB | channels-last, MB |")
+    print("|---|---|---|---|---|")
+    for name in args.nets:
+        for batch in args.batches:
+            found = [_in_a_process(name, batch, who, args.threads) for who in (OURS, BY_HAND, LAST)]
+            print(f"| {name} | {batch} | " + " | ".join(f"{mb:.0f}" for mb in found) + " |")
+
+
+def _in_a_process(name: str, batch: int, who: str, threads: int) -> float:
+    code = f"from benchmarks.upkeep import grow; grow({name!r}, {batch}, {who!r}, {threads})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+def grow(name: str, batch: int, who: str, threads: int) -> None:
+    """Print how much a step at this batch adds to one at batch 2 with two frames."""
+    torch.set_num_threads(threads)
+    case = CASES[name]
+    net = case.ours() if who == OURS else case.theirs(who == LAST)
+    frames, labels = case.batch(batch)
+    training(net, frames[:2, :2], labels[:2])()  # kernels are loaded, gradients have their place
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(3):
+        training(net, frames, labels)()
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+
+
+# --- overhead ------------------------------------------------------------------------------------
+
+
+class _Tape(TorchFunctionMode):
+    """Notes every call of torch, to repeat the tensor work without the Python around it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[Callable[..., Any], Any, Any]] = []
+        self.inside = False  # a cell
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if not self.inside and _makes_tensors(result):
+            self.calls.append((func, args, kwargs or {}))
+        return result
+
+    def repeat(self) -> None:
+        for func, args, kwargs in self.calls:
+            func(*args, **kwargs)
+
+
+def _makes_tensors(result: Any) -> bool:
+    several = isinstance(result, tuple | list) and not isinstance(result, torch.Size)
+    return isinstance(result, Tensor) or (several and any(isinstance(x, Tensor) for x in result))
+
+
+def overhead(args: argparse.Namespace) -> None:
+    """Python beside the tensor work, at width 1/8 and batch 2: at most 2 % of a training step.
+
+    `cells` repeats the calls of all cells and the tensor work outside them: what the forward pass
+    takes beyond that is the engine. `tensors` repeats all calls of torch and nothing else.
+    """
+    print(
+        "| at width 1/8, batch 2 | step, ms | forward, ms | cells, ms | tensors, ms"
+        " | engine | engine and cells |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    for name in args.nets:
+        net = CASES[name].ours(set={"params.width": 4})
+        frames, labels = CASES[name].batch(2)
+        turns = _layers_of(net, frames[:, :20], labels)
+        times = alternate(turns, args.seconds)
+        step, whole, cells, tensors = (middle(times[key]) for key in turns)
+        shown = " | ".join(f"{spent * 1e3:.2f}" for spent in (step, whole, cells, tensors))
+        engine, python = (whole - cells) / step, (whole - tensors) / step
+        print(f"| {name} | {shown} | {engine:.1%} | {python:.1%} |", flush=True)
+
+
+def _layers_of(net: Net, frames: Tensor, labels: Tensor) -> dict[str, Turn]:
+    """A training step, and its forward pass with less and less around the tensor work."""
+    everything, outside, calls = _Tape(), _Tape(), list[tuple[nn.Module, Any]]()
+    with everything:
+        net.cost(frames, labels)
+
+    def enter(module: nn.Module, args: Any) -> None:
+        calls.append((module, args))
+        outside.inside = True
+
+    def leave(module: nn.Module, args: Any, result: Any) -> None:
+        outside.inside = False
+
+    modules = [step.module for step in net.engine.layout.steps.values()]
+    hooks = [module.register_forward_pre_hook(enter) for module in modules]
+    hooks += [module.register_forward_hook(leave) for module in modules]
+    with outside:
+        net.cost(frames, labels)
+    for hook in hooks:
+        hook.remove()
+
+    def cells() -> None:
+        for module, args in calls:
+            module(*args)
+        outside.repeat()
+
+    return {
+        "step": training(net, frames, labels),
+        "forward": lambda: net.cost(frames, labels),
+        "cells": cells,
+        "tensors": everything.repeat,
+    }
+
+
+# --- building ------------------------------------------------------------------------------------
+
+
+def building(args: argparse.Namespace) -> None:
+    """A net of 17 levels from its graph, and from the text of its spec: at most 2 x by hand."""
+    case = CASES["rladder"]
+    spec = load(SPECS / case.spec)
+    turns: dict[str, Turn] = {
+        BY_HAND: lambda: case.by_hand(),
+        "build": lambda: build(spec),
+        "load and build": lambda: build(load(SPECS / case.spec)),
+    }
+    times = alternate(turns, args.seconds)
+    print("| building the RLadder | ms | times by hand |")
+    print("|---|---|---|")
+    for name, spent in times.items():
+        print(f"| {name} | {middle(spent) * 1e3:.1f} | {ratio(spent, times[BY_HAND])} |")
+
+
+# --- distance to the peak ------------------------------------------------------------------------
+
+
+def peak(args: argparse.Namespace) -> None:
+    """GFLOP/s of a training step beside those of one large convolution of the same kind."""
+    print("| batch 16 | GFLOP | GFLOP/s, ladderspec | GFLOP/s, by hand | large convolution |")
+    print("|---|---|---|---|---|")
+    for name in args.nets:
+        case = CASES[name]
+        turns = contenders(case, 16)
+        turns["large"] = _large(name)
+        work = {}
+        for who, turn in turns.items():
+            with FlopCounterMode(display=False) as counter:
+                turn()
+            work[who] = counter.get_total_flops() / 1e9
+        times = alternate(turns, args.seconds)
+        rate = {who: work[who] / middle(times[who]) for who in turns}
+        print(
+            f"| {name} | {work[OURS]:.2f} | {rate[OURS]:.1f} ({rate[OURS] / rate['large']:.0%})"
+            f" | {rate[BY_HAND]:.1f} | {rate['large']:.1f} |",
+            flush=True,
+        )
+
+
+def _large(name: str) -> Turn:
+    """Forward and backward of one convolution that keeps the machine at its best."""
+    filter, size = ((1, 3), (1, 88)) if name == "music" else ((3, 3), (32, 32))
+    channels = 256 if name == "music" else 128
+    conv = nn.Conv2d(channels, channels, filter, padding=tuple(k // 2 for k in filter), bias=False)
+    conv.to(memory_format=torch.channels_last)
+    x = torch.rand(16, channels, *size).to(memory_format=torch.channels_last).requires_grad_()
+    gradient = torch.ones_like(x)
+
+    def turn() -> None:
+        conv.zero_grad(set_to_none=True)
+        x.grad = None
+        conv(x).backward(gradient)
+
+    return turn

@@ -1,0 +1,139 @@
+"""What is computed in another way for speed: fused gates, norms folded into weights."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor
+
+from ladderspec.nn._arrow import Arrow
+from ladderspec.nn._norms import When
+from ladderspec.nn._parts import gate, lstm_update
+from ladderspec.nn.conv import Conv
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    torch.manual_seed(0)
+
+
+def maps(*shape: int) -> Tensor:
+    value = torch.randn(*shape, dtype=torch.float64).to(memory_format=torch.channels_last)
+    return value.requires_grad_()
+
+
+def lstm_in_words(a: Tensor, c: Tensor | None) -> tuple[Tensor, Tensor]:
+    i, f, o, g = a.chunk(4, dim=1)
+    new = torch.sigmoid(i) * torch.tanh(g) + (0 if c is None else torch.sigmoid(f) * c)
+    return torch.sigmoid(o) * torch.tanh(new), new
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_fused_lstm(first):
+    a, c = maps(2, 12, 3, 4), None if first else maps(2, 3, 3, 4)
+    for ours, theirs in zip(lstm_update(a, c), lstm_in_words(a, c), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-14)
+    torch.autograd.gradcheck(lstm_update, (a, c))
+
+
+def test_fused_lstm_keeps_its_input():
+    a = maps(2, 8, 3, 3)
+    before = a.detach().clone()
+    lstm_update(a, maps(2, 2, 3, 3))
+    assert torch.equal(a, before)
+
+
+def test_fused_gate():
+    three = maps(2, 9, 3, 4)
+    s, a, b = three.chunk(3, dim=1)
+    expected = torch.sigmoid(s) * a + (1 - torch.sigmoid(s)) * b
+    torch.testing.assert_close(gate(three), expected, rtol=0, atol=1e-14)
+    torch.autograd.gradcheck(gate, (three,))
+
+
+def test_a_second_derivative_is_refused_rather_than_wrong():
+    three = maps(1, 3, 2, 2)
+    (gradient,) = torch.autograd.grad(gate(three).square().sum(), three, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradient.sum().backward()
+
+
+# --- norms folded into weights -------------------------------------------------------------------
+
+KINDS = {
+    "conv": Arrow("conv", (3, 6, 6), (4, 6, 6), (3, 3), norm="batch", iterations=3),
+    "transposed": Arrow(
+        "transposed", (3, 3, 3), (4, 6, 6), (3, 3), (2, 2), norm="batch", iterations=3
+    ),
+    "dense": Arrow("dense", (3, 2, 2), (4,), norm="batch", iterations=3),
+    "dense to maps": Arrow("dense", (5,), (4, 2, 2), norm="batch", iterations=3),
+}
+
+
+def evaluated(kind: str) -> tuple[Arrow, Tensor]:
+    """An arrow with statistics that differ from t to t, and something to send along it."""
+    arrow = copy.deepcopy(KINDS[kind]).double().eval()
+    with torch.no_grad():
+        arrow.norm.running_mean.normal_()
+        arrow.norm.running_var.uniform_(0.5, 2)
+        arrow.gain.normal_()
+    return arrow, torch.randn(2, *arrow.source, dtype=torch.float64)
+
+
+def same(arrow: Arrow, x: Tensor, bias: Tensor, t: int = 0) -> None:
+    expected = arrow(x, When(t), bias)  # gradients are wanted: nothing is folded
+    with torch.no_grad():
+        torch.testing.assert_close(arrow(x, When(t), bias), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_folded_norm_equals_the_norm_at_every_t(kind):
+    arrow, x = evaluated(kind)
+    bias = torch.randn(4, dtype=torch.float64)
+    for t in (0, 1, 2, 1, 5):
+        same(arrow, x, bias, t)
+
+
+@pytest.mark.parametrize("kind", ["conv", "transposed", "dense"])
+@pytest.mark.parametrize("name", ["weight", "gain", "norm.running_mean", "norm.running_var"])
+def test_a_folded_norm_notices_every_change(kind, name):
+    arrow, x = evaluated(kind)
+    bias = torch.randn(4, dtype=torch.float64)
+    same(arrow, x, bias)
+    assert arrow.kept
+    with torch.no_grad():
+        arrow.state_dict()[name].mul_(1.5)
+    same(arrow, x, bias)
+    with torch.no_grad():
+        bias.add_(1)
+    same(arrow, x, bias)
+    arrow.load_state_dict({key: value + 0.5 for key, value in arrow.state_dict().items()})
+    same(arrow, x, bias)
+    arrow.float()
+    same(arrow.double(), x, bias)
+
+
+def test_folding_leaves_no_trace_in_the_state():
+    arrow, x = evaluated("conv")
+    names = list(arrow.state_dict())
+    with torch.no_grad():
+        arrow(x)
+    assert (
+        list(arrow.state_dict())
+        == names
+        == [
+            "weight",
+            "gain",
+            "norm.running_mean",
+            "norm.running_var",
+        ]
+    )
+
+
+def test_activations_overwrite_only_what_is_theirs():
+    x = torch.randn(2, 3, 4, 4)
+    before = x.clone()
+    Conv({"encoder": Arrow("none", (3, 4, 4), (3, 4, 4))}, joint="layer")({"encoder": x})
+    assert torch.equal(x, before)
