@@ -1,7 +1,7 @@
 """Networks built from specs against the same networks written out by hand.
 
     python -m benchmarks.speed [--threads 1] [--only train stream memory overhead build peak]
-                               [--nets rladder ...] [--batches 2 16 64] [--seconds 60]
+                               [--nets rladder ...] [--batches 2 16 64] [--seconds 60] [--rounds 7]
 
 `train` is cost and backward, `stream` is `iterate` at batch 1 in evaluation. The opponents take
 turns in one process, so that a busy machine slows them alike; ratios are medians over rounds with
@@ -29,7 +29,7 @@ def train(args: argparse.Namespace) -> None:
     print("|---|---|---|---|---|---|---|---|")
     for name in args.nets:
         for batch in args.batches:
-            times = alternate(contenders(CASES[name], batch), args.seconds)
+            times = alternate(contenders(CASES[name], batch), args.seconds, args.rounds)
             wanted = CASES[name].factor if batch == 16 else 0.98
             _row(name, batch, times, wanted)
 
@@ -42,7 +42,7 @@ def stream(args: argparse.Namespace) -> None:
     print("|---|---|---|---|---|---|---|---|")
     for name in args.nets:
         case = CASES[name]
-        times = alternate(contenders(case, 1, streams=True), args.seconds)
+        times = alternate(contenders(case, 1, streams=True), args.seconds, args.rounds)
         frames = min(10, case.frames)
         each = {who: [t / frames for t in spent] for who, spent in times.items()}
         _row(name, 1, each, 1.2)
@@ -73,7 +73,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--nets", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--batches", nargs="+", type=int, default=[2, 16, 64])
-    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seconds", type=float, default=60.0, help="for every row")
+    parser.add_argument("--rounds", type=int, default=7, help="at least so many for every row")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     load = ", ".join(f"{number:.1f}" for number in os.getloadavg())

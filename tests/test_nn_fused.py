@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from ladderspec.nn import _fused
 from ladderspec.nn._arrow import Arrow
 from ladderspec.nn._norms import When
 from ladderspec.nn._parts import gate, lstm_update
@@ -30,22 +31,32 @@ def lstm_in_words(a: Tensor, c: Tensor | None) -> tuple[Tensor, Tensor]:
     return torch.sigmoid(o) * torch.tanh(new), new
 
 
+@pytest.mark.parametrize("few", [0, _fused.FEW])
 @pytest.mark.parametrize("first", [True, False])
-def test_fused_lstm(first):
+def test_lstm_update(first, few, monkeypatch):
+    monkeypatch.setattr(_fused, "FEW", few)
     a, c = maps(2, 12, 3, 4), None if first else maps(2, 3, 3, 4)
     for ours, theirs in zip(lstm_update(a, c), lstm_in_words(a, c), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-14)
     torch.autograd.gradcheck(lstm_update, (a, c))
 
 
+def test_what_is_large_is_fused():
+    h, c = lstm_update(maps(2, 4 * 64, 8, 8), maps(2, 64, 8, 8))
+    assert {h.grad_fn.name(), c.grad_fn.name()} == {"LSTMUpdateBackward"}
+    assert gate(maps(2, 3 * 64, 8, 8)).grad_fn.name() == "GatedMapsBackward"
+
+
 def test_fused_lstm_keeps_its_input():
-    a = maps(2, 8, 3, 3)
+    a = maps(2, 4 * 64, 8, 8)
     before = a.detach().clone()
-    lstm_update(a, maps(2, 2, 3, 3))
+    lstm_update(a, maps(2, 64, 8, 8))
     assert torch.equal(a, before)
 
 
-def test_fused_gate():
+@pytest.mark.parametrize("few", [0, _fused.FEW])
+def test_gate(few, monkeypatch):
+    monkeypatch.setattr(_fused, "FEW", few)
     three = maps(2, 9, 3, 4)
     s, a, b = three.chunk(3, dim=1)
     expected = torch.sigmoid(s) * a + (1 - torch.sigmoid(s)) * b
@@ -54,7 +65,7 @@ def test_fused_gate():
 
 
 def test_a_second_derivative_is_refused_rather_than_wrong():
-    three = maps(1, 3, 2, 2)
+    three = maps(2, 3 * 64, 8, 8)
     (gradient,) = torch.autograd.grad(gate(three).square().sum(), three, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         gradient.sum().backward()
