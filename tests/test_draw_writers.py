@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from unicodedata import combining
 from xml.etree import ElementTree
 
 import pytest
@@ -14,6 +15,8 @@ from draw_pictures import SPECS, shipped
 
 from ladderspec.corridor import load, loads
 from ladderspec.drawing import dot, draw, ladder, render, scene_of, svg
+from ladderspec.drawing.paths import end_of, head
+from ladderspec.drawing.scene import Scene, Wire
 from ladderspec.drawing.writers.dot import to_dot
 from ladderspec.drawing.writers.svg import to_svg
 from ladderspec.drawing.writers.tex import escape
@@ -163,6 +166,65 @@ def test_graphviz_keeps_the_splines_and_says_nothing() -> None:
         x, y = (float(word) for word in path[1:].split("C")[0].split(","))
         assert x == pytest.approx(wire.start[0], abs=1)
         assert -y == pytest.approx(scene.height - wire.start[1], abs=1)
+
+
+MATHS = SMALLEST.replace("x\u0302", r"\tilde{m}_z, \vec{X}")
+
+
+def _drawn(scene: Scene) -> ElementTree.Element:
+    """What Graphviz itself draws of a scene."""
+    command, text = ["dot", "-Tsvg"], to_dot(scene)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return ElementTree.fromstring(done.stdout)
+
+
+@need_dot
+@pytest.mark.parametrize("view", ["unrolled", "rolled"])
+def test_graphviz_draws_our_heads(view: str) -> None:
+    """Tips end at the boxes and heads are as large as in the SVG."""
+    scene = scene_of(loads(MATHS), view=view, theme="mono", plan=True)
+    shapes = [e for e in _drawn(scene).iter() if e.tag.endswith("polygon")]
+    found = {_corners(e.get("points") or "") for e in shapes}
+    wires = [*scene.wires, *(each for each in scene.samples if isinstance(each, Wire))]
+    for wire in wires:
+        ours = head(end_of(wire.segments[-1]), wire.tip, wire.ink.width)
+        assert frozenset((round(x), round(y - scene.height)) for x, y in ours) in found
+
+
+def _corners(points: str) -> frozenset[tuple[int, int]]:
+    pairs = [pair.split(",") for pair in points.split()]
+    return frozenset((round(float(x)), round(float(y))) for x, y in pairs)
+
+
+@need_dot
+def test_graphviz_writes_where_we_write() -> None:
+    """Every letter has our size and base line; accents stand by themselves, above their letter."""
+    scene = scene_of(loads(MATHS))
+    written = [e for e in _drawn(scene).iter() if e.tag.endswith("text")]
+    found = {
+        ("".join(e.itertext()), float(e.get("font-size") or 0)): (e.get("x"), e.get("y"))
+        for e in written
+    }
+    boxes = [text for box in scene.boxes for text in (*box.texts, *(p.text for p in box.pills))]
+    single = [text for text in (*boxes, *scene.texts) if len(text.runs) == 1]
+    assert len(single) > 10
+    bases = [(e, float(e.get("y") or 0) + scene.height) for e in written]
+    for text in single:
+        near = [
+            e.get("font-size")
+            for e, base in bases
+            if "".join(e.itertext()) == text.runs[0].text and abs(base - text.y) < 0.8
+        ]
+        assert f"{text.size:.2f}" in near, text
+    signs = "".join(sign for sign, _ in found)
+    assert not any(map(combining, signs))
+    (x, low), (over, _) = found["m", 10.5], found["\u02dc", 10.5]
+    assert float(x or 0) == pytest.approx(float(over or 0), abs=2)
+    below = next(
+        float(y or 0) for (sign, size), (_, y) in found.items() if (sign, size < 9) == ("z", True)
+    )
+    assert below - float(low or 0) == pytest.approx(0.34 * 10.5, abs=0.8)
 
 
 @need_dot

@@ -17,7 +17,9 @@ from draw_pictures import SPECS
 
 from ladderspec.cli import main
 from ladderspec.corridor import graph, load, loads
-from ladderspec.drawing import draw, render
+from ladderspec.drawing import draw, labels, render
+from ladderspec.drawing.maths import text_of
+from ladderspec.drawing.parts import picture_of
 from ladderspec.errors import SpecError, UsageError
 from ladderspec.names import Role, show_arrow
 from ladderspec.schedule.plan import schedule
@@ -222,6 +224,62 @@ def test_every_arrow(visit: Any, path: Path | None) -> None:
     assert says(browser)["arrows"] == []
 
 
+COUNTS = """
+return Object.fromEntries([...document.querySelectorAll("#stage .node:not(.gone)")].map((g) => {
+  g.dispatchEvent(new PointerEvent("pointermove", {bubbles: true, pointerType: "mouse"}));
+  const tip = document.getElementById("tip").textContent;
+  g.dispatchEvent(new FocusEvent("focusin", {bubbles: true}));
+  const about = document.getElementById("about").textContent;
+  const count = (text) => Number(text.match(/([\\d,]+) parameters?/)[1].replaceAll(",", ""));
+  return [g.dataset.node, {
+    box: [...g.querySelectorAll("text")].map((each) => each.textContent),
+    name: count(g.getAttribute("aria-label")),
+    tip: count(tip),
+    about: Number(about.match(/parameters([\\d,]+)/)[1].replaceAll(",", "")),
+  }];
+}));
+"""
+
+
+@pytest.mark.parametrize("path", [TINY, VIDEO, APPENDIX, None])
+def test_nodes_are_recounted(visit: Any, path: Path | None) -> None:
+    """Box, tooltip, name and details of every node say what the command counts after a click."""
+    read = reader(path)
+    before = graph(read())
+    browser = visit(before, iterations=1)
+    for role in (Role.LATERAL, Role.DECODER_TO_ENCODER, Role.RECURRENT_DECODER, Role.STATE):
+        for source, target, facts in before.edges(data=True):
+            arrow = show_arrow(source, target, facts["delay"])
+            if facts["role"] is role and not _refused(read, arrow):
+                break
+        else:
+            continue
+        css = f'.wire[data-source="{source}"][data-target="{target}"][data-role="{role}"]'
+        browser.execute_script(CLICK, one(browser, css))
+        parts = picture_of(graph(read(without=[arrow]))).parts
+        found = browser.execute_script(COUNTS)
+        assert set(found) == set(parts)
+        for name, part in parts.items():
+            said = found[name]
+            assert text_of(labels.facts(part, labels.USUAL)) in [*said["box"], ""], (arrow, name)
+            assert {said["name"], said["tip"], said["about"]} == {part.parameters}, (arrow, name)
+        browser.execute_script(CLICK, one(browser, css))
+
+
+def _refused(read: Callable[..., Any], arrow: str) -> bool:
+    try:
+        graph(read(without=[arrow]))
+    except SpecError:
+        return True
+    return False
+
+
+def test_one_is_singular(visit: Any) -> None:
+    browser = visit(load(VIDEO))
+    browser.execute_script(CLICK, one(browser, '.wire[data-target="decoder.input"]'))
+    assert one(browser, "#arrows summary").text == "1 arrow fewer"
+
+
 def test_the_command_itself(visit: Any, capsys: pytest.CaptureFixture[str]) -> None:
     browser = visit(load(TINY))
     one(browser, '[data-kind="decoder_to_encoder"]').click()
@@ -372,6 +430,10 @@ def test_print_and_phone(visit: Any) -> None:
         small = """return [...document.querySelectorAll("button, #views span, #kinds label")]
             .filter((each) => each.offsetParent && each.offsetHeight < 40).length"""
         assert browser.execute_script(small) == 0
+        browser.refresh()  # two iterations would be too small to read
+        assert one(browser, "#views input:checked").get_attribute("value") == "rolled"
+        nodes = browser.find_elements("css selector", '#stage [data-node="encoder.input"]')
+        assert len(nodes) == 1
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 

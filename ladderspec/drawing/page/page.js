@@ -3,8 +3,16 @@
   const $ = (id) => document.getElementById(id);
   const node = new Map(data.nodes.map((each) => [each.id, each]));
   const number = (n) => n.toLocaleString("en-US");
-  const { ablate, arrow, selectorsOf, sum } = rulesOf(data);
+  const { ablate, arrow, selectorsOf } = rulesOf(data);
   const words = (role) => role.replaceAll("_", " ");
+  const several = (n, word) => `${number(n)} ${word}${n === 1 ? "" : "s"}`;
+
+  /** A number as boxes show it. */
+  function short(n) {
+    if (n < 1000) return `${n}`;
+    if (n < 999950) return `${(n / 1e3).toFixed(1)}k`;
+    return n < 999950000 ? `${(n / 1e6).toFixed(1)}M` : `${(n / 1e9).toFixed(1)}G`;
+  }
 
   function make(tag, text = "", attributes = {}) {
     const made = document.createElement(tag);
@@ -57,10 +65,11 @@
     $("variant").hidden = !removed.size;
     list(
       "arrows",
-      `${arrows.length} arrows fewer`,
+      `${several(arrows.length, "arrow")} fewer`,
       arrows.map((e) => `${arrow(e)} (${words(e.role)})`),
     );
-    list("pruned", `${pruned.length} nodes pruned: no task reads them`, pruned);
+    const them = pruned.length === 1 ? "it" : "them";
+    list("pruned", `${several(pruned.length, "node")} pruned: no task reads ${them}`, pruned);
     $("yaml").hidden = refused;
     $("patch").textContent = patch();
     $("undo").disabled = !history.length;
@@ -120,7 +129,7 @@
   function sayResult() {
     if (result.problems.length) return; // the alert speaks
     const { length } = result.pruned;
-    say(`${number(result.parameters)} parameters${length ? `, ${length} nodes pruned` : ""}`);
+    say(`${number(result.parameters)} parameters${length ? `, ${several(length, "node")} pruned` : ""}`);
   }
 
   // --- the drawing ------------------------------------------------------------------------------
@@ -158,7 +167,9 @@
       wire.edge = edgeOf(wire);
     }
     for (const g of each.querySelectorAll(".node")) {
-      g.said = g.textContent.trim().replace(/\s+/g, " ");
+      g.facts = [...g.querySelectorAll("text")].find((each) =>
+        each.textContent === data.facts[g.dataset.node]);
+      g.room = g.facts?.getAttribute("textLength");
       g.setAttribute("role", "button");
       g.setAttribute("tabindex", "-1");
     }
@@ -202,11 +213,12 @@
         "hit-node": hit,
         miss: sought && !hit,
       });
+      recount(g, n);
       const facts = [
         n.id,
         time(Number(g.dataset.iteration)),
-        g.said,
-        `${number(total(n))} parameters`,
+        g.textContent.trim().replace(/\s+/g, " "),
+        several(total(n), "parameter"),
       ];
       g.setAttribute("aria-label", facts.concat(gone ? ["pruned"] : []).join(", "));
     }
@@ -235,10 +247,21 @@
     return Array.from({ length: iterations() }, (_, t) => left.map((id) => [id, t])).flat();
   }
 
-  const total = (n) =>
-    n.own +
-    sum(n.initial) +
-    sum(data.edges.filter((e) => e.target === n.id).map((e) => e.parameters));
+  const full = ablate([]).counts;
+  const countOf = (n) => result.counts.get(n.id) || full.get(n.id); // a pruned node: as it was
+  const total = (n) => countOf(n).all;
+
+  /** A box says how many parameters its node has now. */
+  function recount(g, n) {
+    const before = data.facts[n.id],
+      was = short(full.get(n.id).all);
+    if (!g.facts || was === "0") return;
+    const rest = before.slice(0, -was.length);
+    g.facts.textContent = total(n) ? rest + short(total(n)) : rest.replace(/ \u00b7 $/, "");
+    const share = g.facts.textContent.length / before.length;
+    g.facts.setAttribute("textLength", Number(g.room) * share);
+  }
+
   const matches = (n, text) =>
     [n.id, n.cell, n.shape, n.says, n.path].some((each) => each.toLowerCase().includes(text));
 
@@ -250,7 +273,7 @@
     const rows = [
       ["cell", [n.cell, n.says].filter(Boolean).join(", ")],
       ["shape", n.shape],
-      ["parameters", `${number(total(n))} (its own ${number(n.own + sum(n.initial))})`],
+      ["parameters", `${number(total(n))} (its own ${number(countOf(n).own)})`],
       [
         "tasks",
         data.tasks
@@ -289,7 +312,7 @@
         "ul",
         edges.map((e) => {
           const out = removed.has(e);
-          const facts = make("small", `${words(e.role)}, ${number(e.parameters)} parameters`);
+          const facts = make("small", `${words(e.role)}, ${several(e.parameters, "parameter")}`);
           const press = make("button", out ? "Restore" : "Remove", {
             type: "button",
             "data-arrow": `${arrow(e)} ${e.role}`,
@@ -314,13 +337,13 @@
         state = removed.has(e) ? "click to restore" : "click to remove";
       $("tip").replaceChildren(
         make("b", arrow(e)),
-        `${words(e.role)}, ${number(e.parameters)} parameters; ${state}`,
+        `${words(e.role)}, ${several(e.parameters, "parameter")}; ${state}`,
       );
     } else {
       const n = node.get(g.dataset.node);
       $("tip").replaceChildren(
         make("b", n.id),
-        `${n.cell}, ${n.shape}, ${number(total(n))} parameters`,
+        `${n.cell}, ${n.shape}, ${several(total(n), "parameter")}`,
         make("br"),
         `${n.row} ${n.path}`,
       );
@@ -506,11 +529,19 @@
     step();
   };
 
+  /** On a small screen, what is too wide to be read there is opened rolled up. */
+  function opening() {
+    const { width } = stage.querySelector("svg").viewBox.baseVal;
+    const small = !wide.matches && stage.clientWidth < 0.7 * width;
+    return small && data.views.includes("rolled") ? "rolled" : data.shown;
+  }
+  const opened = opening();
+
   for (const name of data.views) {
     const shown = name === "rolled" ? name : make("span", name).textContent;
     const radio = make("input", "", { type: "radio", name: "view", value: name });
     if (name !== "rolled") radio.setAttribute("aria-label", `unrolled, ${name}`);
-    radio.checked = name === data.shown;
+    radio.checked = name === opened;
     radio.onchange = () => {
       play(false);
       show(name);
@@ -520,5 +551,5 @@
   $("views").hidden = data.views.length < 2;
 
   document.body.classList.add("live");
-  show(data.shown);
+  show(opened);
 })();

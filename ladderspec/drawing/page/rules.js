@@ -33,6 +33,7 @@ function rulesOf(data) {
     const pruned = data.nodes.filter((n) => !needed.has(n.id)).map((n) => n.id);
     left = left.filter((e) => needed.has(e.source) && needed.has(e.target));
     const kept = new Set(left);
+    const counts = countAt(needed, left);
     return {
       selectors,
       pruned,
@@ -43,7 +44,10 @@ function rulesOf(data) {
         ...problemsOf(needed, left, cause),
         ...shapeless(needed, levelsOf(removed, selectors)),
       ],
-      parameters: count(needed, left),
+      counts,
+      parameters:
+        sum([...counts.values()].map((each) => each.all)) +
+        sum(data.tasks.map((t) => t.parameters)),
     };
   }
 
@@ -71,21 +75,19 @@ function rulesOf(data) {
     return found;
   }
 
-  function count(needed, left) {
+  /** The parameters of every node that is left, with those of the arrows that enter it. */
+  function countAt(needed, left) {
     const delayed = left.filter((e) => e.delay);
     const past = new Set(delayed.map((e) => e.source));
     const state = new Set(delayed.filter((e) => e.role === "state").map((e) => e.source));
-    return (
-      sum(
-        data.nodes
-          .filter((n) => needed.has(n.id))
-          .map(
-            (n) =>
-              n.own + (past.has(n.id) ? n.initial[0] : 0) + (state.has(n.id) ? n.initial[1] : 0),
-          ),
-      ) +
-      sum(left.map((e) => e.parameters)) +
-      sum(data.tasks.map((t) => t.parameters))
+    const into = byTarget(left);
+    const own = (n) =>
+      n.own + (past.has(n.id) ? n.initial[0] : 0) + (state.has(n.id) ? n.initial[1] : 0);
+    const entering = (n) => sum((into.get(n.id) || []).map((e) => e.parameters));
+    return new Map(
+      data.nodes
+        .filter((n) => needed.has(n.id))
+        .map((n) => [n.id, { own: own(n), all: own(n) + entering(n) }]),
     );
   }
 
@@ -138,5 +140,5 @@ function rulesOf(data) {
     return [...found.values()];
   }
 
-  return { ablate, arrow, selectorsOf, sum };
+  return { ablate, arrow, selectorsOf };
 }

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ladderspec.drawing.dashes import pieces
-from ladderspec.drawing.paths import end_of, growth_of
+from ladderspec.drawing.paths import end_of, head
 from ladderspec.drawing.scene import (
     Box,
-    Ink,
     Mark,
     Panel,
     Pill,
@@ -20,20 +19,13 @@ from ladderspec.drawing.scene import (
     Text,
     Wire,
 )
-from ladderspec.drawing.sizes import PILL_HEIGHT
-from ladderspec.drawing.writers.gv import (
-    SANS,
-    attributes,
-    html_line,
-    line_words,
-    quoted,
-    styles,
-)
-from ladderspec.drawing.writers.words import number
+from ladderspec.drawing.writers import xdot
+from ladderspec.drawing.writers.gv import FONTS, attributes, line_words, quoted, styles
+from ladderspec.drawing.writers.letters import letters_of
+from ladderspec.drawing.writers.words import escaped, number
 
-_HEAD = 0.55  # its heads, to look as ours; they grow with the line
-_WHOLE_HEAD = 0.8
-_THICK = 1.9
+# The base line of a text in Graphviz: so far below its middle, per size and always.
+_BASE, _BELOW = 0.25, 0.4
 
 
 def to_dot(scene: Scene) -> str:
@@ -53,13 +45,14 @@ class _Writer:
         paper = _paper(scene)
         yield (
             f'  graph [layout=nop2, bb="{size}",{paper} outputorder=nodesfirst, pad=0, margin=0,'
-            f' bgcolor="{scene.background}", charset="UTF-8"];'
+            f' bgcolor="{scene.background}", charset="UTF-8",'
+            f' _background="{" ".join(self._behind())}"];'
         )
-        yield f'  node [fontname="{SANS}", label="", fixedsize=shape, penwidth=0];'
-        yield f"  edge [arrowhead=vee, arrowsize={_HEAD}];"
+        yield '  node [label="", fixedsize=shape, penwidth=0];'
+        yield "  edge [arrowhead=none];"
         yield from self._corners()
         for panel in scene.panels:
-            yield from self._panel(panel)
+            yield from self._text(panel.label)
         for box in scene.boxes:
             yield from self._box(box)
         for rule in scene.rules:
@@ -69,8 +62,20 @@ class _Writer:
         for sample in scene.samples:
             yield from self._sample(sample)
         for text in scene.texts:
-            yield self._text(text)
+            yield from self._text(text)
         yield "}"
+
+    def _behind(self) -> Iterator[str]:
+        """Panels, and the heads of arrows: those of Graphviz differ from one version to another."""
+        scene = self.scene
+        for thing in (*scene.panels, *scene.wires, *scene.samples):
+            if isinstance(thing, Panel):
+                rect = thing.rect._replace(y=scene.height - thing.rect.bottom)
+                yield xdot.panel(thing, rect)
+            elif isinstance(thing, Wire):
+                corners = head(end_of(thing.segments[-1]), thing.tip, thing.ink.width)
+                up = [(x, scene.height - y) for x, y in corners]
+                yield xdot.polygon(up, thing.ink.colour)
 
     def _corners(self) -> Iterator[str]:
         """Graphviz measures the sheet itself: two invisible nodes hold it open."""
@@ -105,11 +110,11 @@ class _Writer:
 
     def _box(self, box: Box) -> Iterator[str]:
         style = self._rounded(box.radius, "filled", *styles(box.ink))
-        html = "<br/>".join(map(html_line, box.texts))
-        html += "".join(f'<br/><font point-size="{PILL_HEIGHT:g}"> </font>' for _ in box.pills)
         facts = {"color": box.ink.colour, "fillcolor": box.fill, "penwidth": number(box.ink.width)}
         name = self._name(box.node, box.iteration)
-        yield self._node(name, box.rect, html=html, shape="box", style=style, **facts)
+        yield self._node(name, box.rect, shape="box", style=style, **facts)
+        for text in box.texts:
+            yield from self._text(text)
         for pill in box.pills:
             yield from self._pill(pill)
 
@@ -120,17 +125,8 @@ class _Writer:
             "fillcolor": pill.fill,
             "penwidth": number(pill.ink.width),
         }
-        html = html_line(pill.text)
-        yield self._node(self._new("task"), pill.rect, html=html, shape="box", style=style, **facts)
-
-    def _panel(self, panel: Panel) -> Iterator[str]:
-        style = self._rounded(panel.radius, *(["filled"] if panel.fill else []))
-        facts = {"shape": "box", "style": style, "fillcolor": panel.fill or "none"}
-        if panel.ink:
-            facts |= {"color": panel.ink.colour, "penwidth": number(panel.ink.width)}
-        yield self._node(self._new("panel"), panel.rect, **facts)
-        if panel.label:
-            yield self._text(panel.label)
+        yield self._node(self._new("task"), pill.rect, shape="box", style=style, **facts)
+        yield from self._text(pill.text)
 
     def _mark(self, mark: Mark) -> str:
         x, y = mark.centre
@@ -138,8 +134,18 @@ class _Writer:
         words = {"shape": "box", "style": "filled", "fillcolor": mark.colour}
         return self._node(self._new("delay"), rect, **words)
 
-    def _text(self, text: Text) -> str:
-        return self._node(self._new("text"), text.rect, html=html_line(text), shape="plaintext")
+    def _text(self, text: Text | None) -> Iterator[str]:
+        for each in letters_of(text) if text else ():
+            facts = {
+                "shape": "plaintext",
+                "fontname": FONTS[each.face],
+                "fontsize": number(each.size),
+                "fontcolor": text.colour if text else "",
+            }
+            words = escaped(each.text)
+            label = {"html": f"<s>{words}</s>"} if text and text.struck else {"label": words}
+            middle = Rect(each.x, each.y - _BASE * each.size - _BELOW, 0, 0)
+            yield self._node(self._new("text"), middle, **facts, **label)
 
     # --- edges ------------------------------------------------------------------------------------
 
@@ -169,7 +175,7 @@ class _Writer:
     def _rule(self, rule: Rule) -> Iterator[str]:
         (one, first), (two, second) = self._ends(rule.start, rule.end)
         pos = ";".join(self._line(rule.start, [rule.end], rule.ink.dash))
-        facts = {"pos": pos, "arrowhead": "none", **line_words(rule.ink)}
+        facts = {"pos": pos, **line_words(rule.ink)}
         yield from (first, second, f"  {quoted(one)} -> {quoted(two)} [{attributes(facts)}];")
 
     def _wire(self, wire: Wire) -> Iterator[str]:
@@ -180,49 +186,21 @@ class _Writer:
             yield from (line for _, line in ends)
             source = ends[0][0]
             target = target if wire.source else ends[1][0]
-        thick = wire.ink.width > _THICK
-        facts = {"pos": self._with_head(wire), **line_words(wire.ink)}
-        if thick:  # Graphviz would spoil the head: it stands on a line of its own
-            lines = self._line(wire.start, wire.segments, wire.ink.dash)
-            facts |= {"pos": ";".join(lines), "arrowhead": "none"}
+        lines = self._line(wire.start, wire.segments, wire.ink.dash)
+        facts = {"pos": ";".join(lines), **line_words(wire.ink)}
         if wire.role:
             facts["class"] = wire.role.value
         yield f"  {quoted(source)} -> {quoted(target)} [{attributes(facts)}];"
-        if thick:
-            yield from self._head(wire)
         if wire.mark:
             yield self._mark(wire.mark)
-        if wire.label:
-            yield self._text(wire.label)
-
-    def _head(self, wire: Wire) -> Iterator[str]:
-        foot = end_of(wire.segments[-1])
-        (one, first), (two, second) = self._ends(foot, wire.tip)
-        spline = self._spline(foot, [_between(foot, wire.tip, 0.1)])
-        facts = {
-            "pos": f"e,{self._pair(*wire.tip)} {spline}",
-            **line_words(Ink(wire.ink.colour, 1.0)),
-            "arrowhead": "normal",
-            "arrowsize": number(_WHOLE_HEAD * growth_of(wire.ink.width)),
-        }
-        yield from (first, second, f"  {quoted(one)} -> {quoted(two)} [{attributes(facts)}];")
-
-    def _with_head(self, wire: Wire) -> str:
-        lines = self._line(wire.start, wire.segments, wire.ink.dash)
-        if wire.ink.dash:  # the head needs a line of its own to stand on
-            foot = end_of(wire.segments[-1])
-            lines.append(self._spline(foot, [_between(foot, wire.tip, 0.1)]))
-        lines[-1] = f"e,{self._pair(*wire.tip)} {lines[-1]}"
-        return ";".join(lines)
+        yield from self._text(wire.label)
 
     def _sample(self, sample: Wire | Panel | Pill | Mark) -> Iterator[str]:
         if isinstance(sample, Wire):
             yield from self._wire(sample)
-        elif isinstance(sample, Panel):
-            yield from self._panel(sample)
         elif isinstance(sample, Pill):
             yield from self._pill(sample)
-        else:
+        elif isinstance(sample, Mark):
             yield self._mark(sample)
 
 

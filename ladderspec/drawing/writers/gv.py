@@ -1,14 +1,17 @@
-"""Words of the Graphviz language: quotes, attributes, lines, HTML-like labels."""
+"""Words of the Graphviz language: quotes, attributes, lines, fonts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ladderspec.drawing.maths import Run
-from ladderspec.drawing.scene import Ink, Text
-from ladderspec.drawing.writers.words import escaped, number
+from ladderspec.drawing.metrics import Face
+from ladderspec.drawing.scene import Ink
+from ladderspec.drawing.writers.words import number
 
-SANS, SERIF = "Arial", "Times"  # in place of Helvetica, Graphviz may take a wider font
+# In place of Helvetica, Graphviz may take a wider font.
+FONTS: dict[Face, str] = {
+    "sans": "Arial", "bold": "Arial Bold", "italic": "Times Italic", "serif": "Times",
+}  # fmt: skip
 
 
 def quoted(text: str) -> str:
@@ -32,22 +35,3 @@ def styles(ink: Ink) -> list[str]:
 
 def line_words(ink: Ink) -> dict[str, str]:
     return {"color": ink.colour, "penwidth": number(ink.width)}
-
-
-def html_line(text: Text) -> str:
-    """A text as an HTML-like label."""
-    inner = "".join(map(_run, text.runs))
-    if text.struck:
-        inner = f"<s>{inner}</s>"
-    return f'<font point-size="{number(text.size)}" color="{text.colour}">{inner}</font>'
-
-
-def _run(run: Run) -> str:
-    inner = escaped(run.text)
-    if run.face in ("italic", "serif"):
-        inner = f'<font face="{SERIF}">{inner}</font>'
-    if run.face == "bold":
-        inner = f"<b>{inner}</b>"
-    if run.face == "italic":
-        inner = f"<i>{inner}</i>"
-    return f"<sub>{inner}</sub>" if run.shift < 0 else f"<sup>{inner}</sup>" if run.shift else inner

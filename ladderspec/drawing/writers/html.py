@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from ladderspec.cells import Cell, Site
+from ladderspec.drawing import labels
 from ladderspec.drawing.compose import compose
+from ladderspec.drawing.maths import text_of
 from ladderspec.drawing.parts import Picture
 from ladderspec.drawing.themes import Theme, theme_of
 from ladderspec.drawing.view import View, iterations_of
@@ -35,7 +37,13 @@ def to_html(graph: Graph, picture: Picture, view: View) -> str:
     shown = "rolled" if view.rolled else str(iterations_of(view, picture))
     drawings = {name: _drawing(picture, each) for name, each in _views(picture, view)}
     others = [_template(name, text) for name, text in drawings.items() if name != shown]
-    data = {"shown": shown, "views": list(drawings), "start": view.start, **facts(graph)}
+    data = {
+        "shown": shown,
+        "views": list(drawings),
+        "start": view.start,
+        "facts": _counts(picture, view),
+        **facts(graph),
+    }
     theme = theme_of(view.theme)
     holes = {
         "title": escaped(view.title or picture.title),
@@ -80,6 +88,13 @@ def _views(picture: Picture, view: View) -> Iterator[tuple[str, View]]:
 
 def _drawing(picture: Picture, view: View) -> str:
     return to_svg(compose(picture, view)).partition("\n")[2].strip()
+
+
+def _counts(picture: Picture, view: View) -> dict[str, str]:
+    """The line of every box that ends with its number of parameters."""
+    if "params" not in view.labels:
+        return {}
+    return {n: text_of(labels.facts(part, view.labels)) for n, part in picture.parts.items()}
 
 
 def _template(name: str, drawing: str) -> str:
