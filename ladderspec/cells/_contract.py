@@ -183,6 +183,7 @@ class Inlet:
     shape: Shape
     filter: Pair | None = None  # what the arrow itself says
     norm: NormKind | None = None
+    stride: Pair | None = None  # of the rows between its ends; below 0 where it leads back down
 
 
 @dataclass(frozen=True)
@@ -252,6 +253,14 @@ class Cell(Words):
     takes: ClassVar[frozenset[Role]]
     stateful: ClassVar[bool] = False
     single: ClassVar[bool] = False  # reads exactly one arrow
+
+    @property
+    def row_stride(self) -> Pair | None:
+        """How its output is coarser than the maps from below, for the cells that invert its row.
+
+        None: unknown. Arrows across the row then take the smallest stride that fits the sizes.
+        """
+        return None
 
     def needs(self, side: Side) -> frozenset[Role]:
         """The arrows without which the cell cannot work."""
@@ -340,15 +349,21 @@ def odd(filter: Pair) -> Pair:
 
 
 def between(
-    source: Shape, target: Shape, filter: Pair, same_filter: Pair | None = None
+    source: Shape,
+    target: Shape,
+    filter: Pair,
+    same_filter: Pair | None = None,
+    stride: Pair | None = None,
 ) -> Projection:
     """The linear map from one shape to another: dense, convolution, or transposed convolution.
 
-    `same_filter` replaces `filter` where the two have the same size.
+    `same_filter` replaces `filter` where the two have the same size. `stride` is that of the rows
+    in between, where it is known (see `Inlet`).
     """
     if len(source) != 3 or len(target) != 3:
         return Projection("dense", source, target)
-    height, width = (_stride(a, b) for a, b in zip(source[1:], target[1:], strict=True))
+    sizes = zip(source[1:], target[1:], stride or (1, 1), strict=True)
+    height, width = (_stride(*side) for side in sizes)
     if height is None or width is None or (height < 0 < width - 1) or (width < 0 < height - 1):
         raise ShapeProblem(
             f"no stride leads from {show_shape(source)} to {show_shape(target)}",
@@ -361,17 +376,22 @@ def between(
     return Projection("conv", source, target, filter, (height, width))
 
 
-def _stride(n: int, m: int) -> int | None:
+def _stride(n: int, m: int, rows: int = 1) -> int | None:
     """s > 0 with m = ceil(n / s), or s < 0 with n = ceil(m / -s); None where there is none.
+
+    That of the `rows` if it fits, else the smallest.
 
     >>> _stride(11, 6), _stride(6, 11), _stride(8, 8), _stride(7, 5)
     (2, -2, 1, None)
+    >>> _stride(9, 3), _stride(9, 3, 4), _stride(3, 9, -4)
+    (3, 4, -4)
     """
+    if n == m:
+        return 1
     big, small = max(n, m), min(n, m)
-    step = -(-big // small)
-    if -(-big // step) != small:
-        return None
-    return step if n >= m else -step
+    sign = 1 if n > m else -1
+    steps = [step for step in (sign * rows, -(-big // small)) if step > 0]
+    return next((sign * step for step in steps if -(-big // step) == small), None)
 
 
 def drive(
@@ -394,7 +414,7 @@ def drive(
         projection = Projection("conv", inlet.shape, target, own, stride)
     else:
         same = own if main or inlet.filter else odd(filter)
-        projection = between(inlet.shape, target, own, same)
+        projection = between(inlet.shape, target, own, same, inlet.stride)
     kind = "none" if norm.terms == "joint" else norm.kind or default
     return replace(projection, norm=inlet.norm or kind, groups=groups)
 

@@ -32,12 +32,14 @@ class Average(DecoderCell):
 
     def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
         fits = inlet.shape[0] == out[0] and len(inlet.shape) <= len(out)
+        # One value over the whole map; between maps, the sizes must be a whole stride apart.
+        stride = (out[1], out[2]) if len(out) == 3 else (1, 1)
         if len(inlet.shape) == 3:
-            between(inlet.shape, out, (1, 1))  # the sizes must be a whole stride apart
+            stride = between(inlet.shape, out, (1, 1), stride=inlet.stride).stride
         if not fits:
             raise ShapeProblem(
                 f"Average spreads {show_shape(inlet.shape)} over {show_shape(out)},"
                 " but their channels differ",
                 "Average belongs on a Pool row",
             )
-        return Projection("none", inlet.shape, out)
+        return Projection("none", inlet.shape, out, stride=stride)

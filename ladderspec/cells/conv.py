@@ -13,6 +13,7 @@ from ladderspec.cells._contract import (
     Norm,
     NormField,
     NormKind,
+    Pair,
     PairField,
     Projection,
     Site,
@@ -41,6 +42,10 @@ class Conv(EncoderCell):
     )
     statistics: Statistics | None = Field(None, description="What batch norm keeps for evaluation.")
     activation: Activation = Field("relu", description="What the normalised sum passes through.")
+
+    @property
+    def row_stride(self) -> Pair:
+        return self.stride
 
     def out_shape(self, site: Site) -> Shape:
         below = site.main().shape

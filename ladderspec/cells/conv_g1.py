@@ -50,7 +50,7 @@ class ConvG1(DecoderCell):
         if inlet.role is Role.LATERAL:
             return gate(inlet, out, "convG1", out[0])
         extra = None if inlet.role is Role.DECODER or inlet.filter else odd(self.filter)
-        return between(inlet.shape, out, inlet.filter or self.filter, extra)
+        return between(inlet.shape, out, inlet.filter or self.filter, extra, inlet.stride)
 
     def join(self, site: Site, out: Shape) -> dict[str, Shape]:
         return {"b": (out[0],), "w": (5, out[0])}

@@ -12,6 +12,7 @@ from ladderspec.cells._contract import (
     Norm,
     NormField,
     NormKind,
+    Pair,
     PairField,
     Projection,
     Site,
@@ -42,6 +43,10 @@ class ConvGRU(EncoderCell):
 
     takes: ClassVar = STATEFUL_TAKES
     stateful: ClassVar = True
+
+    @property
+    def row_stride(self) -> Pair:
+        return self.stride
 
     def out_shape(self, site: Site) -> Shape:
         below = site.main().shape

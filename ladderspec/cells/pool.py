@@ -55,6 +55,10 @@ class Pool(EncoderCell):
     takes: ClassVar = frozenset({Role.ENCODER, Role.LATERAL})
     sides: ClassVar = frozenset({Side.ENCODER})
 
+    @property
+    def row_stride(self) -> Pair | None:
+        return None if self.filter == "global" else self.window_stride
+
     def out_shape(self, site: Site) -> Shape:
         below = site.main().shape
         need_map(below, "Pool", "Pool on maps only")

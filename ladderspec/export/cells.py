@@ -11,7 +11,7 @@ from ladderspec.cells._contract import Five, Norm
 from ladderspec.errors import UsageError
 from ladderspec.export.arrows import arrow_use
 from ladderspec.export.pools import pool_use
-from ladderspec.export.uses import NOTHING, Arrow, Facts, Use
+from ladderspec.export.uses import NOTHING, Arrow, Facts, Pair, Use
 from ladderspec.names import Role, Shape, size_of
 from ladderspec.wiring.graph import Graph
 from ladderspec.wiring.shapes import inlets
@@ -25,6 +25,7 @@ class Place:
 
     arrows: tuple[Arrow, ...]
     below: Shape  # what the first arrow brings
+    stride: Pair  # of the first arrow
     out: Shape
     own: dict[str, Shape]
     facts: Facts
@@ -55,14 +56,15 @@ def cell_use(graph: Graph, node: str, facts: Facts) -> Use:
     at = graph.nodes[node]
     statistics = getattr(at["cell"], "statistics", None)
     edges = {key: (source, e) for source, _, key, e in graph.in_edges(node, keys=True, data=True)}
-    arrows = []
+    arrows, strides = [], []
     for inlet in inlets(graph, node):
         source, edge = edges[inlet.key]
         norm = facts.norm(edge["projection"].norm, statistics)
         use = arrow_use(edge["projection"], norm, facts)
         arrows.append(Arrow(inlet.key, inlet.role, inlet.delay, source, use))
+        strides.append(edge["projection"].stride)
     below = graph.nodes[arrows[0].source]["shape"] if arrows else ()
-    place = Place(tuple(arrows), below, at["shape"], at["own"], facts)
+    place = Place(tuple(arrows), below, (*strides, (1, 1))[0], at["shape"], at["own"], facts)
     try:
         return replace(_use(at["cell"], place), side=at["side"])
     except NotImplementedError:
@@ -178,7 +180,8 @@ def _(words: cells.average.Average, place: Place) -> Use:
     if place.below == place.out:
         return Use("", ("nn.Identity()",), arrows=place.arrows)
     asks = frozenset({"vector"}) if len(place.below) == 1 else NOTHING
-    return Use("average", place.shape[1:], asks=asks, arrows=place.arrows)
+    sizes = (str(place.out[1:]), str(place.stride))
+    return Use("average", sizes, asks=asks, arrows=place.arrows)
 
 
 # --- what several cells share ---------------------------------------------------------------------

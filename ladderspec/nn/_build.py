@@ -235,4 +235,5 @@ def _(words: cells.identity.Identity, place: Place) -> nn.Module:
 
 @_module.register
 def _(words: cells.average.Average, place: Place) -> nn.Module:
-    return Average(place.arrows, place.out)
+    (arrow,) = place.arrows.values()
+    return Average(place.arrows, place.out, arrow.stride)

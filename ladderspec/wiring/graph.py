@@ -19,6 +19,7 @@ from ladderspec.names import INPUT, TABLE, Role, Side, edge_key, node_name, show
 from ladderspec.text.notation import Selector, parse_selector
 from ladderspec.text.tree import Node
 from ladderspec.wiring.absent import few, missing_node
+from ladderspec.wiring.grids import level_grids
 
 Graph: TypeAlias = nx.MultiDiGraph
 
@@ -54,6 +55,9 @@ def place_nodes(spec: Spec, findings: Findings) -> Graph:
         removed={},
         dropped=[s.pattern for s in _selectors(spec) if s.kind == "level"],
         level_shapes={},
+        grids=level_grids(
+            zip(names, (row.encoder.row_stride for row in words.levels), strict=True)
+        ),
     )
     bottom: Cell = Unknown() if "input" in spec.unsure else words.input
     _add_node(graph, Side.ENCODER, INPUT, bottom, spec.at("input"))

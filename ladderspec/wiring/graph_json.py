@@ -15,6 +15,7 @@ from ladderspec.names import TABLE, Role, Side
 from ladderspec.tasks import AnyTask
 from ladderspec.wiring.checks import check
 from ladderspec.wiring.graph import Graph
+from ladderspec.wiring.grids import Grid
 from ladderspec.wiring.shapes import infer
 
 FORMAT = "ladderspec graph 1"
@@ -64,7 +65,7 @@ def as_dict(graph: Graph) -> dict[str, Any]:
     return found
 
 
-_PLAIN = ("name", "title", "levels", "labels", "frames", "iterations", "notes")
+_PLAIN = ("name", "title", "levels", "labels", "frames", "iterations", "notes", "grids")
 
 
 def _cell(cell: Cell) -> dict[str, Any]:
@@ -84,8 +85,9 @@ def _graph(data: dict[str, Any]) -> Graph:
         raise ValueError(f"expected `{FORMAT}`")
     plain = nx.node_link_graph(data, edges="edges", multigraph=True, directed=True)
     facts = plain.graph
+    grids = {level: Grid(*numbers) for level, numbers in facts["grids"].items()}
     graph = nx.MultiDiGraph(
-        **{key: facts[key] for key in _PLAIN},
+        **{key: facts[key] for key in _PLAIN} | {"grids": grids},
         order={level: index for index, level in enumerate(facts["levels"])},
         delays={role: facts["delays"][role] for role in TABLE},
         level_shapes={level: tuple(shape) for level, shape in facts["level_shapes"].items()},

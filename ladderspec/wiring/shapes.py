@@ -10,6 +10,7 @@ from ladderspec.errors import Finding, Findings, Place
 from ladderspec.names import Role, Shape, Side, node_name, show_arrow, show_shape, size_of
 from ladderspec.tasks import Reading, Task
 from ladderspec.wiring.graph import Graph, in_order
+from ladderspec.wiring.grids import grid_of, stride_between
 
 
 def infer(graph: Graph, findings: Findings) -> None:
@@ -39,14 +40,14 @@ def site_of(graph: Graph, node: str) -> Site:
 
 def inlets(graph: Graph, node: str) -> list[Inlet]:
     """The incoming arrows in the order of their roles: that of drives in a sum."""
-    found = []
+    found, grid = [], graph.nodes[node]["grid"]
     for source, _, key, edge in graph.in_edges(node, keys=True, data=True):
         shape = graph.nodes[source].get("shape")
         if shape is None:
             raise UnknownShape
-        found.append(
-            Inlet(key, edge["role"], edge["delay"], shape, edge.get("filter"), edge.get("norm"))
-        )
+        stride = stride_between(graph.nodes[source]["grid"], grid)
+        said = (edge.get("filter"), edge.get("norm"), stride)
+        found.append(Inlet(key, edge["role"], edge["delay"], shape, *said))
     roles = list(type(found[0].role)) if found else []
     return sorted(found, key=lambda inlet: (roles.index(inlet.role), inlet.key))
 
@@ -98,6 +99,7 @@ def _infer_shape(graph: Graph, node: str, findings: Findings) -> None:
         ]
         level, row = _level_shapes(graph, node)
         facts["shape"] = cell.out_shape(Site(facts["side"], tuple(known), level, row))
+        facts["grid"] = grid_of(graph, node)
     except (UnknownShape, StopIteration, IndexError):
         return
     except _Removed as removed:
