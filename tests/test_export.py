@@ -121,7 +121,10 @@ laterals: {a: {cell: ConvLSTM, channels: 2}, input: {cell: Conv, channels: 2}}
 edges:
   decoder_to_encoder: {delay: 2}
   state: {delay: 2}
-  add: [encoder.input(t-1) -> encoder.b, encoder.b(t-1) -> decoder.b]
+  add:
+    - encoder.input(t-1) -> encoder.b
+    - encoder.b(t-1) -> decoder.b
+    - {from: encoder.b(t-1), to: encoder.a, norm: none}
 """,
     "statistics": """
 levels:
@@ -328,7 +331,7 @@ def test_it_shows_every_row_of_the_table():
     table, code = text.split('"""', 2)[1:]
     for level in graph(load("specs/ommnist/rladder.yaml")).graph["levels"]:
         assert re.search(rf"^    {level} ", table, re.MULTILINE), level
-    assert "# lstm1: ConvLSTM, channels: 32, filter: 3 | convG3, filter: 9" in code
+    assert "# lstm1: ConvLSTM, channels: 32, filter: 3, forget_bias: -1.0 | convG3, filter: 9" in code
     assert "# conv_1 ... conv_3: Conv, channels: 32, filter: 3 | convG3, filter: 3" in code
     assert 'for below, level in pairwise(["lstm1", "conv_1", "conv_2", "conv_3"]):' in code
     assert "    u = relu(LN(A * v_top) + LN(B * h) + c)" in code
