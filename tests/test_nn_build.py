@@ -10,6 +10,7 @@ from torch import nn
 
 from ladderspec.cells import EncoderCell, Inlet, Projection, Site
 from ladderspec.corridor import graph, load, loads
+from ladderspec.errors import UsageError
 from ladderspec.names import Role, Side
 from ladderspec.nn import Arrow, Conv, initialise
 from ladderspec.nn._build import build_cell
@@ -155,6 +156,7 @@ class Scale(EncoderCell):
 
     cell: Literal["Scale"] = "Scale"
     extra: bool = False
+    constant: float | None = None
 
     def out_shape(self, site: Site) -> tuple[int, ...]:
         return site.main().shape
@@ -169,6 +171,8 @@ class Scale(EncoderCell):
         module = _Scale(out[0])
         if self.extra:
             module.register_parameter("more", nn.Parameter(torch.zeros(1)))
+        if self.constant is not None:
+            nn.init.constant_(module.linear.weight, self.constant)
         return module
 
 
@@ -181,7 +185,9 @@ class _Scale(nn.Module):
         return self.linear(values["encoder"]) + values["decoder_to_encoder"], {}
 
 
-def _scale(own: dict[str, tuple[int, ...]] | None = None, **fields: Any) -> nn.Module:
+def _scale(
+    own: dict[str, tuple[int, ...]] | None = None, name: str = "", seed: int = 0, **fields: Any
+) -> nn.Module:
     words = Scale(**fields)
     inlets = (
         Inlet("encoder", Role.ENCODER, 0, (3,)),
@@ -189,7 +195,8 @@ def _scale(own: dict[str, tuple[int, ...]] | None = None, **fields: Any) -> nn.M
     )
     site = Site(Side.ENCODER, inlets)
     projections = {inlet.key: words.project(site, inlet, (3,)) for inlet in inlets}
-    return build_cell(words, site, (3,), {**words.join(site, (3,)), **(own or {})}, projections)
+    promised = {**words.join(site, (3,)), **(own or {})}
+    return build_cell(words, site, (3,), promised, projections, name=name, seed=seed)
 
 
 def test_a_users_cell_builds_itself_and_gets_the_raw_values():
@@ -202,14 +209,20 @@ def test_a_users_cell_builds_itself_and_gets_the_raw_values():
 
 
 def test_a_users_cell_starts_from_seed_and_name():
-    one, other = _scale(), _scale()
-    initialise(one, 3)
-    initialise(other, 3)
+    before = torch.get_rng_state()
+    one, other = (_scale(name="encoder.a", seed=3) for _ in range(2))
+    assert torch.equal(torch.get_rng_state(), before)
     torch.testing.assert_close(one.state_dict(), other.state_dict())
-    initialise(other, 4)
-    assert not torch.equal(one.linear.weight, other.linear.weight)
+    for another in (_scale(name="encoder.a", seed=4), _scale(name="encoder.b", seed=3)):
+        assert not torch.equal(one.linear.weight, another.linear.weight)
+
+
+def test_a_users_cell_keeps_the_start_that_it_gave_itself():
+    module = _scale(constant=0.25)
+    initialise(module, 0)
+    assert (module.linear.weight == 0.25).all()
 
 
 def test_a_users_cell_keeps_its_promises():
-    with pytest.raises(ValueError, match=r"Scale: parameters differ .* more 1"):
-        _scale(extra=True)
+    with pytest.raises(UsageError, match=r"encoder.a \(Scale\): parameters differ .* more 1"):
+        _scale(name="encoder.a", extra=True)

@@ -14,19 +14,20 @@ from ladderspec.wiring.shapes import site_of
 OFFSET = ("prediction", "denoising")  # tasks whose output has a mean that data can tell
 
 
-def cells_of(graph: Graph) -> dict[str, nn.Module]:
-    """The cells by node."""
-    return {node: _cell(graph, node) for node in graph}
+def cells_of(graph: Graph, seed: int = 0) -> dict[str, nn.Module]:
+    """The cells by node; those of users draw from `seed` and the node as they are built."""
+    return {node: _cell(graph, node, seed) for node in graph}
 
 
-def _cell(graph: Graph, node: str) -> nn.Module:
+def _cell(graph: Graph, node: str, seed: int) -> nn.Module:
     facts = graph.nodes[node]
     site = site_of(graph, node)
     edges = {key: edge for _, _, key, edge in graph.in_edges(node, keys=True, data=True)}
     projections = {inlet.key: edges[inlet.key]["projection"] for inlet in site.inlets}
     steps = graph.graph["frames"] or graph.graph["iterations"]
     fixed = None if steps == "any" else steps
-    return build_cell(facts["cell"], site, facts["shape"], facts["own"], projections, fixed)
+    promised = (facts["shape"], facts["own"], projections)
+    return build_cell(facts["cell"], site, *promised, fixed, node, seed)
 
 
 def readouts_of(graph: Graph, name: str) -> dict[str, Readout]:

@@ -43,7 +43,7 @@ class Net(nn.Module):
         }
         with undrawn():
             self.readouts = {name: readouts_of(graph, name) for name in self.tasks}
-            cells = cells_of(graph)
+            cells = cells_of(graph, seed)
         nest(self, cells | names_of(self.readouts))
         initialise(self, seed)
         # What convolves with such weights follows. (The stubs of torch do not know the word.)

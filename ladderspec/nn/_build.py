@@ -13,10 +13,12 @@ from torch import nn
 from ladderspec import cells
 from ladderspec.cells import Projection, Site
 from ladderspec.cells._contract import Norm
-from ladderspec.names import Shape, show_shape
+from ladderspec.errors import UsageError
+from ladderspec.names import Shape
 from ladderspec.nn._arrow import Arrow
 from ladderspec.nn._norms import NormKind
-from ladderspec.nn._own import ZEROS, Owner
+from ladderspec.nn._own import ZEROS, Owner, hashed
+from ladderspec.nn._promises import check_parameters, watch
 from ladderspec.nn.average import Average
 from ladderspec.nn.conv import Conv
 from ladderspec.nn.conv_g1 import ConvG1
@@ -64,22 +66,36 @@ def build_cell(
     own: Mapping[str, Shape],
     projections: Mapping[str, Projection],
     iterations: int | None = None,
+    name: str = "",
+    seed: int = 0,
 ) -> nn.Module:
     """The module of a cell: `projections` by arrow key, `own` the parameters of its node.
 
     `iterations` is how many frames or iterations there are, where that is fixed: so many running
-    statistics are kept, unless the words ask to share them.
+    statistics are kept, unless the words ask to share them. The module of a user's own cell draws
+    from `seed` and the `name` of its node; those of others wait for `initialise`.
     """
+    who = f"{name} ({words.cell})" if name else words.cell
     if isinstance(words, BuildsItself):
-        module = words.build(site, out)
+        module = _built_by_itself(words, site, out, who, hashed(seed, name))
+        watch(module, who, words, out)
     else:
         kept = _kept(words, iterations)
         arrows = {key: _arrow(projection, kept) for key, projection in projections.items()}
         module = _module(words, Place(arrows, out, kept))
-    for name in own:
-        if name.startswith("initial"):
-            _own_initial(module, name, own[name])
-    check(module, words, own, projections)
+    for key, shape in own.items():
+        if key.startswith("initial"):
+            _own_initial(module, key, shape)
+    check_parameters(module, who, own, projections)
+    return module
+
+
+def _built_by_itself(words: BuildsItself, site: Site, out: Shape, who: str, seed: int) -> nn.Module:
+    with torch.random.fork_rng(devices=()):
+        torch.default_generator.manual_seed(seed)
+        module = words.build(site, out)
+    if not isinstance(module, nn.Module):
+        raise UsageError(f"{who}: `build` must return a module, not {type(module).__name__}")
     return module
 
 
@@ -124,23 +140,6 @@ def _own_initial(module: nn.Module, name: str, shape: Shape) -> None:
         module.own(name, shape, ZEROS)
     else:
         module.register_parameter(name, nn.Parameter(torch.zeros(shape)))
-
-
-def check(
-    module: nn.Module,
-    words: cells.Cell,
-    own: Mapping[str, Shape],
-    projections: Mapping[str, Projection],
-) -> None:
-    """The module has the parameters that its words promise, no more and no less."""
-    promised = dict(own)
-    for key, projection in projections.items():
-        promised |= {f"{key}.{name}": shape for name, shape in projection.parameters.items()}
-    found = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
-    if found != promised:
-        wrong = sorted(found.items() ^ promised.items())
-        shown = ", ".join(f"{name} {show_shape(shape)}" for name, shape in wrong)
-        raise ValueError(f"{words.cell}: parameters differ from what its words promise: {shown}")
 
 
 # --- one constructor per cell --------------------------------------------------------------------

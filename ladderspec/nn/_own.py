@@ -98,7 +98,7 @@ def initialise(module: nn.Module, seed: int) -> None:
     """Start every parameter anew, drawn from `seed` and its full name within `module`.
 
     Two networks thus agree on all that they share. Other modules inside, of a user's own cell,
-    draw by their `reset_parameters`; where they have none they stay as they are.
+    stay as they are: they were drawn when they were built.
     """
     for name, part in module.named_modules():
         if isinstance(part, Owner):
@@ -107,10 +107,6 @@ def initialise(module: nn.Module, seed: int) -> None:
                 generator = torch.Generator().manual_seed(hashed(seed, full))
                 with torch.no_grad():
                     start.fill(part.get_parameter(own), generator)
-        elif callable(reset := getattr(part, "reset_parameters", None)):
-            with torch.random.fork_rng(devices=()):
-                torch.manual_seed(hashed(seed, name))
-                reset()
 
 
 def hashed(seed: int, name: str) -> int:
