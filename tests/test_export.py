@@ -331,7 +331,9 @@ def test_it_shows_every_row_of_the_table():
     table, code = text.split('"""', 2)[1:]
     for level in graph(load("specs/ommnist/rladder.yaml")).graph["levels"]:
         assert re.search(rf"^    {level} ", table, re.MULTILINE), level
-    assert "# lstm1: ConvLSTM, channels: 32, filter: 3, forget_bias: -1.0 | convG3, filter: 9" in code
+    assert (
+        "# lstm1: ConvLSTM, channels: 32, filter: 3, forget_bias: -1.0 | convG3, filter: 9" in code
+    )
     assert "# conv_1 ... conv_3: Conv, channels: 32, filter: 3 | convG3, filter: 3" in code
     assert 'for below, level in pairwise(["lstm1", "conv_1", "conv_2", "conv_3"]):' in code
     assert "    u = relu(LN(A * v_top) + LN(B * h) + c)" in code
