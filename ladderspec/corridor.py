@@ -58,16 +58,16 @@ def spec_of(document: Document, request: Request) -> Spec:
     return spec
 
 
-def graph(spec: Spec) -> Graph:
-    """The typed graph of a spec, with shapes and parameter counts."""
+def graph(spec: Spec | str | Path) -> Graph:
+    """The typed graph of a spec or of its file, with shapes and parameter counts."""
     findings = Findings()
-    result = compile_graph(spec, findings)
+    result = compile_graph(load(spec) if isinstance(spec, str | Path) else spec, findings)
     findings.raise_if_any()
     return result
 
 
-def plan(spec: Spec) -> Plan:
-    """How the network of a spec runs: phases, what is carried, why."""
+def plan(spec: Spec | str | Path) -> Plan:
+    """How the network of a spec or of its file runs: phases, what is carried, why."""
     from ladderspec.schedule.plan import schedule
 
     return schedule(graph(spec))
@@ -90,8 +90,8 @@ def compile_graph(spec: Spec, findings: Findings) -> Graph:
     return result
 
 
-def build(spec: Spec, seed: int = 0) -> Net:
-    """The network of a spec: a torch module, its initial values drawn from `seed`."""
+def build(spec: Spec | str | Path, seed: int = 0) -> Net:
+    """The network of a spec or its file: a torch module, its initial values drawn from `seed`."""
     from ladderspec.network.net import Net  # torch comes in here
     from ladderspec.schedule.plan import schedule
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from ladderspec.names import size_of
 from ladderspec.network.carry import Carry
+from ladderspec.network.doorway import check_names
 from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.needs import times
 from ladderspec.tasks import Task
+from ladderspec.wording import did_you_mean
 
-Targets = Mapping[str, Tensor] | Tensor | None
+# Tensors; arrays of numpy and lists are taken too.
+Targets = Mapping[str, Any] | Tensor | None
 
 
 class Costs(dict[str, Tensor]):
@@ -37,16 +40,27 @@ class Batch:
         """What a task compares with; and whether it stands under the task's own name."""
         given = self.targets
         if isinstance(given, Mapping) and name in given:
-            return given[name], True
+            return self._tensor(name, given[name]), True
         if task.field is None:
             return self.frames, False
-        if isinstance(given, Tensor) and len(fields) == 1:
-            return given, False
         if isinstance(given, Mapping) and task.field in given:
-            return given[task.field], False
+            return self._tensor(name, given[task.field]), False
+        if given is not None and not isinstance(given, Mapping) and len(fields) == 1:
+            return self._tensor(name, given), False
         raise ValueError(
             f"task `{name}` compares with `{task.field}`: give targets[{task.field!r}]"
         )
+
+    def _tensor(self, name: str, given: Any) -> Tensor:
+        if isinstance(given, Tensor):
+            return given
+        try:
+            return torch.as_tensor(given, device=self.frames.device)
+        except (TypeError, ValueError, RuntimeError):
+            raise ValueError(
+                f"the target of task `{name}` is a tensor or an array of numbers,"
+                f" not {type(given).__name__}"
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -71,8 +85,12 @@ class Reading:
     def cost(self, seen: Tensor) -> Tensor:
         """The mean over samples and iterations of what is seen, (n, B, ...)."""
         n, batch = seen.shape[:2]
-        target = self._target_of(seen).reshape(n * batch, *self.task.target_shape(seen.shape[2:]))
-        each = self.task.compare(seen.flatten(0, 1), target)
+        target = self._target_of(seen)
+        if self.weights is not None:  # what does not count may be anything, even NaN
+            counts = (self.weights != 0).expand(n, batch)
+            wide = counts.view(n, batch, *(1 for _ in target.shape[2:]))
+            target = target.where(wide, torch.zeros_like(target[:1, :1]))
+        each = self.task.compare(seen.flatten(0, 1), target.flatten(0, 1))
         if self.weights is None:
             return each.mean()
         weights = self.weights.to(each.dtype).expand(n, batch)
@@ -81,13 +99,15 @@ class Reading:
 
     def _target_of(self, seen: Tensor) -> Tensor:
         """(n, B, ...); a target without time is the same at every t."""
-        numbers = seen.shape[1] * size_of(self.task.target_shape(seen.shape[2:]))
-        if self.target.numel() == numbers:
-            return self.target.expand(seen.shape[0], *self.target.shape)
-        if self.target.numel() != numbers * self.length:
+        shape = (seen.shape[1], *self.task.target_shape(tuple(seen.shape[2:])))
+        timed = (shape[0], self.length, *shape[1:])
+        given = tuple(self.target.shape)
+        if given == shape:
+            return self.target.expand(seen.shape[0], *shape)
+        if given != timed:
             raise ValueError(
-                f"task `{self.name}` sees {tuple(seen.shape[1:])} at each of {self.length} t,"
-                f" but its target is {tuple(self.target.shape)}"
+                f"task `{self.name}` sees {tuple(seen.shape[1:])} at each of {self.length} t: its"
+                f" target is {shape}, or {timed} over time, but this one is {given}"
             )
         later = self.target.transpose(0, 1)
         first, last = self.times[0] + self.ahead, self.times[-1] + self.ahead
@@ -111,6 +131,63 @@ def read_by(tasks: Mapping[str, Task], readers: Sequence[Reader], batch: Batch) 
                     reader.name, task, reader.at, aligned.ahead, read, target, batch.length, weights
                 )
             )
+    return found
+
+
+def check_tasks(
+    tasks: Mapping[str, Task], targets: Targets, chosen: Iterable[str], weights: Iterable[str]
+) -> None:
+    """Refuse words that mean nothing here: they would be passed over in silence."""
+    check_names(list(chosen), tasks, "task")
+    check_names(list(weights), tasks, "task")
+    if isinstance(targets, Mapping):
+        # Further fields of the data are fine: another variant may read them.
+        known = {*tasks, *(task.field for task in tasks.values() if task.field is not None)}
+        for name in targets.keys() - known:
+            if meant := did_you_mean(name, known - targets.keys()):
+                raise ValueError(f"no task compares with `{name}`: {meant}")
+
+
+def add_up(
+    readings: Iterable[Reading],
+    see: Callable[[Reading], Iterable[Tensor]],
+    weights: Mapping[str, float],
+    net: nn.Module,
+    zero: Tensor,
+) -> Costs:
+    """What each task costs, and the sum."""
+    costs = Costs()
+    costs.total = zero
+    for reading in readings:
+        if not reading.times:  # too few frames for it
+            cost = tied(zero, net)
+        else:
+            cost = torch.stack([reading.cost(value) for value in see(reading)]).mean()
+        costs[reading.name] = cost
+        weight = weights.get(reading.name, reading.task.weight_at())
+        costs.total = costs.total + weight * cost
+    return costs
+
+
+class _Tied(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, *parameters: Tensor) -> Tensor:
+        ctx.parameters = parameters
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        return gradient, *(torch.zeros_like(parameter) for parameter in ctx.parameters)
+
+
+def tied(value: Tensor, module: nn.Module) -> Tensor:
+    """The same value, with a gradient of zero for every parameter.
+
+    Sequences too short for some arrow or task would leave its parameters without a gradient:
+    distributed training waits for each of them.
+    """
+    learning = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    found: Tensor = _Tied.apply(value, *learning)  # type: ignore[no-untyped-call]
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,7 +11,9 @@ from torch import Tensor, nn
 
 from ladderspec.network.adopt import Adopted, adopt
 from ladderspec.network.carry import Carry
-from ladderspec.network.costs import Batch, Costs, Targets, read_by
+from ladderspec.network.closed_loop import generate
+from ladderspec.network.costs import Batch, Costs, Targets, add_up, check_tasks, read_by, tied
+from ladderspec.network.doorway import Doorway, Lengths, check_names, check_nodes, without_padding
 from ladderspec.network.engine import INPUT, Call, Engine
 from ladderspec.network.modules import cells_of, names_of, readouts_of
 from ladderspec.network.stretches import unroll_twice
@@ -20,10 +23,8 @@ from ladderspec.nn._build import nest
 from ladderspec.nn._own import undrawn
 from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.plan import Plan
-from ladderspec.tasks import Prediction, Task
+from ladderspec.tasks import Task
 from ladderspec.wiring.graph import Graph
-
-Lengths = Tensor | Sequence[int] | None
 
 
 class Outputs(dict[str, Any]):
@@ -37,7 +38,7 @@ class Net(nn.Module):
 
     def __init__(self, graph: Graph, plan: Plan, seed: int = 0) -> None:
         super().__init__()
-        self.plan = plan
+        self.graph, self.plan = graph, plan
         self.tasks: dict[str, Task] = {
             name: entry["task"] for name, entry in graph.graph["tasks"].items()
         }
@@ -51,6 +52,8 @@ class Net(nn.Module):
         self.noise = graph.nodes[INPUT]["cell"].noise
         self.shape = tuple(graph.nodes[INPUT]["shape"])
         self.engine = Engine(plan, cells)
+        iterations = plan.length if plan.iterations else None
+        self.doorway = Doorway(self.shape, iterations, self.engine.layout.slots)
 
     # --- all t at once ---------------------------------------------------------------------------
 
@@ -61,7 +64,8 @@ class Net(nn.Module):
 
         With `lengths`, what is seen of a sequence beyond its own end means nothing.
         """
-        call = Call(*self._times(frames, lengths))
+        frames, length, ends = self._enter(frames, lengths, carry)
+        call = Call(length, ends)
         tracks = self.engine.unroll(self._noisy(frames), call, carry)
         outputs = Outputs()
         for name in self.tasks:
@@ -86,58 +90,63 @@ class Net(nn.Module):
     ) -> Costs:
         """The cost of every task, computing only what the costs read.
 
-        `targets` are fields of the data by name; a field under a task's own name is taken as it
-        stands, one target for each t. `tasks` are those that count, `weights` replace their own.
-        With a `carry`, `costs.carry` is the next one: so sequences can be trained in chunks.
-        `checkpoint` keeps only what passes from one stretch of time to the next (of so many t; True
-        chooses) and computes the rest a second time for the backward pass.
+        `targets` are fields of the data by name, (B, ...) or (B, T, ...) over time; a field under a
+        task's own name is taken as it stands, one target for each t. `tasks` are those that count,
+        `weights` replace their own. With a `carry`, `costs.carry` is the next one: so sequences can
+        be trained in chunks. `checkpoint` keeps only what passes from one stretch of time to the
+        next (of so many t; True chooses) and computes the rest again for the backward pass.
         """
-        length, ends = self._times(frames, lengths)
-        chosen = {name: task for name, task in self.tasks.items() if tasks is None or name in tasks}
+        frames, length, ends = self._enter(frames, lengths, carry)
+        counting = (tasks,) if isinstance(tasks, str) else self.tasks if tasks is None else tasks
+        check_tasks(self.tasks, targets, counting, weights or ())
+        chosen = {name: task for name, task in self.tasks.items() if name in counting}
         readings = read_by(chosen, self.plan.tasks, Batch(frames, targets, length, ends))
         readers = tuple(reading.reader() for reading in readings)
         call = Call(length, ends, readers, carries=carry is not None)
-        noisy = self._noisy(frames)
-        if checkpoint:
-            tracks = unroll_twice(self.engine, noisy, call, carry, checkpoint)
-        else:
-            tracks = self.engine.unroll(noisy, call, carry)
-        costs = Costs()
-        costs.total = frames.new_zeros(())
-        for reading in readings:
-            cost = frames.new_zeros(())
-            if reading.times:
-                seen = self._see(tracks, reading.name, reading.times).values()
-                cost = torch.stack([reading.cost(value) for value in seen]).mean()
-            costs[reading.name] = cost
-            weight = (weights or {}).get(reading.name, reading.task.weight_at())
-            costs.total = costs.total + weight * cost
+        unroll = partial(unroll_twice, stretch=checkpoint) if checkpoint else Engine.unroll
+        tracks = unroll(self.engine, self._noisy(frames), call, carry)
+        costs = add_up(
+            readings,
+            lambda reading: self._see(tracks, reading.name, reading.times).values(),
+            weights or {},
+            self,
+            frames.new_zeros(()),
+        )
         if carry is not None:
             costs.carry = self.engine.carry(tracks, call, carry)
+        elif length <= self.engine.layout.lead:  # arrows from the past have had nothing to carry
+            costs.total = tied(costs.total, self)
         return costs
 
     def values(
-        self, frames: Tensor, *nodes: str, lengths: Lengths = None, carry: Carry | None = None
+        self,
+        frames: Tensor,
+        *nodes: str | Sequence[str],
+        lengths: Lengths = None,
+        carry: Carry | None = None,
     ) -> Tensor | dict[str, Tensor]:
-        """What nodes give at all t, (B, T, ...): `net.values(frames, "decoder.conv_2")`."""
-        unknown = [node for node in nodes if node not in self.engine.layout.index]
-        if unknown or not nodes:
-            raise ValueError(
-                f"no node {', '.join(unknown)}; there are {', '.join(self.plan.equations)}"
-            )
-        owners = tuple(".".join(node.split(".")[:2]) for node in nodes)
+        """What nodes give at all t, (B, T, ...): `net.values(frames, "decoder.conv_2")`.
+
+        Several, or a list of them, by name; `encoder.lstm1.c` is what that cell remembers.
+        """
+        names = [name for each in nodes for name in ([each] if isinstance(each, str) else each)]
+        index = self.engine.layout.index
+        check_nodes(names, index, self.graph)
+        owners = tuple(".".join(name.split(".")[:2]) for name in names)
         readers = (Reader("values", owners, "all", 0, 0, 0),)
-        length, ends = self._times(frames, lengths)
-        call = Call(length, ends, readers, carries=False, keep=nodes)
+        frames, length, ends = self._enter(frames, lengths, carry)
+        call = Call(length, ends, readers, carries=False, keep=tuple(names))
         tracks = self.engine.unroll(self._noisy(frames), call, carry)
-        index, times = self.engine.layout.index, list(range(length))
-        found = {node: tracks.series(index[node], times).transpose(0, 1) for node in nodes}
-        return found if len(found) > 1 else found[nodes[0]]
+        times = list(range(length))
+        found = {name: tracks.series(index[name], times).transpose(0, 1) for name in names}
+        return found[nodes[0]] if len(found) == 1 and isinstance(nodes[0], str) else found
 
     # --- one t after the other -------------------------------------------------------------------
 
     def initial_carry(self, batch: int) -> Carry:
         """What the first iteration remembers."""
+        if not torch.compiler.is_compiling() and not (isinstance(batch, int) and batch > 0):
+            raise ValueError(f"a batch is a number of sequences, at least 1, not {batch!r}")
         like = next(self.parameters(), torch.zeros(()))
         values = {}
         for slot in self.engine.layout.slots:
@@ -151,6 +160,10 @@ class Net(nn.Module):
 
     def iterate(self, frame: Tensor, carry: Carry) -> tuple[dict[str, Any], Carry]:
         """One t: a frame (B, ...) and what is remembered -> what each task sees, and the next."""
+        frame = self.doorway.frames(frame, self._like(), alone=True)
+        if carry is None:
+            raise ValueError(f"a carry is needed; the first is `net.initial_carry({len(frame)})`")
+        self.doorway.check_carry(carry, frame)
         tracks = self.engine.once(self._noisy(frame), carry)
         outputs: dict[str, Any] = {}
         for name, readouts in self.readouts.items():
@@ -173,28 +186,7 @@ class Net(nn.Module):
 
         Under bce these are probabilities, or with `sample` draws from them.
         """
-        name, task = self._predictor()
-        if sample and task.cost != "bce":
-            raise ValueError(f"task `{name}` predicts by mse: there is no distribution to sample")
-        length, ends = self._times(frames, lengths)
-        before = self.forward(frames, lengths, carry)
-        seen = before[name]
-        last = torch.tensor(ends or (length,) * len(seen), device=seen.device) - 1
-        seen, carry = seen[torch.arange(len(seen), device=seen.device), last], before.carry
-        found: list[Tensor] = []
-        while len(found) < n:
-            frame = task.present(seen).view(-1, *self.shape)
-            found.append(torch.bernoulli(frame) if sample else frame)
-            if len(found) < n:
-                outputs, carry = self.iterate(found[-1], carry)
-                seen = outputs[name]
-        return torch.stack(found, 1) if found else frames.new_empty(len(frames), 0, *self.shape)
-
-    def _predictor(self) -> tuple[str, Prediction]:
-        for name, task in self.tasks.items():
-            if isinstance(task, Prediction) and task.ahead == 1 and len(self.readouts[name]) == 1:
-                return name, task
-        raise ValueError("no task predicts the next frame: nothing can be fed back")
+        return generate(self, frames, n, sample, lengths, carry)
 
     # --- weights ---------------------------------------------------------------------------------
 
@@ -203,9 +195,13 @@ class Net(nn.Module):
 
         `mean` is a number or a frame: the mean pixel; under bce the rate of ones.
         """
-        for name, readouts in self.readouts.items():
-            for readout in readouts.values():
-                if readout.offset is not None and task in (None, name):
+        has = [
+            name for name, by in self.readouts.items() for r in by.values() if r.offset is not None
+        ]
+        check_names([] if task is None else [task], has, "task with an offset")
+        for name in has if task is None else [task]:
+            for readout in self.readouts[name].values():
+                if readout.offset is not None:
                     words = self.tasks[name]
                     value = torch.as_tensor(mean, dtype=readout.offset.dtype)
                     value = value.logit(1e-6) if getattr(words, "cost", "") == "bce" else value
@@ -217,34 +213,21 @@ class Net(nn.Module):
 
     # --- the doorway -----------------------------------------------------------------------------
 
-    def _times(self, frames: Tensor, lengths: Lengths) -> tuple[int, tuple[int, ...] | None]:
-        """How many t there are, and the end of every sequence where they differ."""
-        over_time = () if self.plan.iterations else (frames.shape[1],) if frames.dim() > 1 else (0,)
-        if tuple(frames.shape[1:]) != (*over_time, *self.shape):
-            wanted = "(B, " if self.plan.iterations else "(B, T, "
-            raise ValueError(
-                f"frames are {wanted}{', '.join(map(str, self.shape))}), but these are"
-                f" {tuple(frames.shape)}"
-            )
-        if self.plan.iterations:
-            assert self.plan.length is not None
-            if lengths is not None:
-                raise ValueError("time runs over iterations on one input: there are no lengths")
-            return self.plan.length, None
-        length = frames.shape[1]
-        if lengths is None:
-            return length, None
-        ends = tuple(map(int, lengths.tolist() if isinstance(lengths, Tensor) else lengths))
-        if len(ends) != frames.shape[0] or min(ends) < 0 or max(ends) > length:
-            raise ValueError(
-                f"lengths are {len(frames)} numbers from 0 to {length}, not {list(ends)}"
-            )
-        return length, ends
+    def _enter(
+        self, frames: Tensor, lengths: Lengths, carry: Carry | None
+    ) -> tuple[Tensor, int, tuple[int, ...] | None]:
+        """Frames as the network takes them, how many t there are, and where sequences end."""
+        frames = self.doorway.frames(frames, self._like())
+        length, ends = self.doorway.times(frames, lengths)
+        self.doorway.check_carry(carry, frames)
+        return without_padding(frames, ends), length, ends
+
+    def _like(self) -> Tensor | None:
+        """A parameter: where the network is, and in which type."""
+        return None if torch.compiler.is_compiling() else next(self.parameters(), None)
 
     def _noisy(self, frames: Tensor) -> Tensor:
         """The input as the network gets it: with its noise, in training."""
-        if not frames.is_floating_point():
-            frames = frames.to(next(self.parameters()).dtype)
         if not self.training or self.noise is None:
             return frames
         if self.noise.gaussian:

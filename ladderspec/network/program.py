@@ -45,12 +45,15 @@ def by_phase(
 ) -> Program:
     """Phase after phase; `chunk` says how many iterations a phase takes at once.
 
-    Without `fuse`, lone LSTMs loop too; slots to `keep` stay to the end.
+    Without `fuse`, lone LSTMs loop too, as where their states are to `keep`: a fused call gives the
+    last one alone. Slots to `keep` stay to the end.
     """
     stages = []
     for phase, freed in zip(plan.phases, plan.frees, strict=True):
         steps = [layout.steps[node] for node in phase.nodes]
-        kind = Kind.LOOP if phase.kind is Kind.SEQUENCE and not fuse else phase.kind
+        states = any(slot in keep for step in steps for _, slot in step.state)
+        loops = phase.kind is Kind.SEQUENCE and (states or not fuse)
+        kind = Kind.LOOP if loops else phase.kind
         most = {Kind.ONCE: chunk(steps), Kind.LOOP: 1, Kind.SEQUENCE: length}[kind]
         pieces = tuple(_pieces(steps, masks, length, most))
         stages.append(Stage(kind, phase.static, pieces, tuple(_drops(layout, freed, keep))))

@@ -26,6 +26,8 @@ def unroll_twice(
     engine: Engine, frames: Tensor, call: Call, carry: Carry | None, stretch: bool | int
 ) -> Tracks:
     """Like `Engine.unroll`, in stretches of so many t; True chooses about the root of all."""
+    if stretch < 1:
+        raise ValueError(f"checkpoint is a number of t, at least 1, or True; not {stretch}")
     size = isqrt(call.length - 1) + 1 if stretch is True else stretch
     masks, clock = engine.masks(call), engine.clock(frames, call, carry)
     past = past_of(engine.layout, frames.shape[0], carry)

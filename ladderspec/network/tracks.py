@@ -80,8 +80,10 @@ class Tracks:
         whole = self.folds[slot].get((times[0], len(times)))
         if whole is not None and times[-1] - times[0] == len(times) - 1:
             return whole.view(len(times), self.batch, *whole.shape[1:])
-        values = [self.rows[slot][self.lead + t] for t in times]
-        return torch.stack([value for value in values if value is not None])
+        values = [value for t in times if (value := self.rows[slot][self.lead + t]) is not None]
+        if len(values) < len(times):
+            raise RuntimeError(f"not all values of {self.layout.slots[slot].name} were kept")
+        return torch.stack(values)
 
 
 def past_of(layout: Layout, batch: int, carry: Carry | None) -> list[Row]:

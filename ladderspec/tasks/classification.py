@@ -36,7 +36,15 @@ class Classification(Task):
         """Labels of -1 are missing: they cost nothing, but count in the mean over the batch."""
         from torch.nn import functional
 
-        cost = functional.cross_entropy(seen, target, reduction="none", ignore_index=-1)
+        if target.is_floating_point():
+            raise ValueError(f"labels are whole numbers, not {target.dtype}")
+        try:
+            cost = functional.cross_entropy(seen, target.long(), reduction="none", ignore_index=-1)
+        except IndexError:
+            raise ValueError(
+                f"labels are from 0 to {seen.shape[1] - 1}, or -1 where missing; these go from"
+                f" {int(target.min())} to {int(target.max())}"
+            ) from None
         return cost if cost.dim() == 1 else cost.flatten(1).mean(1)
 
     def present(self, seen: Tensor) -> Tensor:
