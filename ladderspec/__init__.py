@@ -49,6 +49,7 @@ _PUBLIC = {
     "Iteration": "network.portable",
     "save": "trained.store",
     "open_net": "trained.store",
+    "load_plugin": "plugins",
     "register": "cells",
     "Cell": "cells",
     "Spec": "language.read",
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from ladderspec.language.read import Spec as Spec
     from ladderspec.network.portable import Iteration as Iteration
     from ladderspec.network.portable import Unrolled as Unrolled
+    from ladderspec.plugins import load_plugin as load_plugin
     from ladderspec.trained.store import open_net as open_net
     from ladderspec.trained.store import save as save
     from ladderspec.wiring.graph import to_text as to_text

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from networkx import MultiDiGraph
+
 from ladderspec.errors import Finding, Findings, SpecError
 from ladderspec.language.extends import plain_source
 from ladderspec.language.read import Document, Request, Spec, document, open_document, read
@@ -58,15 +60,17 @@ def spec_of(document: Document, request: Request) -> Spec:
     return spec
 
 
-def graph(spec: Spec | str | Path) -> Graph:
+def graph(spec: Spec | str | Path | Graph) -> Graph:
     """The typed graph of a spec or of its file, with shapes and parameter counts."""
+    if isinstance(spec, MultiDiGraph):
+        return spec
     findings = Findings()
     result = compile_graph(load(spec) if isinstance(spec, str | Path) else spec, findings)
     findings.raise_if_any()
     return result
 
 
-def plan(spec: Spec | str | Path) -> Plan:
+def plan(spec: Spec | str | Path | Graph) -> Plan:
     """How the network of a spec or of its file runs: phases, what is carried, why."""
     from ladderspec.schedule.plan import schedule
 
@@ -90,7 +94,7 @@ def compile_graph(spec: Spec, findings: Findings) -> Graph:
     return result
 
 
-def build(spec: Spec | str | Path, seed: int = 0) -> Net:
+def build(spec: Spec | str | Path | Graph, seed: int = 0) -> Net:
     """The network of a spec or its file: a torch module, its initial values drawn from `seed`."""
     from ladderspec.network.net import Net  # torch comes in here
     from ladderspec.schedule.plan import schedule

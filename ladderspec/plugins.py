@@ -29,8 +29,9 @@ def load_installed() -> tuple[str, ...]:
     return tuple(names)
 
 
-def load_file(path: Path) -> None:
+def load_plugin(path: str | Path) -> None:
     """Run a Python file for the cells that it registers."""
+    path = Path(path)
     if not path.is_file():
         raise UsageError(f"no plugin file {path}")
     name = f"ladderspec_plugin_{path.stem}"

@@ -14,7 +14,7 @@ from ladderspec.corridor import load
 from ladderspec.drawing import ladder, render, scene_of
 from ladderspec.drawing.labels import cell_text
 from ladderspec.drawing.maths import text_of
-from ladderspec.plugins import load_file
+from ladderspec.plugins import load_plugin
 
 FOLDER = Path(__file__).parents[1] / "examples/message_passing"
 CHAINS = ["static_chain", "temporal_chain"]
@@ -34,7 +34,7 @@ VIEWS = [
 def gaussian_cells() -> Iterator[None]:
     """The example's cells, known for these tests alone."""
     before = {side: dict(cells) for side, cells in _contract._CELLS.items()}
-    load_file(FOLDER / "gaussian_cells.py")
+    load_plugin(FOLDER / "gaussian_cells.py")
     yield
     _contract._CELLS.update(before)
 

@@ -349,8 +349,11 @@ def test_many_repeats_are_one_loop():
 
 
 def test_the_class_is_called_like_the_spec():
-    assert class_name(load("specs/ommnist/rladder.yaml"), set()) == "RLadderOmmnist"
-    assert class_name(loads("name: 3-cell\n" + HEAD + FIELDS["repeats"]), set()) == "Net3Cell"
+    for spec, name in [
+        (load("specs/ommnist/rladder.yaml"), "RLadderOmmnist"),
+        (loads("name: 3-cell\n" + HEAD + FIELDS["repeats"]), "Net3Cell"),
+    ]:
+        assert class_name(graph(spec), spec.words, set()) == name
     spec = loads("name: conv\n" + HEAD + FIELDS["repeats"])
     assert "class NetConv(nn.Module):" in to_python(spec)
     for name in ("not a name", "class", "Conv", "torch"):

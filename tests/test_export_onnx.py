@@ -109,7 +109,7 @@ def test_onnxruntime_gives_the_same_numbers(path, without, tmp_path, capsys):
     pytest.importorskip("onnxscript", reason="ONNX is not written: ladderspec[export]")
     spec = load(path, without=without)
     net = settled(spec)
-    folder, place = save(net, spec, tmp_path / "net"), tmp_path / "model.onnx"
+    folder, place = save(net, tmp_path / "net"), tmp_path / "model.onnx"
     words = [word for selector in without for word in ("--without", selector)]
     assert main(["export", path, *words, "--weights", str(folder), "-o", str(place)]) == 0
     assert capsys.readouterr().out == f"wrote {place}\n"
@@ -130,7 +130,7 @@ def test_delays_learned_starts_and_several_nodes(tmp_path):
 def test_weights_that_do_not_fit_are_named(tmp_path, capsys):
     path, place = "specs/related/ladder_tiny.yaml", tmp_path / "model.onnx"
     spec = load(path, "no_lateral")
-    save(build(spec), spec, tmp_path / "net")
+    save(build(spec), tmp_path / "net")
     words = ["export", path, "-o", str(place), "--weights"]
     assert main([*words, str(tmp_path / "net")]) == 2
     assert "does not fit: it lacks decoder." in capsys.readouterr().err

@@ -13,7 +13,7 @@ from torch import Tensor
 from ladderspec.cells import _contract
 from ladderspec.corridor import build, load, loads
 from ladderspec.network.carry import Carry
-from ladderspec.plugins import load_file
+from ladderspec.plugins import load_plugin
 
 FOLDER = Path("examples/message_passing")
 
@@ -22,7 +22,7 @@ FOLDER = Path("examples/message_passing")
 def gaussian_cells() -> Iterator[None]:
     """The example's cells, known for these tests alone."""
     before = {side: dict(cells) for side, cells in _contract._CELLS.items()}
-    load_file(FOLDER / "gaussian_cells.py")
+    load_plugin(FOLDER / "gaussian_cells.py")
     yield
     _contract._CELLS.update(before)
 

@@ -81,3 +81,19 @@ def test_an_installed_package_offers_cells(folder: Path) -> None:
     (info / "entry_points.txt").write_text("[ladderspec.cells]\nmine = my_cells\n")
     done = ladderspec(folder, "validate", "mine.yaml")
     assert done.returncode == 0, done.stderr
+
+
+def test_a_cell_from_python(folder: Path) -> None:
+    code = (
+        "import ladderspec as ls, torch\n"
+        "ls.load_plugin('my_cells.py')\n"
+        "net = ls.build('mine.yaml')\n"
+        "x = torch.ones(1, 3, 2, 8, 8)\n"
+        "print(net.values(x, 'encoder.slow')[0, :, 0, 0, 0].tolist())\n"
+        "ls.save(net, 'net')\n"
+        "print(len(ls.open_net('net').plan.equations))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "[0.25, 0.4375, 0.578125]\n3\n", done.stderr

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-import ladderspec as ls
 from ladderspec.cli import main
 from ladderspec.corridor import build, graph, loads
 from ladderspec.errors import UsageError
@@ -21,7 +20,7 @@ from ladderspec.trained.evaluate import evaluate, generate
 from ladderspec.trained.lesion import lesion
 from ladderspec.trained.midi import to_midi
 from ladderspec.trained.opened import open_run, take_weights
-from ladderspec.trained.store import open_net, save
+from ladderspec.trained.store import _checksum, open_net, save
 from tests.training import EXPERIMENT, MUSIC, SPEC, one_run
 
 MUSICAL = EXPERIMENT.replace(
@@ -187,43 +186,128 @@ def test_the_weights_of_a_run_for_a_network(folder: Path) -> None:
 
 
 def test_a_network_is_stored_and_opened(tmp_path: Path) -> None:
-    spec = loads(SPEC)
-    net = build(spec, seed=3).double()
-    place = save(net, spec, tmp_path / "net")
+    net = build(loads(SPEC), seed=3).double()
+    place = save(net, tmp_path / "net")
     again = open_net(place)
     assert all(torch.equal(v, again.state_dict()[k]) for k, v in net.state_dict().items())
     frames = torch.rand(2, 3, 1, 12, 12, dtype=torch.float64)
     assert torch.equal(net.eval()(frames)["digit"], again.eval()(frames)["digit"])
-    assert {file.suffix for file in place.iterdir()} == {".json", ".safetensors"}
-    assert ls.loads(SPEC).name == "nano"
-
-
-def test_a_network_is_stored_with_its_own_spec(tmp_path: Path) -> None:
-    whole, part = loads(SPEC), loads(SPEC, "open")
-    with pytest.raises(UsageError, match="is not that of the spec: they differ at `encoder"):
-        save(build(whole), part, tmp_path / "net")
-    assert not (tmp_path / "net").exists()
-    again = open_net(save(build(whole), whole, tmp_path / "net"))
-    save(again, whole, tmp_path / "again")
-    names = [file.name for file in (tmp_path / "net").iterdir()]
-    assert len(names) == 3
+    names = {file.name for file in place.iterdir()}
+    assert names == {"net.json", "graph.json", "weights.safetensors"}
+    save(again, tmp_path / "again")
     for name in names:
-        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "net" / name).read_bytes()
+        assert (tmp_path / "again" / name).read_bytes() == (place / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"encoder.conv2.activation": "none"},
+        {"encoder.top.forget_bias": 3.0},
+        {"task.next_frame.weight": 7},
+    ],
+)
+def test_a_network_is_stored_with_its_own_words(changes: dict[str, object], tmp_path: Path) -> None:
+    """Also with those that leave no trace in the shapes."""
+    net = build(loads(SPEC, set=changes))
+    again = open_net(save(net, tmp_path / "net"))
+    frames, label = torch.rand(4, 3, 1, 12, 12), torch.arange(4)
+    assert torch.equal(again.cost(frames, label).total, net.cost(frames, label).total)
+
+
+def test_what_torch_puts_around_a_network(tmp_path: Path) -> None:
+    net = build(loads(SPEC))
+    place = save(torch.compile(net, backend="eager"), tmp_path / "net")
+    assert all(torch.equal(v, net.state_dict()[k]) for k, v in open_net(place).state_dict().items())
+    net.get_submodule("encoder.top").double()
+    with pytest.raises(UsageError, match="partly float32 and partly float64"):
+        save(net, tmp_path / "mixed")
+    with pytest.raises(UsageError, match="no network of ladderspec but Linear"):
+        save(torch.nn.Linear(2, 2), tmp_path / "mixed")
+    assert not (tmp_path / "mixed").exists()
+
+
+def test_a_network_without_parameters_is_stored(tmp_path: Path) -> None:
+    words = "input: {channels: 2}\nlevels: [{name: a, encoder: {cell: SoftMax, weights: none}}]\n"
+    net = build(loads(words))
+    assert not list(net.parameters())
+    x = torch.rand(3, 2)
+    assert torch.equal(
+        open_net(save(net, tmp_path)).values(x, "encoder.a"), net.values(x, "encoder.a")
+    )
+    assert net.values(x.double(), "encoder.a").dtype == torch.float64
+    assert net.values((x * 9).int(), "encoder.a").dtype == torch.float32
+
+
+def _spoilt(place: Path, name: str, old: str, new: str) -> None:
+    """Change a file, and the record so that it agrees: what follows must find out by itself."""
+    text = (place / name).read_text()
+    assert old in text
+    (place / name).write_text(text.replace(old, new, 1))
+    record = json.loads((place / "net.json").read_text())
+    record["checksums"][name] = _checksum((place / name).read_bytes())
+    (place / "net.json").write_text(json.dumps(record))
 
 
 def test_a_stored_network_that_is_damaged(tmp_path: Path) -> None:
-    spec = loads(SPEC)
-    place = save(build(spec), spec, tmp_path / "net")
-    weights = place / "weights.safetensors"
-    data = bytearray(weights.read_bytes())
-    data[-1] ^= 1
-    weights.write_bytes(data)
-    with pytest.raises(CheckpointError, match="its checksum is not that of"):
-        open_net(place)
-    save(build(loads(SPEC, "open")), loads(SPEC, "open"), tmp_path / "open")
-    (place / "net.json").write_text((tmp_path / "open" / "net.json").read_text())
-    weights.write_bytes((tmp_path / "open" / "weights.safetensors").read_bytes())
-    with pytest.raises(CheckpointError, match=r"does not fit: it lacks .*decoder_to_encoder"):
-        open_net(place)
+    place = save(build(loads(SPEC)), tmp_path / "net")
+    for name in ("weights.safetensors", "graph.json"):
+        whole = (place / name).read_bytes()
+        data = bytearray(whole)
+        data[-2] ^= 1
+        (place / name).write_bytes(data)
+        with pytest.raises(CheckpointError, match=f"{name} is damaged: its checksum is not that"):
+            open_net(place)
+        (place / name).unlink()
+        with pytest.raises(CheckpointError, match=f"cannot read .*{name}: no such file"):
+            open_net(place)
+        (place / name).write_bytes(whole)
+    for old, new, message in [
+        ('"forget_bias": 1.0', '"forget_bias": "x"', "forget_bias: .*valid number"),
+        ('"ConvLSTM"', '"ConvLTSM"', "no cell `ConvLTSM` is known here; load its plug-in first"),
+        ('"side"', '"sied"', "it has no 'side'"),
+        ('"graph"', '"grahp"', "it has no 'graph'"),
+    ]:
+        place = save(build(loads(SPEC)), tmp_path / "net")
+        _spoilt(place, "graph.json", old, new)
+        with pytest.raises(UsageError, match=rf"graph.json: this is no graph .*{message}"):
+            open_net(place)
+    for text in ("[]", "{", '{"format": "ladderspec net 1"}'):
+        (place / "net.json").write_text(text)
+        with pytest.raises(CheckpointError, match=r"net.json(: expected| is damaged)"):
+            open_net(place)
     with pytest.raises(CheckpointError, match="holds no network"):
         open_net(tmp_path)
+
+
+def test_weights_of_another_network_in_the_folder(tmp_path: Path) -> None:
+    place = save(build(loads(SPEC)), tmp_path / "net")
+    other = save(build(loads(SPEC, "open")), tmp_path / "open")
+    for name in ("net.json", "weights.safetensors"):
+        (place / name).write_bytes((other / name).read_bytes())
+    record = json.loads((place / "net.json").read_text())
+    record["checksums"]["graph.json"] = _checksum((place / "graph.json").read_bytes())
+    (place / "net.json").write_text(json.dumps(record))
+    with pytest.raises(CheckpointError, match=r"does not fit: it lacks .*decoder_to_encoder"):
+        open_net(place)
+
+
+def test_commands_take_the_folder_of_a_network(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec, place = tmp_path / "nano.yaml", save(build(loads(SPEC)), tmp_path / "net")
+    spec.write_text(SPEC)
+    for words in (["plan"], ["show", "--format", "latex"], ["graph"], ["show", "--ladder"]):
+        assert main([*words, str(spec)]) == 0
+        expected = capsys.readouterr().out
+        assert main([*words, str(place)]) == 0
+        assert capsys.readouterr().out == expected
+    for each in (place, folder):
+        assert main(["draw", str(each), "-o", str(tmp_path / "net.svg")]) == 0
+        assert main(["export", str(each), "-o", str(tmp_path / "model.py")]) == 0
+        compile((tmp_path / "model.py").read_text(), "model.py", "exec")
+    capsys.readouterr()
+    assert main(["show", str(place), "--without", "lateral"]) == 2
+    assert "holds a network as it is" in capsys.readouterr().err
+    assert main(["show", str(tmp_path)]) == 2
+    assert "there is no graph.json" in capsys.readouterr().err

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from ladderspec.corridor import build, load
-from ladderspec.plugins import load_file
+from ladderspec.plugins import load_plugin
 
 HERE = Path(__file__).parent
 X = -1.3
@@ -36,7 +36,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-o", "--output", type=Path, default=Path("out"))
     folder = parser.parse_args().output
-    load_file(HERE / "gaussian_cells.py")
+    load_plugin(HERE / "gaussian_cells.py")
     spec = load(HERE / "static_chain.yaml")
     p = {name: float(value) for name, value in spec.words.params.items()}
     net = build(spec)

@@ -64,10 +64,10 @@ Engine = Callable[[Sequence[Job]], Generator[Outcome, None, None]]
 def perform(job: Job) -> Outcome:
     """Train the run of a job in this process, going on where it was left."""
     from ladderspec.learn.train import train
-    from ladderspec.plugins import load_file
+    from ladderspec.plugins import load_plugin
 
     for plugin in job.plugins:
-        load_file(plugin)
+        load_plugin(plugin)
     (run,) = open_experiment(job.experiment).select(
         [job.row], [job.column] if job.column else [], [job.seed]
     )

@@ -5,11 +5,17 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ladderspec.corridor import graph, open_spec
+from ladderspec.errors import UsageError
 from ladderspec.language.read import Request
+from ladderspec.wiring.graph import Graph
 
 
 def add_spec(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("spec", metavar="SPEC", help="a spec file; - reads standard input")
+    parser.add_argument(
+        "spec", metavar="SPEC",
+        help="a spec file, - for standard input, or the folder of a saved network or of a run",
+    )  # fmt: skip
 
 
 def add_changes(parser: argparse.ArgumentParser) -> None:
@@ -41,13 +47,37 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
 
 def load_plugins(paths: list[Path]) -> None:
     if paths:
-        from ladderspec.plugins import load_file
+        from ladderspec.plugins import load_plugin
 
         for path in paths:
-            load_file(path)
+            load_plugin(path)
 
 
 def request(args: argparse.Namespace) -> Request:
     """The changes asked for; plugins are loaded on the way."""
     load_plugins(args.plugin)
     return Request.of(args.variant, args.without, args.add, args.set)
+
+
+def open_graph(args: argparse.Namespace, spec: str | None = None) -> Graph:
+    """The graph of the spec or the folder that is asked for, with the changes."""
+    changes = request(args) if spec is None else Request()
+    named = args.spec if spec is None else spec
+    folder = saved(named)
+    if folder is None:
+        return graph(open_spec(named, changes, args.root))
+    if changes != Request():
+        raise UsageError(f"{folder} holds a network as it is: changes are for specs")
+    from ladderspec.wiring.graph_json import open_graph as read_graph
+
+    return read_graph(folder / "graph.json")
+
+
+def saved(spec: str) -> Path | None:
+    """The folder of a network that was saved, or of a run, where one is named."""
+    folder = Path(spec)
+    if not folder.is_dir():
+        return None
+    if not (folder / "graph.json").exists():
+        raise UsageError(f"{folder} is a folder without a network: there is no graph.json")
+    return folder

@@ -16,8 +16,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from ladderspec.cli._options import add_changes, add_spec, request
-from ladderspec.corridor import graph, open_spec
+from ladderspec.cli._options import add_changes, add_spec, open_graph, request
 from ladderspec.drawing import draw, render, scene_of
 from ladderspec.drawing.artist import IMAGES, LAYOUTS, TEXTS, Options
 from ladderspec.drawing.themes import THEMES
@@ -95,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     base = _base(args, changes)
     if base is not None:
         options["base"] = base
-    built = graph(open_spec(args.spec, changes, args.root))
+    built = open_graph(args)
     if "-" in args.output:
         if len(args.output) > 1:
             raise UsageError("standard output takes one drawing: leave the other -o out")
@@ -163,12 +162,12 @@ def _base(args: argparse.Namespace, changes: Request) -> object:
     if args.against and args.changes:
         raise UsageError("--changes and --against: choose one")
     if args.against:
-        return graph(open_spec(args.against, Request(), args.root))
+        return open_graph(args, args.against)
     if not args.changes:
         return None
     if changes == Request():
         raise UsageError("--changes needs a change, such as --variant NAME")
-    return graph(open_spec(args.spec, Request(), args.root))
+    return open_graph(args, args.spec)
 
 
 def _default(spec: str) -> Path:

@@ -8,6 +8,7 @@ Example:
   ladderspec export specs/ommnist/rladder.yaml -o model.py
   ladderspec export specs/ommnist/rladder.yaml --variant hierarchical_rnn --class HierarchicalRNN
   ladderspec export specs/ommnist/rladder_tiny.yaml --weights out/run -o model.onnx
+  ladderspec export out/run -o model.onnx
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ import argparse
 import sys
 from pathlib import Path
 
-from ladderspec.cli._options import add_changes, add_spec, request
+from ladderspec.cli._options import add_changes, add_spec, open_graph, request, saved
 from ladderspec.corridor import build, open_spec
 from ladderspec.errors import UsageError
 from ladderspec.export import to_python
 from ladderspec.files import write_atomic
 from ladderspec.language.read import Spec
+from ladderspec.wiring.graph import Graph
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,12 +48,14 @@ def run(args: argparse.Namespace) -> int:
     kind = ".py" if args.output == "-" else Path(args.output).suffix
     if kind not in (".py", ".onnx"):
         raise UsageError(f"`{args.output}` names no format: .py is PyTorch, .onnx one iteration")
-    spec = open_spec(args.spec, request(args), args.root)
+    folder = saved(args.spec)
+    what = open_graph(args) if folder else open_spec(args.spec, request(args), args.root)
     if kind == ".onnx":
-        return _write_onnx(spec, args)
+        args.weights = args.weights or folder
+        return _write_onnx(what, args)
     if args.weights is not None:
         raise UsageError("a file of PyTorch holds no weights: leave --weights out")
-    text = to_python(spec, args.name)
+    text = to_python(what, args.name)
     if args.output == "-":
         sys.stdout.write(text)
         return 0
@@ -59,12 +63,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _write_onnx(spec: Spec, args: argparse.Namespace) -> int:
+def _write_onnx(what: Spec | Graph, args: argparse.Namespace) -> int:
     if args.name is not None:
         raise UsageError("ONNX has no classes: leave --class out")
     from ladderspec.export.onnx import to_onnx  # torch comes in here
 
-    net = build(spec)
+    net = build(what)
     if args.weights is not None:
         from ladderspec.trained.opened import take_weights
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import argparse
 
-from ladderspec.cli._options import add_changes, add_spec, request
-from ladderspec.corridor import graph, open_spec
+from ladderspec.cli._options import add_changes, add_spec, open_graph
 from ladderspec.wiring.graph import to_text
 
 
@@ -20,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    built = graph(open_spec(args.spec, request(args), args.root))
+    built = open_graph(args)
     if args.json:
         from ladderspec.wiring.graph_json import dumps
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from ladderspec.cli._options import add_changes, add_spec, request
-from ladderspec.corridor import graph, open_spec
+from ladderspec.cli._options import add_changes, add_spec, open_graph
 from ladderspec.schedule.plan import schedule
 from ladderspec.schedule.plan_text import as_dict, to_text
 
@@ -24,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    plan = schedule(graph(open_spec(args.spec, request(args), args.root)))
+    plan = schedule(open_graph(args))
     if args.json:
         print(json.dumps(as_dict(plan), indent=2, ensure_ascii=False))
     else:

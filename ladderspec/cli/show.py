@@ -11,7 +11,7 @@ import argparse
 import json
 import sys
 
-from ladderspec.cli._options import add_changes, add_spec, request
+from ladderspec.cli._options import add_changes, add_spec, open_graph, request, saved
 from ladderspec.corridor import graph, spec_of
 from ladderspec.errors import UsageError
 from ladderspec.language.read import Document, Request, open_document
@@ -34,14 +34,10 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--ascii is for --ladder")
     if args.ladder and (args.json or args.format != "text"):
         raise UsageError("--ladder is text: leave --json and --format out")
-    document = open_document(args.spec, args.root)
-    asked = request(args)
-    spec = spec_of(document, asked)
-    built = graph(spec)
+    built, variants = _open(args)
     if args.ladder:
         print(_ladder(built, args.ascii))
         return 0
-    variants = _variants(document, list(spec.words.variants)) if asked == Request() else []
     if args.json:
         facts = {**table.as_dict(built), "variants": variants}
         print(json.dumps(facts, indent=2, ensure_ascii=False))
@@ -66,6 +62,17 @@ def _ladder(built: Graph, ascii_only: bool) -> str:
     except UnicodeEncodeError:
         return ladder(built, ascii_only=True).rstrip("\n")
     return text
+
+
+def _open(args: argparse.Namespace) -> tuple[Graph, list[dict[str, object]]]:
+    """The graph, and of a bare spec its variants."""
+    if saved(args.spec) is not None:
+        return open_graph(args), []
+    document = open_document(args.spec, args.root)
+    asked = request(args)
+    spec = spec_of(document, asked)
+    all_of_it = asked == Request() and not args.ladder
+    return graph(spec), _variants(document, list(spec.words.variants)) if all_of_it else []
 
 
 def _variants(document: Document, names: list[str]) -> list[dict[str, object]]:

@@ -29,26 +29,26 @@ from ladderspec.wiring.graph import Graph, in_order
 Section = dict[str, str]  # definitions by name, in order
 
 
-def to_python(spec: Spec, name: str | None = None) -> str:
-    """The network of a spec as one Python file that needs torch only; `name` is its class's.
+def to_python(spec: Spec | Graph, name: str | None = None) -> str:
+    """The network of a spec or graph as one Python file that needs torch only, its class `name`.
 
     Raises UsageError where a cell is the user's own.
     """
-    graph = graph_of(spec)  # Spec -> graph
+    graph, words = graph_of(spec), getattr(spec, "words", None)  # Spec -> graph
     facts = facts_of(graph)
     uses = {node: cell_use(graph, node, facts) for node in in_order(graph)}  # -> modules
     classes = define(list(uses.values()), facts)  # -> classes
     sections = _sections(list(classes.values()), facts, graph)  # -> all that may be needed
     parts = {key: text for section in sections.values() for key, text in section.items()}
     taken = parts.keys() | IMPORTED
-    name = check_name(name, taken) if name else class_name(spec, taken)
+    name = check_name(name, taken) if name else class_name(graph, words, taken)
     network = _network(graph, uses, classes, name)
     names = needed([network], parts)
     used = {
         title: [text for key, text in section.items() if key in names]
         for title, section in sections.items()
     }
-    lines = [*docstring(spec, graph, name), "", *imports(names)]
+    lines = [*docstring(graph, words, name), "", *imports(names)]
     for title, texts in {**used, "the network": [network]}.items():
         lines += _section(title if any(used.values()) else "", texts)
     return "\n".join(lines) + "\n"

@@ -10,7 +10,7 @@ from textwrap import wrap
 from ladderspec.errors import UsageError
 from ladderspec.export.code import WIDTH
 from ladderspec.export.readouts import Readout, readouts_of
-from ladderspec.language.read import Spec
+from ladderspec.language.spec import SpecWords
 from ladderspec.names import Shape, Side
 from ladderspec.wiring import table
 from ladderspec.wiring.graph import Graph
@@ -20,13 +20,13 @@ _COLUMNS = ("level", "layer", "channels", "filter", "stride", "shape", "lateral"
 _RIGHT = ("channels", "stride")
 
 
-def docstring(spec: Spec, graph: Graph, name: str) -> list[str]:
+def docstring(graph: Graph, words: SpecWords | None, name: str) -> list[str]:
     """What the file says of itself."""
     shape = graph.nodes["encoder.input"]["shape"]
     frames, steps = graph.graph["frames"], graph.graph["iterations"]
     given = f"frames {_shape('B, T', shape)}" if frames else f"an input {_shape('B', shape)}"
-    title = f"{spec.name}: {graph.graph['title']}" if graph.graph["title"] else spec.name
-    description = wrap(_plain(spec.words.description or ""), WIDTH)
+    title = ": ".join(filter(None, (graph.graph["name"], graph.graph["title"])))
+    description = wrap(_plain(words.description or "") if words else "", WIDTH)
     return [
         f'"""{_plain(title)}.',
         "",
@@ -99,10 +99,12 @@ def _table(graph: Graph) -> list[str]:
 # --- the name of the class ------------------------------------------------------------------------
 
 
-def class_name(spec: Spec, taken: Collection[str]) -> str:
+def class_name(graph: Graph, words: SpecWords | None, taken: Collection[str]) -> str:
     """The name of the spec as that of a class, with the capitals of its title."""
-    known = {word.lower(): word for word in re.findall(r"\w+", f"{spec.title} {spec.words.title}")}
-    parts = [known.get(part, part) for part in re.findall(r"[a-z0-9]+", spec.name.lower())]
+    titles = f"{graph.graph['title']} {words.title if words else ''}"
+    known = {word.lower(): word for word in re.findall(r"\w+", titles)}
+    name = graph.graph["name"].lower()
+    parts = [known.get(part, part) for part in re.findall(r"[a-z0-9]+", name)]
     made = "".join(part[0].upper() + part[1:] for part in parts)
     return f"Net{made}" if not made[:1].isalpha() or made in taken else made
 

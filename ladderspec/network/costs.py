@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ladderspec.names import Shape
 from ladderspec.network.carry import Carry
 from ladderspec.network.doorway import check_names
 from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.needs import times
 from ladderspec.tasks import Task
-from ladderspec.wording import did_you_mean
 
 # Tensors; arrays of numpy and lists are taken too.
 Targets = Mapping[str, Any] | Tensor | None
@@ -99,21 +100,28 @@ class Reading:
 
     def _target_of(self, seen: Tensor) -> Tensor:
         """(n, B, ...); a target without time is the same at every t."""
-        shape = (seen.shape[1], *self.task.target_shape(tuple(seen.shape[2:])))
-        timed = (shape[0], self.length, *shape[1:])
+        batch, shape = seen.shape[1], self.task.target_shape(tuple(seen.shape[2:]))
         given = tuple(self.target.shape)
-        if given == shape:
-            return self.target.expand(seen.shape[0], *shape)
-        if given != timed:
+        if given[:1] == (batch,) and _alike(given[1:], shape):
+            return self.target.reshape(batch, *shape).expand(seen.shape[0], batch, *shape)
+        if given[:2] != (batch, self.length) or not _alike(given[2:], shape):
             raise ValueError(
                 f"task `{self.name}` sees {tuple(seen.shape[1:])} at each of {self.length} t: its"
-                f" target is {shape}, or {timed} over time, but this one is {given}"
+                f" target is {(batch, *shape)}, or {(batch, self.length, *shape)} over time, but"
+                f" this one is {given}"
             )
-        later = self.target.transpose(0, 1)
+        later = self.target.reshape(batch, self.length, *shape).transpose(0, 1)
         first, last = self.times[0] + self.ahead, self.times[-1] + self.ahead
         if last - first + 1 == len(self.times):
             return later[first : last + 1]
         return later[[t + self.ahead for t in self.times]]
+
+
+def _alike(given: Shape, wanted: Shape) -> bool:
+    """The same shape; a vector may also be read out of a map of width 1, and the other way."""
+    if not wanted:
+        return not given
+    return [n for n in given if n != 1] == [n for n in wanted if n != 1]
 
 
 def read_by(tasks: Mapping[str, Task], readers: Sequence[Reader], batch: Batch) -> list[Reading]:
@@ -141,11 +149,18 @@ def check_tasks(
     check_names(list(chosen), tasks, "task")
     check_names(list(weights), tasks, "task")
     if isinstance(targets, Mapping):
-        # Further fields of the data are fine: another variant may read them.
         known = {*tasks, *(task.field for task in tasks.values() if task.field is not None)}
         for name in targets.keys() - known:
-            if meant := did_you_mean(name, known - targets.keys()):
-                raise ValueError(f"no task compares with `{name}`: {meant}")
+            if meant := _misspelt(name, tuple(known - targets.keys())):
+                raise ValueError(f"no task compares with `{name}`: did you mean `{meant}`?")
+
+
+@cache
+def _misspelt(name: str, known: tuple[str, ...]) -> str:
+    """What was meant; further fields of the data are fine, as another variant may read them."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name, known, cutoff=0.8)), "")
 
 
 def add_up(

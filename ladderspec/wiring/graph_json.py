@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -10,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ladderspec.cells import Cell, registered
 from ladderspec.cells.input import Input
-from ladderspec.errors import Findings, UsageError
+from ladderspec.errors import Findings, SpecError, UsageError
 from ladderspec.names import TABLE, Role, Side
 from ladderspec.tasks import AnyTask
 from ladderspec.wiring.checks import check
@@ -76,8 +77,24 @@ def loads(text: str) -> Graph:
     """The graph again, its shapes and counts computed anew and checked."""
     try:
         return _graph(json.loads(text))
-    except (ValueError, KeyError, TypeError, AttributeError, ValidationError) as error:
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where, wrong = ".".join(map(str, first["loc"])), first["msg"].lower()
+        raise UsageError(f"this is no graph of ladderspec: {where}: {wrong}") from None
+    except KeyError as error:
+        raise UsageError(f"this is no graph of ladderspec: it has no {error}") from None
+    except (ValueError, TypeError, AttributeError, nx.NetworkXError) as error:
         raise UsageError(f"this is no graph of ladderspec: {error}") from None
+
+
+def open_graph(place: Path) -> Graph:
+    """The graph in a file."""
+    try:
+        return loads(place.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read {place}: {(error.strerror or '').lower()}") from None
+    except (UsageError, SpecError, ValueError) as error:
+        raise UsageError(f"{place}: {error}") from None
 
 
 def _graph(data: dict[str, Any]) -> Graph:
@@ -97,7 +114,9 @@ def _graph(data: dict[str, Any]) -> Graph:
     )
     for node, words in plain.nodes(data=True):
         side, cell = Side(words["side"]), words["cell"]
-        kind = Input if cell["cell"] == "Input" else registered(side)[cell["cell"]]
+        kind = Input if cell["cell"] == "Input" else registered(side).get(cell["cell"])
+        if kind is None:
+            raise ValueError(f"no cell `{cell['cell']}` is known here; load its plug-in first")
         graph.add_node(
             node,
             side=side,
