@@ -106,3 +106,24 @@ tasks: {clean: {kind: denoising, at: decoder.input}}
     assert not torch.equal(net.cost(frames).total, before)
     carry = net.initial_carry(3)
     assert torch.equal(carry.values["encoder.a.c"][0], torch.full((3, 3), 2.0))
+
+
+def test_a_module_put_in_the_place_of_another_runs():
+    net, other = build(load(OMMNIST), seed=1).eval(), build(load(OMMNIST), seed=2).eval()
+    learned = "{cell: LSTM, channels: 3, initial: learned}"
+    frames = torch.rand(2, 3, *net.shape)
+    before = net.values(frames, "encoder.conv_1")
+    net.encoder.conv_1 = other.encoder.conv_1
+    assert not torch.equal(net.values(frames, "encoder.conv_1"), before)
+    net.load_state_dict(other.state_dict())
+    close(net(frames)["digit"], other(frames)["digit"], "digit")
+    net.task.next_frame = copy.deepcopy(net.task.next_frame)
+    net.set_offset(0.5)
+    close(net(frames)["next_frame"], other(frames)["next_frame"] + 0.5, "offset")
+    assert net.readouts["next_frame"]["decoder.input"] is net.task.next_frame
+    rows = f"levels: [{{name: a, encoder: {learned}}}]"
+    small = build(loads("input: {channels: 2}\ntime: {frames: any}\n" + rows))
+    small.encoder.a = copy.deepcopy(small.encoder.a)
+    with torch.no_grad():
+        small.encoder.a.initial.fill_(2.0)
+    assert torch.equal(small.initial_carry(1).values["encoder.a"][0], torch.full((1, 3), 2.0))

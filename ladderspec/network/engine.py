@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -41,18 +42,12 @@ class Call:
 class Engine:
     """Runs the phases of a plan with the modules of its nodes."""
 
-    def __init__(self, plan: Plan, modules: Mapping[str, nn.Module]) -> None:
+    def __init__(self, plan: Plan, root: nn.Module) -> None:
         self.plan = plan
-        self.layout = lay_out(plan, modules)
+        self.layout = lay_out(plan, root)
         self.programs: dict[Hashable, Program] = {}
         self.single = by_iteration(self.layout, dict.fromkeys(self.layout.steps, 1), 1)
-        static = [node for phase in plan.phases if phase.static for node in phase.nodes]
-        self.static_norms = [
-            part
-            for node in static
-            for part in modules[node].modules()
-            if isinstance(part, BatchNorm) and part.running_mean.shape[0] > 1
-        ]
+        self.static = [node for phase in plan.phases if phase.static for node in phase.nodes]
 
     def unroll(self, frames: Tensor, call: Call, carry: Carry | None) -> Tracks:
         """All that a call asks for, phase after phase."""
@@ -153,12 +148,19 @@ class Engine:
 
         In evaluation, batch norms with statistics of their own for each t may see to it that not.
         """
-        if not self.static_norms or self.static_norms[0].training:
+        modules = [self.layout.steps[node].module for node in self.static]
+        if not modules or modules[0].training:
             return True
-        if torch.compiler.is_compiling():
-            return False
+        norms = [part for module in modules for part in module.modules() if _by_time(part)]
+        if not norms or torch.compiler.is_compiling():
+            return not norms
         return all(
             bool((kept == kept[:1]).all())
-            for norm in self.static_norms
+            for norm in norms
             for kept in (norm.running_mean, norm.running_var)
         )
+
+
+def _by_time(part: nn.Module) -> TypeGuard[BatchNorm]:
+    """Keeps statistics of its own for each t."""
+    return isinstance(part, BatchNorm) and part.running_mean.shape[0] > 1

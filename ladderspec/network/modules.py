@@ -7,6 +7,7 @@ from typing import Any
 from torch import nn
 
 from ladderspec.network.readouts import Readout
+from ladderspec.network.steps import Home, home_of
 from ladderspec.nn._build import build_cell
 from ladderspec.wiring.graph import Graph
 from ladderspec.wiring.shapes import site_of
@@ -44,9 +45,24 @@ def readouts_of(graph: Graph, name: str) -> dict[str, Readout]:
 
 
 def names_of(readouts: dict[str, dict[str, Readout]]) -> dict[str, nn.Module]:
-    """`task.NAME`, or `task.NAME.NODE` where a task reads several."""
+    """The same by the names of their parameters."""
     return {
-        f"task.{name}.{node}" if len(by_node) > 1 else f"task.{name}": module
-        for name, by_node in readouts.items()
+        _name(task, node, by_node): module
+        for task, by_node in readouts.items()
         for node, module in by_node.items()
     }
+
+
+def homes_of(
+    root: nn.Module, readouts: dict[str, dict[str, Readout]]
+) -> dict[str, dict[str, Home]]:
+    """Where they stand in a network."""
+    return {
+        task: {node: home_of(root, _name(task, node, by_node)) for node in by_node}
+        for task, by_node in readouts.items()
+    }
+
+
+def _name(task: str, node: str, by_node: dict[str, Readout]) -> str:
+    """`task.NAME`, or `task.NAME.NODE` where a task reads several."""
+    return f"task.{task}.{node}" if len(by_node) > 1 else f"task.{task}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,9 @@ from ladderspec.network.closed_loop import generate
 from ladderspec.network.costs import Batch, Costs, Targets, add_up, check_tasks, read_by, tied
 from ladderspec.network.doorway import Doorway, Lengths, check_names, check_nodes, without_padding
 from ladderspec.network.engine import INPUT, Call, Engine
-from ladderspec.network.modules import cells_of, names_of, readouts_of
+from ladderspec.network.modules import OFFSET, cells_of, homes_of, names_of, readouts_of
+from ladderspec.network.noise import noisy
+from ladderspec.network.readouts import Readout
 from ladderspec.network.stretches import unroll_twice
 from ladderspec.network.tracks import Tracks, channels_last
 from ladderspec.nn import initialise
@@ -43,17 +45,25 @@ class Net(nn.Module):
             name: entry["task"] for name, entry in graph.graph["tasks"].items()
         }
         with undrawn():
-            self.readouts = {name: readouts_of(graph, name) for name in self.tasks}
-            cells = cells_of(graph, seed)
-        nest(self, cells | names_of(self.readouts))
+            readouts = {name: readouts_of(graph, name) for name in self.tasks}
+            nest(self, cells_of(graph, seed) | names_of(readouts))
         initialise(self, seed)
         # What convolves with such weights follows. (The stubs of torch do not know the word.)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.noise = graph.nodes[INPUT]["cell"].noise
         self.shape = tuple(graph.nodes[INPUT]["shape"])
-        self.engine = Engine(plan, cells)
-        iterations = plan.length if plan.iterations else None
-        self.doorway = Doorway(self.shape, iterations, self.engine.layout.slots)
+        self.engine = Engine(plan, self)
+        self.heads = homes_of(self, readouts)
+        once = plan.length if plan.iterations else None
+        self.doorway = Doorway(self.shape, once, self.engine.layout.slots)
+
+    @property
+    def readouts(self) -> dict[str, dict[str, Readout]]:
+        """What each task owns, by the node that it reads."""
+        return {
+            name: {node: cast(Readout, home.module) for node, home in homes.items()}
+            for name, homes in self.heads.items()
+        }
 
     # --- all t at once ---------------------------------------------------------------------------
 
@@ -195,17 +205,11 @@ class Net(nn.Module):
 
         `mean` is a number or a frame: the mean pixel; under bce the rate of ones.
         """
-        has = [
-            name for name, by in self.readouts.items() for r in by.values() if r.offset is not None
-        ]
-        check_names([] if task is None else [task], has, "task with an offset")
-        for name in has if task is None else [task]:
+        known = [name for name, words in self.tasks.items() if words.kind in OFFSET]
+        check_names([] if task is None else [task], known, "task with an offset")
+        for name in known if task is None else [task]:
             for readout in self.readouts[name].values():
-                if readout.offset is not None:
-                    words = self.tasks[name]
-                    value = torch.as_tensor(mean, dtype=readout.offset.dtype)
-                    value = value.logit(1e-6) if getattr(words, "cost", "") == "bce" else value
-                    readout.offset.copy_(value.reshape(value.shape).expand_as(readout.offset))
+                readout.start_at(mean, logits=getattr(self.tasks[name], "cost", "") == "bce")
 
     def adopt(self, weights: Mapping[str, Tensor]) -> Adopted:
         """Take over what another variant has too, and name what it has not."""
@@ -228,14 +232,7 @@ class Net(nn.Module):
 
     def _noisy(self, frames: Tensor) -> Tensor:
         """The input as the network gets it: with its noise, in training."""
-        if not self.training or self.noise is None:
-            return frames
-        if self.noise.gaussian:
-            frames = frames + self.noise.gaussian * torch.randn_like(frames)
-        if self.noise.flip:
-            turned = torch.rand_like(frames) < self.noise.flip
-            frames = torch.where(turned, 1 - frames, frames)
-        return frames
+        return noisy(frames, self.noise) if self.training else frames
 
     def _see(self, tracks: Tracks, name: str, times: list[int]) -> dict[str, Tensor]:
         """What a task sees by node, (n, B, ...)."""

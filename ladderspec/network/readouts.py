@@ -43,3 +43,10 @@ class Readout(Owner):
             linear = functional.linear if len(self.shape) == 1 else functional.conv2d
             x = linear(flat, self.weight, self.bias).view(*x.shape[: -len(self.shape)], *self.shape)
         return x if self.offset is None else x + self.offset
+
+    def start_at(self, mean: Tensor | float, logits: bool) -> None:
+        """Set the offset, where there is one, from the mean of the data: a number, or a frame."""
+        if self.offset is None:
+            return
+        value = torch.as_tensor(mean, dtype=self.offset.dtype)
+        self.offset.copy_((value.logit(1e-6) if logits else value).expand_as(self.offset))

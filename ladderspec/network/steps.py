@@ -12,6 +12,26 @@ from ladderspec.names import Role, Shape
 from ladderspec.schedule.plan import Plan
 
 
+class Home(NamedTuple):
+    """Where a module stands: looked up at every call, so that another one can take its place."""
+
+    parent: nn.Module
+    key: str
+
+    @property
+    def module(self) -> nn.Module:
+        # Not getattr: a level may be called `train`.
+        return self.parent._modules[self.key]  # type: ignore[return-value]
+
+
+def home_of(root: nn.Module, name: str) -> Home:
+    """Where the module of a dotted name stands."""
+    *path, last = name.split(".")
+    for part in path:
+        root = Home(root, part).module
+    return Home(root, last)
+
+
 class Read(NamedTuple):
     """One arrow, as its target reads it."""
 
@@ -28,14 +48,14 @@ class Slot:
     name: str
     shape: Shape
     depth: int  # how many of its last values are carried
-    owner: nn.Module
+    owner: Home
     learned: str  # the owner's parameter with the value before the first t; "" for zeros
 
     def initial(self) -> Tensor | None:
         """One value per channel, (C, 1, 1) or (C,); None for zeros."""
         if not self.learned:
             return None
-        value: Tensor = getattr(self.owner, self.learned)
+        value: Tensor = getattr(self.owner.module, self.learned)
         return value.view(-1, *(1 for _ in self.shape[1:]))
 
 
@@ -45,12 +65,16 @@ class Step:
 
     node: str
     slot: int
-    module: nn.Module
+    home: Home
     reads: tuple[Read, ...]
     state: tuple[tuple[str, int], ...]  # what the cell remembers, by its slot
     state_delay: int
     seen: int  # the slot that tasks read: logits where there are some; -1 where no task reads
     numbers: int  # of its output and its state, for one sample
+
+    @property
+    def module(self) -> nn.Module:
+        return self.home.module
 
 
 @dataclass(frozen=True)
@@ -66,19 +90,20 @@ class Layout:
         return self.steps[node].seen
 
 
-def lay_out(plan: Plan, modules: Mapping[str, nn.Module]) -> Layout:
-    """Find a place for every value."""
+def lay_out(plan: Plan, root: nn.Module) -> Layout:
+    """Find a place for every value; the modules stand in `root` under the names of their nodes."""
+    homes = {node: home_of(root, node) for node in plan.equations}
     slots: list[Slot] = []
     index: dict[str, int] = {}
 
-    def place(name: str, shape: Shape, depth: int, owner: nn.Module, learned: str) -> None:
+    def place(name: str, shape: Shape, depth: int, owner: Home, learned: str) -> None:
         index[name] = len(slots)
-        has = learned in dict(owner.named_parameters(recurse=False))
+        has = learned in dict(owner.module.named_parameters(recurse=False))
         slots.append(Slot(name, shape, depth, owner, learned if has else ""))
 
     read = {node for task in plan.tasks for node in task.at}
     for node, equation in plan.equations.items():
-        kept, owner = plan.carry.get(node), modules[node]
+        kept, owner = plan.carry.get(node), homes[node]
         place(node, equation.shape, kept.depth if kept else 0, owner, "initial")
         for name, shape in equation.state:
             depth = kept.state_depth if kept else 0
@@ -86,19 +111,19 @@ def lay_out(plan: Plan, modules: Mapping[str, nn.Module]) -> Layout:
         if node in read:
             place(f"{node}.seen", equation.shape, 0, owner, "")
     order = [node for phase in plan.phases for node in phase.nodes]
-    steps = {node: _step(plan, node, modules[node], index) for node in order}
+    steps = {node: _step(plan, node, homes[node], index) for node in order}
     lead = max((slot.depth for slot in slots), default=0)
     return Layout(tuple(slots), index, steps, lead)
 
 
-def _step(plan: Plan, node: str, module: nn.Module, index: Mapping[str, int]) -> Step:
+def _step(plan: Plan, node: str, home: Home, index: Mapping[str, int]) -> Step:
     equation = plan.equations[node]
-    may_lack = getattr(module, "may_lack", lambda key: False)
+    may_lack = getattr(home.module, "may_lack", lambda key: False)
     delays = [edge.delay for edge in equation.edges if edge.role is Role.STATE]
     return Step(
         node=node,
         slot=index[node],
-        module=module,
+        home=home,
         reads=tuple(
             Read(edge.key, index[edge.source], edge.delay, may_lack(edge.key))
             for edge in equation.edges
