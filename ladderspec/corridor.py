@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from networkx import MultiDiGraph
 
-from ladderspec.errors import Finding, Findings, SpecError
+from ladderspec.errors import Finding, Findings, SpecError, UsageError
 from ladderspec.language.extends import plain_source
 from ladderspec.language.read import Document, Request, Spec, document, open_document, read
 from ladderspec.wiring import shapes, variant
@@ -64,6 +64,9 @@ def graph(spec: Spec | str | Path | Graph) -> Graph:
     """The typed graph of a spec or of its file, with shapes and parameter counts."""
     if isinstance(spec, MultiDiGraph):
         return spec
+    if not isinstance(spec, Spec | str | Path):
+        given = type(spec).__name__
+        raise UsageError(f"a spec is needed, as `load` gives it; this is of type {given}")
     findings = Findings()
     result = compile_graph(load(spec) if isinstance(spec, str | Path) else spec, findings)
     findings.raise_if_any()

@@ -81,7 +81,9 @@ def test_images_without_graphviz_keep_the_gv(form: str, tmp_path: Path) -> None:
     assert "pip install 'ladderspec[draw]'" in message
     assert str(tmp_path / "a.gv") in message
     assert (tmp_path / "a.gv").read_text() == render(load(UNET), "gv")
-    assert [path.name for path in tmp_path.iterdir()] == ["a.gv"]
+    assert f"no {tmp_path / f'a.{form}'}, but wrote" in message
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.gv", "b.svg"]
+    assert (tmp_path / "b.svg").read_text() == render(load(UNET), "svg")
 
 
 @pytest.mark.usefixtures("no_dot")
@@ -111,7 +113,9 @@ def test_the_wheel_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_dot_that_fails_keeps_the_gv(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(shutil, "which", lambda program: "/bin/false")
-    with pytest.raises(UsageError, match="/bin/false made no png: it said nothing; the Graphviz"):
+    with pytest.raises(
+        UsageError, match=r"/bin/false made no png: it said nothing; no .*a.png, but wrote .*a.gv"
+    ):
         draw(load(UNET), tmp_path / "a.png")
     assert (tmp_path / "a.gv").exists()
 

@@ -7,12 +7,12 @@ from collections import Counter
 import pytest
 from draw_pictures import SPECS, ladder, picture, shipped
 
-from ladderspec.corridor import graph, load, loads
-from ladderspec.drawing import render, scene_of
+from ladderspec.corridor import graph, load, loads, plan
+from ladderspec.drawing import draw, render, scene_of
 from ladderspec.drawing.compose import compose
 from ladderspec.drawing.fold import fold
 from ladderspec.drawing.maths import text_of
-from ladderspec.drawing.scene import Scene, Wire
+from ladderspec.drawing.scene import Mark, Scene, Wire
 from ladderspec.drawing.themes import PAPER, THEMES
 from ladderspec.drawing.view import View
 from ladderspec.errors import UsageError
@@ -274,6 +274,30 @@ def test_a_removed_task_is_struck_out() -> None:
     assert pill.ink == PAPER.removed
 
 
+def test_a_removed_arrow_takes_its_words_along() -> None:
+    scene = scene_of(loads(SMALL, without="skip"), base=loads(SMALL), view="rolled")
+    (label,) = [wire.label for wire in scene.wires if wire.role is Role.SKIP]
+    assert label is not None
+    assert label.colour == PAPER.removed.colour
+    both = scene_of(loads(SMALL, without="skip"), base=loads(SMALL))  # from a t that is not shown
+    (outside,) = [text for text in both.texts if "error" in text_of(text.runs)]
+    assert outside.colour == PAPER.removed.colour
+
+
+def test_the_title_says_what_was_taken_away() -> None:
+    scene = scene_of(loads(SMALL, without="skip"), base=loads(SMALL))
+    assert scene.title == "A small ladder without skip"
+    assert scene.title in words(scene)
+
+
+def test_states_stay_thick_in_comparisons() -> None:
+    base, scene = scene_of(loads(SMALL)), scene_of(loads(SMALL, "wide"), base=loads(SMALL))
+    before = {box.node: box.ink.width for box in base.boxes}
+    after = {box.node: box.ink.width for box in scene.boxes}
+    assert after["encoder.lstm"] == before["encoder.lstm"] > after["encoder.class"]
+    assert after["encoder.conv_2"] > 1.5 * after["encoder.lstm"]
+
+
 def test_nothing_to_compare() -> None:
     with pytest.raises(UsageError, match="nothing to compare"):
         scene_of(loads(SMALL), base=loads(SMALL))
@@ -300,6 +324,15 @@ def test_the_legend_names_exactly_what_is_drawn(name: str, kind: str) -> None:
     assert texts & set(NAMES.values()) == drawn
     assert ("one iteration later" in texts) == any(wire.mark for wire in scene.wires)
     assert ("task, where it reads" in texts) == any(box.pills for box in scene.boxes)
+
+
+def test_the_square_of_a_kind_is_that_of_all_its_arrows() -> None:
+    text = SMALL.replace("label: error}]", "label: error}, encoder.input -> encoder.conv_2]")
+    colour = PAPER.inks[Role.SKIP].colour
+    for spec, squares in ((SMALL, 1), (text, 0)):
+        samples = scene_of(loads(spec), view="rolled").samples
+        found = [each for each in samples if isinstance(each, Mark) and each.colour == colour]
+        assert len(found) == squares
 
 
 def test_no_legend() -> None:
@@ -363,11 +396,38 @@ def test_phases_by_hand() -> None:
         ({"levels": "no"}, "no levels `no`"),
         ({"layout": "neato"}, "no layout `neato`"),
         ({"labels": "none,cell"}, "`none` stands alone"),
+        ({"iterations": 6}, "cannot draw 6 iterations: this spec has 5 iterations"),
+        ({"start": True, "iterations": 8}, "this spec has 5 iterations"),
+        ({"themes": "dark"}, "no option `themes`: did you mean `theme`"),
+        ({"bogus": 1}, "no option `bogus`: there are `view`"),
+        ({"iterations": 2.5}, "iterations: 2.5 is not a whole number"),
+        ({"iterations": "2"}, "iterations: '2' is not a whole number"),
+        ({"iterations": True}, "iterations: True is not a whole number"),
+        ({"labels": 3}, "labels: 3 is not words"),
+        ({"theme": None}, "theme: None is not a word"),
+        ({"plates": {"K": 3}}, "plate `K`: 3 is no list of levels"),
     ],
 )
 def test_views_that_do_not_fit(options: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         scene_of(loads(SMALL), **options)  # type: ignore[arg-type]
+
+
+def test_copies_that_nothing_joins_are_not_drawn() -> None:
+    with pytest.raises(UsageError, match="cannot draw 3 iterations: this spec has one iteration"):
+        scene_of(load(SPECS / "related/ladder.yaml"), iterations=3)
+
+
+def test_what_is_drawn() -> None:
+    """A spec, its file or its graph; nothing else."""
+    path = SPECS / "related/unet.yaml"
+    assert render(path, "svg") == render(str(path), "svg") == render(graph(load(path)), "svg")
+    with pytest.raises(UsageError, match=r"a spec is needed, .* of type int"):
+        render(5, "svg")
+    with pytest.raises(UsageError, match=r"a spec is needed, .* of type list"):
+        plan([])  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="5 is no path"):
+        draw(path, 5)  # type: ignore[arg-type]
 
 
 def test_straight_arrows_are_straight() -> None:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from unicodedata import combining
 from xml.etree import ElementTree
 
@@ -21,6 +22,7 @@ from ladderspec.drawing.writers.dot import to_dot
 from ladderspec.drawing.writers.svg import to_svg
 from ladderspec.drawing.writers.tex import escape
 from ladderspec.drawing.writers.tikz import to_tikz
+from ladderspec.errors import UsageError
 
 UNET = SPECS / "related/unet.yaml"
 TEXTS = {"svg": to_svg, "gv": to_dot, "tex": to_tikz}
@@ -253,6 +255,28 @@ def test_automatic_layout() -> None:
         assert role in text
     if shutil.which("dot"):
         assert str(render(spec, "svg", layout="dot"))[:5] == "<?xml"
+
+
+def test_automatic_layout_honours_what_it_can() -> None:
+    text = str(render(loads(MATHS), "gv", layout="dot", title="A <title>"))
+    assert "<b>A &lt;title&gt;</b>" in text
+    assert '<i><font face="Times,serif">w</font></i><sub>' in text  # of `w_x`
+    assert 'penwidth="2"' in text  # of the cell with a state
+    for word in ("encoder", "lateral", "decoder", "state", "skip"):
+        assert f"</font> {word}" in text
+    assert "</font> state" not in str(render(loads(MATHS), "gv", layout="dot", legend=False))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"iterations": 2}, {"plan": True}, {"view": "mini"}, {"start": True}, {"width": "9cm"},
+        {"levels": "numbers"}, {"plates": {"K": ["lstm"]}},
+    ],
+)  # fmt: skip
+def test_automatic_layout_refuses_the_rest(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="layout `dot` cannot show `"):
+        render(loads(SMALLEST), "gv", layout="dot", **options)
 
 
 # --- TikZ -----------------------------------------------------------------------------------------

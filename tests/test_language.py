@@ -590,6 +590,12 @@ def test_a_dropped_level_joins_its_neighbours() -> None:
     assert net(LADDER, without=["level.b", "level.p*"]).graph["levels"] == ["input", "a", "top"]
 
 
+def test_a_dropped_level_takes_its_lateral_cell_along() -> None:
+    text = LADDER + "laterals: {b: {cell: Conv, channels: 4}}\n"
+    assert "lateral.b" in net(text)
+    assert set(net(text, without="level.b")) == set(net(LADDER, without="level.b"))
+
+
 def test_a_dropped_task_takes_what_only_it_reads() -> None:
     text = LADDER + "tasks: {x: {kind: probe, target: y, at: encoder.top}}\n"
     both = text.replace("top}}", "top}, next: {kind: prediction, at: decoder.input}}")

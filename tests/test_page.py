@@ -101,9 +101,11 @@ def test_views_and_command(tmp_path: Path) -> None:
     page = path.read_text(encoding="utf-8")
     assert re.findall(r'<template data-view="(\w+)"', page) == ["1", "2", "3", "4"]
     assert "color-scheme: dark" in page
-    six = page_of(load(VIDEO), iterations=6)
+    six = page_of(load(SPECS / "music/rladder.yaml"), iterations=6)
     assert '"views":["rolled","1","2","3","4","5","6"]' in six
     assert '"views":["1"]' in page_of(load(SPECS / "related/ladder.yaml"))
+    short = page_of(loads(LEARNED.replace("frames: 5", "frames: 3")))
+    assert '"views":["rolled","1","2","3"]' in short
 
 
 # --- the page at work -----------------------------------------------------------------------------

@@ -19,7 +19,7 @@ COMMANDS = {
     "show": "print a spec as the paper's table, with shapes and parameters",
     "graph": "print the typed graph",
     "plan": "print how it runs: what is computed once, what loops, and why",
-    "draw": "draw it: svg, pdf, png, tex, gv",
+    "draw": "draw it: svg, html, pdf, png, tex, gv",
     "diff": "compare two specs, or a spec and its variant",
     "data": "list, check, fetch and preview the data sets",
     "train": "train the runs of an experiment",

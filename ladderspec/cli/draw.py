@@ -18,7 +18,8 @@ from pathlib import Path
 
 from ladderspec.cli._options import add_changes, add_spec, open_graph, request
 from ladderspec.drawing import draw, render, scene_of
-from ladderspec.drawing.artist import IMAGES, LAYOUTS, TEXTS, Options
+from ladderspec.drawing.artist import IMAGES, TEXTS
+from ladderspec.drawing.options import LAYOUTS, Options
 from ladderspec.drawing.themes import THEMES
 from ladderspec.drawing.view import KINDS, LEVELS
 from ladderspec.errors import UsageError

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 if TYPE_CHECKING:
     import graphviz
 
-    from ladderspec.drawing.artist import Artist, Options
+    from ladderspec.drawing.artist import Artist
+    from ladderspec.drawing.options import Options
     from ladderspec.drawing.scene import Scene
 
 __all__ = ["dot", "draw", "ladder", "render", "scene_of", "svg"]
@@ -28,20 +29,38 @@ __all__ = ["dot", "draw", "ladder", "render", "scene_of", "svg"]
 def draw(
     what: Any, path: str | Path | Sequence[str | Path], **options: Unpack[Options]
 ) -> list[Path]:
-    """Write a drawing of a spec or graph to a file, in the format of its suffix; or to several.
+    """Write a drawing of a spec, of its file or of a graph, in the format of the suffix of `path`.
 
-    `options` are those of `ladderspec.drawing.artist.Options`. svg, html, gv and tex need nothing;
-    png and pdf need Graphviz. Where that is missing, the gv is written instead, and the error says
-    so.
+    Several paths may be given. `options` are those of `ladderspec.drawing.options.Options`.
+    svg, html, gv and tex need nothing; png and pdf need Graphviz. Where that is missing, all
+    others are written, the gv in place of an image, and the error says so.
     """
     from ladderspec.drawing.artist import form_of
+    from ladderspec.errors import UsageError
     from ladderspec.files import write_all
 
-    paths = [Path(path)] if isinstance(path, str | Path) else [Path(each) for each in path]
+    paths = [Path(each) for each in _listed(path)]
     forms = [form_of(each) for each in paths]
     artist = _artist(what, options)
     made = [artist.for_file(*each) for each in zip(paths, forms, strict=True)]
-    return write_all(list(zip(paths, made, strict=True)))
+    written = write_all(list({file: content for file, content, _ in made}.items()))
+    if missing := [
+        str(path) for path, (file, _, _) in zip(paths, made, strict=True) if path != file
+    ]:
+        why = next(why for _, _, why in made if why)
+        kept = [str(path) for path in written]
+        raise UsageError(f"{why}; no {' and '.join(missing)}, but wrote {' and '.join(kept)}")
+    return written
+
+
+def _listed(path: object) -> Sequence[str | Path]:
+    from ladderspec.errors import UsageError
+
+    if isinstance(path, str | Path):
+        return [path]
+    if isinstance(path, Sequence) and all(isinstance(each, str | Path) for each in path):
+        return path
+    raise UsageError(f"{path!r} is no path, nor several")
 
 
 def render(what: Any, form: str, **options: Unpack[Options]) -> str | bytes:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from ladderspec.drawing.compose import compose
-from ladderspec.drawing.labels import USUAL, labels_of
 from ladderspec.drawing.marks import compare
+from ladderspec.drawing.options import Options, check_options, view_of
 from ladderspec.drawing.parts import Picture, picture_of
-from ladderspec.drawing.sizes import points_of
 from ladderspec.drawing.themes import PAPER
-from ladderspec.drawing.view import View, check
+from ladderspec.drawing.view import check_length, length_of
 from ladderspec.drawing.worth import weigh
 from ladderspec.errors import UsageError, did_you_mean, one_of
 
@@ -21,40 +20,17 @@ if TYPE_CHECKING:
 
 TEXTS = ("svg", "html", "gv", "dot", "tex")
 IMAGES = ("png", "pdf")
-LAYOUTS = ("ladder", "dot")
-
-
-class Options(TypedDict, total=False):
-    """What every drawing can be asked for."""
-
-    view: str  # unrolled (default), rolled or mini
-    iterations: int | None  # side by side when unrolled; two, or one where nothing is delayed
-    fold: bool  # rows that are truly identical as one
-    base: Any  # a spec or graph: show what was removed from it and added to it
-    plan: bool | Mapping[str, str]  # shade what runs once and what loops; or node: once, loop, ...
-    labels: str | Iterable[str]  # cell, shape, params, name; or none
-    levels: str  # names, numbers or none
-    theme: str  # paper, mono, safe or dark
-    title: str | None  # default: that of a variant, where `base` is given
-    legend: bool | None  # default: except in mini
-    plates: Mapping[str, Sequence[str]] | None  # {"K": ["lstm1", "conv_*"]}: frames around levels
-    start: bool  # the first iteration shown is the first of all: draw initial values
-    width: str | float | None  # at most, on paper, like "8.5cm": less air, so words stay large
-    worth: Mapping[str, float] | None  # by selector: arrows as thick as their worth
-    worth_of: str  # what that is, for the legend: "rise of the error without it, %"
-    layout: str  # ladder; or dot, where Graphviz chooses the places
 
 
 class Artist:
     """Makes one picture, and from it every format that is asked for."""
 
     def __init__(self, what: Any, options: Options) -> None:
-        self.view = _view(options)
+        check_options(options)
+        self.view = view_of(options)
         self.layout = options.get("layout", "ladder")
-        if self.layout not in LAYOUTS:
-            hint = did_you_mean(self.layout, LAYOUTS) or f"there are {one_of(LAYOUTS)}"
-            raise UsageError(f"no layout `{self.layout}`: {hint}")
         self.graph = graph_of(what)
+        check_length(self.view, length_of(self.graph))
         self.picture = _picture(self.graph, options.get("base"), options.get("plan", False))
         if worth := options.get("worth"):
             self.picture = weigh(self.picture, self.graph, worth)
@@ -85,18 +61,16 @@ class Artist:
         text = to_dot(self.scene())
         return text if form in TEXTS else _image(text, form)
 
-    def for_file(self, path: Path, form: str) -> str | bytes:
-        """Where an image cannot be made, its Graphviz text is kept beside it."""
+    def for_file(self, path: Path, form: str) -> tuple[Path, str | bytes, str]:
+        """Where an image cannot be made, its Graphviz text stands in; and why."""
         if form in TEXTS and self.layout == "ladder":
-            return self.render(form)
+            return path, self.render(form), ""
         from ladderspec.drawing.writers.raster import NoGraphviz
-        from ladderspec.files import write_atomic
 
         try:
-            return self.render(form)
+            return path, self.render(form), ""
         except NoGraphviz as error:
-            kept = write_atomic(path.with_suffix(".gv"), self.render("gv"))
-            raise UsageError(f"{error}; the Graphviz text is in {kept}") from None
+            return path.with_suffix(".gv"), self.render("gv"), str(error)
 
     def _automatic(self, form: str) -> str | bytes:
         from ladderspec.drawing.writers.automatic import to_automatic
@@ -116,29 +90,8 @@ def _image(text: str, form: str) -> bytes:
     return render_image(text, form)
 
 
-def _view(options: Options) -> View:
-    view = View(
-        kind=options.get("view", "unrolled"),
-        iterations=options.get("iterations"),
-        fold=options.get("fold", False),
-        labels=labels_of(options.get("labels", USUAL)),
-        levels=options.get("levels", "names"),
-        theme=options.get("theme", "paper"),
-        title=options.get("title"),
-        legend=options.get("legend"),
-        plates=options.get("plates"),
-        start=options.get("start", False),
-        width=points_of(options.get("width")),
-        worth_of=options.get("worth_of", "worth"),
-    )
-    check(view)
-    return view
-
-
 def graph_of(what: Any) -> Any:
-    """A graph as it is; a spec by way of the corridor."""
-    if hasattr(what, "in_edges"):
-        return what
+    """A graph as it is; a spec, or a file with one, by way of the corridor."""
     from ladderspec.corridor import graph
 
     return graph(what)

@@ -18,7 +18,7 @@ from ladderspec.drawing.themes import Theme, theme_of
 from ladderspec.drawing.view import View, check
 from ladderspec.drawing.wires import crowd_of, wires_of
 
-_LINE, _STATEFUL, _CHANGED, _ADDED = 1.2, 2.0, 2.0, 2.6  # widths of outlines
+_LINE, _STATEFUL, _CHANGED = 1.2, 2.0, 3.2  # widths of outlines
 _LEGEND = 250.0  # the least room for a legend
 _APART = (1.0, 1.4, 2.0, 2.8)  # tried one after the other
 
@@ -101,7 +101,9 @@ def _texts(layout: Layout, theme: Theme) -> Iterator[Text]:
             x, y = traced.corners[0]
             size, (above, below) = layout.sizes.facts, reach_of(route.link.origin)
             base = y + size * (above - below) / 2
-            yield Text(x - 3, base, size, route.link.origin, theme.faint, "end")
+            gone = route.link.arrow.change is Change.REMOVED
+            colour = theme.removed.colour if gone else theme.faint
+            yield Text(x - 3, base, size, route.link.origin, colour, "end")
     if layout.title:
         words = plain(layout.title, "bold")
         at = (grid.columns[0].start, MARGIN + TITLE_SIZE)
@@ -131,7 +133,7 @@ def _boxes(layout: Layout, theme: Theme) -> Iterator[Box]:
         fill = theme.coats[part.side].fill if layout.sizes.filled else theme.background
         yield Box(
             rect=rect,
-            ink=_outline(part, layout, theme),
+            ink=outline(part, theme, layout.view.mini),
             fill=theme.background if removed else fill,
             node=part.name,
             iteration=layout.sheet.columns[spot.column].iteration,
@@ -141,12 +143,12 @@ def _boxes(layout: Layout, theme: Theme) -> Iterator[Box]:
         )
 
 
-def _outline(part: Part, layout: Layout, theme: Theme) -> Ink:
-    """A thick line marks a cell with a state; in comparisons, what is new."""
+def outline(part: Part, theme: Theme, mini: bool = False) -> Ink:
+    """A thick line marks a cell with a state; in comparisons, a thicker one what is new."""
     if part.change is Change.REMOVED:
         return theme.removed
     colour = theme.coats[part.side].line
-    if layout.compares or layout.view.mini:
-        widths = {Change.ADDED: _ADDED, Change.CHANGED: _CHANGED}
-        return Ink(colour, widths.get(part.change, _LINE))
-    return Ink(colour, _STATEFUL if getattr(part.cell, "stateful", False) else _LINE)
+    if part.change in (Change.ADDED, Change.CHANGED):
+        return Ink(colour, _CHANGED)
+    stateful = getattr(part.cell, "stateful", False) and not mini
+    return Ink(colour, _STATEFUL if stateful else _LINE)

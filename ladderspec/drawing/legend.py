@@ -17,7 +17,7 @@ from ladderspec.names import Role
 
 Sample = Wire | Panel | Pill | Mark
 
-_ORDER = [
+ROLES = [
     Role.ENCODER, Role.LATERAL, Role.DECODER, Role.DECODER_TO_ENCODER, Role.STATE,
     Role.RECURRENT_DECODER, Role.UPWARD_DIAGONAL, Role.DOWNWARD_DIAGONAL, Role.SKIP,
 ]  # fmt: skip
@@ -72,13 +72,13 @@ def _roles(picture: Picture, wires: Sequence[Wire], worth_of: str) -> Iterator[E
     }
     drawn = [(w, arrows[k]) for w in wires if (k := (w.source, w.target, w.key)) in arrows]
     shown = [pair for pair in drawn if not weighed or pair[1].worth is not None]
-    for role in _ORDER:
+    for role in ROLES:
         found = [wire for wire, _ in shown if wire.role is role]
         if found:
             text = role.value.replace("_", " ")
             text += _range([a.worth for _, a in shown if a.role is role and a.worth is not None])
             bent = role is Role.STATE and any(len(wire.segments) > 1 for wire in found)
-            delayed = any(wire.mark for wire in found)
+            delayed = all(wire.mark for wire in found)
             ink = max((wire.ink for wire in found), key=lambda ink: ink.width)
             yield Entry(role.value, text, bent, delayed, ink if weighed else None)
     if weighed:
@@ -145,7 +145,7 @@ def _sample(entry: Entry, at: Point, theme: Theme) -> list[Sample]:
         return [_arrow(at, Ink(theme.text, 2.4))]
     frame = Rect(x + 2, y - 5, _SAMPLE - 4, 10)
     if what == Change.CHANGED:
-        return [Panel(frame, Ink(theme.text, 2.0), None, 3)]
+        return [Panel(frame, Ink(theme.text, 3.0), None, 3)]
     if what == "task":
         return [Panel(frame, Ink(theme.task.line, 0.7), theme.task.fill, 5)]
     edge = Ink(theme.phase_edge, 0.6) if theme.phase_edge else None

@@ -101,13 +101,22 @@ def picture_of(graph: Graph, phases: Mapping[str, str] | None = None) -> Picture
     order = graph.graph["order"]
     return Picture(
         name=graph.graph["name"],
-        title=graph.graph["title"] or graph.graph["name"],
+        title=_title(graph),
         levels=tuple(
             Level(name, labels.get(name, name), str(order[name]), name in labels) for name in levels
         ),
         parts={name: _part(graph, name, phases or {}) for name in names},
         arrows=tuple(_arrows(graph, names)),
     )
+
+
+def _title(graph: Graph) -> str:
+    """Its own, and what was taken away by hand."""
+    title = str(graph.graph["title"] or graph.graph["name"])
+    without = graph.graph.get("without", ())
+    more = f" and {len(without) - 2} more" if len(without) > 3 else ""
+    shown = ", ".join(without[:2] if more else without)
+    return f"{title} without {shown}{more}" if without else title
 
 
 def _part(graph: Graph, name: str, phases: Mapping[str, str]) -> Part:

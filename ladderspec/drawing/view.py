@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ladderspec.drawing.labels import USUAL
 from ladderspec.drawing.parts import Picture
 from ladderspec.errors import UsageError, did_you_mean, one_of
+from ladderspec.wiring.graph import Graph
 
 KINDS = ("unrolled", "rolled", "mini")
 LEVELS = ("names", "numbers", "none")
@@ -58,6 +59,19 @@ def _one_of(what: str, word: str, known: Sequence[str]) -> None:
     if word not in known:
         hint = did_you_mean(word, known) or f"there are {one_of(known)}"
         raise UsageError(f"no {what} `{word}`: {hint}")
+
+
+def length_of(graph: Graph) -> int | None:
+    """How many iterations there are; None: as many as there are frames."""
+    frames, iterations = graph.graph["frames"], graph.graph["iterations"]
+    return frames if isinstance(frames, int) else iterations
+
+
+def check_length(view: View, length: int | None) -> None:
+    """Refuse iterations that the spec does not have."""
+    if length and (view.iterations or 1) > length:
+        many = "one iteration" if length == 1 else f"{length} iterations"
+        raise UsageError(f"cannot draw {view.iterations} iterations: this spec has {many} (`time`)")
 
 
 def iterations_of(view: View, picture: Picture) -> int:

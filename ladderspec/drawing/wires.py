@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ladderspec.drawing import tags
 from ladderspec.drawing.arrange import Layout
 from ladderspec.drawing.crowd import Crowd
+from ladderspec.drawing.parts import Change
 from ladderspec.drawing.paths import middles, segments, square
 from ladderspec.drawing.scene import Box, Ink, Mark, Panel, Rect, Rule, Text, Wire
 from ladderspec.drawing.sheet import Link
@@ -46,6 +47,9 @@ def wires_of(layout: Layout, crowd: Crowd, theme: Theme) -> tuple[tuple[Wire, ..
             crowd.add_line(line.points, line.width)
         marks = {i: _mark(line, crowd, inks[i]) for i, line in enumerate(lines) if line.square}
     labels, clear = tags.place(lines, crowd, layout.sizes.label, theme.text)
+    for index, text in labels.items():
+        if layout.routes[index].link.arrow.change is Change.REMOVED:
+            labels[index] = text._replace(colour=theme.removed.colour)
     wires = [
         _wire(layout, index, ink, marks.get(index), labels.get(index))
         for index, ink in enumerate(inks)

@@ -127,6 +127,9 @@ class _Words:
             message = "a spec is a mapping, with `input:` and `levels:`"
             findings.add(Finding("S104", message, tree.place, hint=hint))
             return
+        if "rows" in tree.value and not {"levels", "input"} & set(tree.value):
+            findings.add(_experiment(tree))
+            return
         known = {word for side in Side for word in registered(side)}
         if cell_words(tree) - known:
             from ladderspec.plugins import load_installed
@@ -176,6 +179,13 @@ class _Words:
         names = tuple(choice.name for choice in choices)
         broken = bool(findings)
         return Spec(words, tuple(patches), names, title, expect, self.tree, broken, self.unsure)
+
+
+def _experiment(tree: Node) -> Finding:
+    spec = tree.get("spec")
+    named = f": {spec.value}" if spec is not None and isinstance(spec.value, str) else ""
+    message = "this is an experiment, not a spec"
+    return Finding("S104", message, tree.key_place("rows"), hint=f"take its spec{named}")
 
 
 def _variant(node: Node, findings: Findings) -> tuple[Variant, Node]:

@@ -15,8 +15,9 @@ from ladderspec.cells import Cell
 from ladderspec.cells.unknown import Unknown
 from ladderspec.errors import Finding, Findings, did_you_mean, tick
 from ladderspec.language.read import Spec
+from ladderspec.language.request import COMMAND_LINE
 from ladderspec.names import INPUT, TABLE, Role, Side, edge_key, node_name, show_arrow, show_shape
-from ladderspec.text.notation import Selector, parse_selector
+from ladderspec.text.notation import Selector, matches, parse_selector
 from ladderspec.text.tree import Node
 from ladderspec.wiring.absent import few, missing_node
 from ladderspec.wiring.grids import level_grids
@@ -53,6 +54,7 @@ def place_nodes(spec: Spec, findings: Findings) -> Graph:
         broken=spec.broken,
         unsure=spec.unsure,
         removed={},
+        without=[text for p in spec.patches if p.name == COMMAND_LINE for text in p.without],
         dropped=[s.pattern for s in _selectors(spec) if s.kind == "level"],
         level_shapes={},
         grids=level_grids(
@@ -97,6 +99,8 @@ def _place_lateral(
 ) -> None:
     place, path = table.key_place(level), f"{table.path}.{level}"
     levels = graph.graph["levels"]
+    if any(matches(level, pattern) for pattern in graph.graph["dropped"]):
+        return  # gone with its level
     if level not in levels and "levels" not in graph.graph["unsure"]:
         hint = did_you_mean(level, levels) or f"there are {few(levels)}"
         findings.add(Finding("G201", f"no level {tick(level)}", place, path, hint))

@@ -19,7 +19,7 @@ from ladderspec.drawing.compose import compose
 from ladderspec.drawing.maths import text_of
 from ladderspec.drawing.parts import Picture
 from ladderspec.drawing.themes import Theme, theme_of
-from ladderspec.drawing.view import View, iterations_of
+from ladderspec.drawing.view import View, iterations_of, length_of
 from ladderspec.drawing.writers.svg import to_svg
 from ladderspec.drawing.writers.words import escaped
 from ladderspec.errors import UsageError
@@ -35,7 +35,8 @@ _HOLE = re.compile(r"\{\{(\w+)\}\}")
 def to_html(graph: Graph, picture: Picture, view: View) -> str:
     _refuse(picture, view)
     shown = "rolled" if view.rolled else str(iterations_of(view, picture))
-    drawings = {name: _drawing(picture, each) for name, each in _views(picture, view)}
+    views = _views(picture, view, length_of(graph) or ITERATIONS)
+    drawings = {name: _drawing(picture, each) for name, each in views}
     others = [_template(name, text) for name, text in drawings.items() if name != shown]
     data = {
         "shown": shown,
@@ -76,12 +77,12 @@ def _file(name: str) -> str:
 # --- drawings -------------------------------------------------------------------------------------
 
 
-def _views(picture: Picture, view: View) -> Iterator[tuple[str, View]]:
+def _views(picture: Picture, view: View, length: int) -> Iterator[tuple[str, View]]:
     """Rolled, and unrolled with one iteration, two, ...; one view where nothing is delayed."""
     delayed = any(arrow.delay for arrow in picture.arrows)
     if delayed or view.rolled:
         yield "rolled", view._replace(kind="rolled", iterations=None)
-    most = max(ITERATIONS, view.iterations or 1) if delayed else view.iterations or 1
+    most = max(min(ITERATIONS, length), view.iterations or 1) if delayed else view.iterations or 1
     for count in range(1, most + 1):
         yield str(count), view._replace(kind="unrolled", iterations=count)
 
