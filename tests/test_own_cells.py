@@ -97,3 +97,13 @@ def test_a_cell_from_python(folder: Path) -> None:
         [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False
     )
     assert done.stdout == "[0.25, 0.4375, 0.578125]\n3\n", done.stderr
+
+
+def test_the_cells_without_yaml_run_as_documented() -> None:
+    import torch
+
+    *_, code = re.findall(r"```python\n(.*?)```", DOC, re.DOTALL)
+    seen = {"frame": torch.rand(2, 1, 16, 16), "next_frame": torch.rand(2, 1, 16, 16)}
+    exec(code, seen)
+    assert seen["y"].shape == (2, 1, 16, 16)
+    assert seen["h"].shape == (2, 8, 8, 8)

@@ -1,20 +1,36 @@
 """The cells as ordinary PyTorch modules, usable without any YAML.
 
+`of` makes one from the shape of what arrives, (channels, height, width), and the fields of a spec:
+
 >>> import torch
->>> from ladderspec.nn import Arrow, ConvLSTM
+>>> from ladderspec.nn import ConvG3, ConvLSTM
+>>> lstm = ConvLSTM.of((1, 16, 16), channels=8, filter=3, stride=2)
+>>> frames = torch.rand(5, 2, 1, 16, 16)  # (T, B, C, H, W)
+>>> h, extras = lstm({"encoder": frames[0]})  # the state starts at zero
+>>> for frame in frames[1:]:
+...     h, extras = lstm({"encoder": frame, "state": h}, extras)
+>>> h.shape, sorted(extras)
+(torch.Size([2, 8, 8, 8]), ['c'])
+
+Where several arrows come in, each has its name. A decoder cell inverts such a row:
+
+>>> decoder = ConvG3.of({"decoder": (8, 8, 8), "lateral": (1, 16, 16)}, filter=6)
+>>> y, _ = decoder({"decoder": h, "lateral": frames[-1]})
+>>> y.shape
+torch.Size([2, 1, 16, 16])
+
+Underneath, a cell is made of arrows, each a linear map with a norm of its own:
+
+>>> from ladderspec.nn import Arrow
 >>> gates = (4 * 8, 16, 16)  # i, f, o, g of 8 channels
->>> cell = ConvLSTM(
+>>> plain = ConvLSTM(
 ...     {
-...         "encoder": Arrow("conv", (1, 16, 16), gates, filter=(3, 3), norm="layer"),
-...         "state": Arrow("conv", (8, 16, 16), gates, filter=(3, 3), norm="layer"),
+...         "encoder": Arrow("conv", (1, 16, 16), gates, filter=3),
+...         "state": Arrow("conv", (8, 16, 16), gates, filter=5, norm="layer"),
 ...     }
 ... )
->>> frames = torch.rand(5, 2, 1, 16, 16)  # (T, B, C, H, W)
->>> h, extras = cell({"encoder": frames[0]})  # the state starts at zero
->>> for frame in frames[1:]:
-...     h, extras = cell({"encoder": frame, "state": h}, extras)
->>> h.shape, sorted(extras)
-(torch.Size([2, 8, 16, 16]), ['c'])
+>>> plain({"encoder": frames[0]})[0].shape
+torch.Size([2, 8, 16, 16])
 """
 
 from ladderspec.nn._arrow import Arrow

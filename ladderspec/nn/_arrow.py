@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from ladderspec.names import Shape, show_shape, size_of
+from ladderspec.nn._checks import check_sizes, check_word, pair
 from ladderspec.nn._norms import EPS, NOW, BatchNorm, NormKind, When, make_norm
 from ladderspec.nn._own import ONES, Blocks, Normal, Owner
 from ladderspec.nn._parts import Pair, convolve, convolve_transposed, per_channel
 
 Kept = tuple[tuple[tuple[int, int], ...], tuple[Tensor, Tensor]]
 Kind = Literal["none", "dense", "conv", "transposed"]
+KINDS = get_args(Kind)
 
 
 class Arrow(Owner):
@@ -27,6 +29,9 @@ class Arrow(Owner):
     >>> arrow = Arrow("transposed", (8, 6, 6), (4, 11, 11), filter=(3, 3), stride=(2, 2))
     >>> {name: tuple(parameter.shape) for name, parameter in arrow.named_parameters()}
     {'weight': (8, 4, 3, 3)}
+
+    One number stands for a filter or stride of two alike. A `target` that the stride does not lead
+    to is refused.
     """
 
     weight: Tensor
@@ -38,15 +43,17 @@ class Arrow(Owner):
         kind: Kind,
         source: Shape,
         target: Shape,
-        filter: Pair = (1, 1),
-        stride: Pair = (1, 1),
+        filter: Pair | int = (1, 1),
+        stride: Pair | int = (1, 1),
         norm: NormKind = "none",
         groups: int = 1,
         iterations: int = 1,
     ) -> None:
         super().__init__()
+        check_word("arrow", kind, KINDS)
         self.kind, self.source, self.target = kind, source, target
-        self.filter, self.stride = filter, stride
+        self.filter, self.stride = pair("filter", filter), pair("stride", stride)
+        check_sizes(kind, source, target, self.stride)
         if kind != "none":
             # CHOICE: variance 1 / fan_in, so that a drive is about as large as what arrives.
             self.own("weight", self._weight_shape(), Normal(1 / self.fan_in))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import reduce
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor
 
+from ladderspec.names import Shape
 from ladderspec.nn._arrow import Arrow
+from ladderspec.nn._checks import check_gates, check_targets
 from ladderspec.nn._norms import NOW, NormKind, When, make_norm
 from ladderspec.nn._own import ONES, Owner
 
@@ -30,6 +33,8 @@ class Cell(Owner):
     offset: str = ""  # the own parameter that is added to the sum of the drives
     gain: Tensor  # of the sum, under `norm: joint`
     apart: frozenset[str] = frozenset()  # arrows whose drives do not enter that sum
+    gates: int = 1  # channels of the sum for each one of the output
+    remembers: tuple[str, ...] = ()  # what it needs of `previous`, besides its `state`
 
     def __init__(
         self,
@@ -39,9 +44,11 @@ class Cell(Owner):
         iterations: int = 1,
     ) -> None:
         super().__init__()
+        self._check_arrows(arrows)
         for key, arrow in arrows.items():
             self.add_module(key, arrow)
         self.keys = tuple(arrows)
+        self.key_set = frozenset(arrows)
         self.summed = tuple(key for key in arrows if key not in self.apart)
         first = [key for key in _MAIN if key in self.summed] or self.summed
         self.carrier = first[0] if first else ""
@@ -52,6 +59,26 @@ class Cell(Owner):
         if self.joint is not None:
             self.own("gain", (self.width,), ONES)
 
+    @classmethod
+    def of(
+        cls,
+        inputs: Shape | Mapping[str, Shape],
+        *,
+        out: Shape | None = None,
+        iterations: int = 1,
+        **fields: Any,
+    ) -> Self:
+        """A cell for values of these shapes, with the fields that a spec would give it.
+
+        One shape is that from below (of a decoder: from above); several go by the names of their
+        arrows, `state` follows by itself. A decoder has the shape of its `lateral`, or `out`, and
+        inverts a row of `stride`; left out, the smallest that fits. `iterations` is how many t
+        have statistics of their own in batch norms.
+        """
+        from ladderspec.nn._of import cell_of  # which builds every kind of cell
+
+        return cast(Self, cell_of(cls.__name__, inputs, out, iterations, fields))
+
     def arrow(self, key: str) -> Arrow:
         return self._modules[key]  # type: ignore[return-value]
 
@@ -61,11 +88,16 @@ class Cell(Owner):
         return self.arrow(self.carrier).target[0] if self.carrier else 0
 
     def forward(self, values: Values, previous: Values | None = None, when: When = NOW) -> Result:
-        if len(values) < len(self.keys):
-            self._check_lacking(values)
+        if type(values) is not dict or values.keys() != self.key_set:
+            self._check_values(values)
         drives = {key: self.project(key, value, when) for key, value in values.items()}
         if "state" in values:
             previous = {"h": values["state"], **(previous or {})}
+            for name in self.remembers:
+                if name not in previous:
+                    self._refuse_past(name)
+        elif previous and "state" in self.key_set:
+            self._refuse_past("state")
         return self.join(drives, previous, when)
 
     def project(self, key: str, value: Tensor, when: When = NOW) -> Tensor:
@@ -110,7 +142,40 @@ class Cell(Owner):
         """Whether no norm stands between the arrows and the sum."""
         return self.joint is None and all(self.arrow(key).norm is None for key in self.keys)
 
-    def _check_lacking(self, values: Values) -> None:
+    # --- mistakes --------------------------------------------------------------------------------
+
+    def _check_arrows(self, arrows: Mapping[str, Arrow]) -> None:
+        who = type(self).__name__
+        named = isinstance(arrows, Mapping)
+        if not named or not all(isinstance(arrow, Arrow) for arrow in arrows.values()):
+            raise TypeError(
+                f"{who} takes a dict of arrows, {{'encoder': Arrow(...)}}, not {arrows!r};"
+                f" `{who}.of` makes them from the shapes of what arrives"
+            )
+        targets = {
+            key: arrow.target
+            for key, arrow in arrows.items()
+            if key not in self.apart or key == "state"
+        }
+        if targets:
+            check_targets(who, targets)
+            state = arrows["state"].source if "state" in arrows else None
+            check_gates(who, self.gates, next(iter(targets.values())), state)
+
+    def _refuse_past(self, lacking: str) -> None:
+        raise ValueError(
+            f"{type(self).__name__} goes on from both results of an earlier call: the output"
+            f" as `state`, the dict as `previous`; {lacking} is missing"
+        )
+
+    def _check_values(self, values: Values) -> None:
+        who, known = type(self).__name__, ", ".join(self.keys)
+        if not isinstance(values, Mapping):
+            kind = type(values).__name__
+            raise TypeError(f"{who} is called with a dict of values for {known}, not with a {kind}")
+        strange = [repr(key) for key in values if key not in self.key_set]
+        if strange:
+            raise ValueError(f"{who} has no arrow {', '.join(strange)}; it has {known}")
         lacking = [key for key in self.keys if key not in values and not self.may_lack(key)]
         if lacking:
-            raise ValueError(f"{type(self).__name__} needs a value for {', '.join(lacking)}")
+            raise ValueError(f"{who} needs a value for {', '.join(lacking)}")

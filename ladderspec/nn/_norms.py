@@ -11,6 +11,8 @@ import torch.distributed
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ladderspec.nn._checks import check_word
+
 NormKind = Literal["batch", "layer", "none"]
 
 # CHOICE: the original Ladder uses 1e-10, whose 1 / sqrt(eps) = 1e5 explodes where u is constant.
@@ -149,14 +151,16 @@ class BatchNorm(nn.Module):
         return _normalise(x, mean, var, gain, bias)
 
 
-def make_norm(
-    kind: NormKind, channels: int, groups: int = 1, iterations: int = 1
-) -> LayerNorm | BatchNorm | None:
+Norm = LayerNorm | BatchNorm | None
+
+
+def make_norm(kind: NormKind, channels: int, groups: int = 1, iterations: int = 1) -> Norm:
     """The norm of that name; None for `none`."""
+    check_word("norm", kind, _NORMS)
     return _NORMS[kind](channels, groups, iterations)
 
 
-_NORMS: dict[NormKind, Callable[[int, int, int], LayerNorm | BatchNorm | None]] = {
+_NORMS: dict[NormKind, Callable[[int, int, int], Norm]] = {
     "none": lambda channels, groups, iterations: None,
     "layer": lambda channels, groups, iterations: LayerNorm(groups),
     "batch": lambda channels, groups, iterations: BatchNorm(channels, iterations),

@@ -10,6 +10,7 @@ from torch.nn import functional
 from ladderspec.names import Shape
 from ladderspec.nn._arrow import Arrow
 from ladderspec.nn._cell import Cell, Result, Values
+from ladderspec.nn._checks import check_sizes, pair
 from ladderspec.nn._norms import NOW, When
 from ladderspec.nn._parts import Pair
 
@@ -22,9 +23,14 @@ class Average(Cell):
     Without a stride, the smallest that leads to the shape `out`.
     """
 
-    def __init__(self, arrows: Mapping[str, Arrow], out: Shape, stride: Pair | None = None) -> None:
+    def __init__(
+        self, arrows: Mapping[str, Arrow], out: Shape, stride: Pair | int | None = None
+    ) -> None:
         super().__init__(arrows)
-        self.out, self.stride = out, stride
+        self.out, self.stride = out, None if stride is None else pair("stride", stride)
+        source = self.arrow(self.carrier).source
+        if self.stride is not None and len(source) == 3:
+            check_sizes("transposed", source, out, self.stride)
 
     def join(self, drives: Values, previous: Values | None = None, when: When = NOW) -> Result:
         (v_top,) = drives.values()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ladderspec.nn._arrow import Arrow
 from ladderspec.nn._cell import Cell, Result, Values
+from ladderspec.nn._checks import check_word
 from ladderspec.nn._norms import NOW, NormKind, When
 from ladderspec.nn._own import ZEROS
 from ladderspec.nn._parts import ACTIVATIONS, HALVING, Activation
@@ -28,6 +29,7 @@ class Conv(Cell):
     ) -> None:
         super().__init__(arrows, joint, iterations=iterations)
         self.own("bias", (self.width,), ZEROS)
+        check_word("activation", activation, ACTIVATIONS)
         self.activation = ACTIVATIONS[activation]
         if activation in HALVING and joint == "none":
             for key in self.keys:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ladderspec.nn._arrow import Arrow
 from ladderspec.nn._cell import Cell, Result, Values
+from ladderspec.nn._checks import check_gate
 from ladderspec.nn._norms import NOW, NormKind, When, make_norm
 from ladderspec.nn._own import ZEROS, Blocks
 from ladderspec.nn._parts import Five, f, mix, per_channel
@@ -38,6 +39,7 @@ class ConvG1(Cell):
         self.own("w", (5, self.width), Blocks(w))
         self.norm = make_norm(norm, self.width, iterations=iterations)
         if "lateral" in arrows:
+            check_gate("ConvG1", arrows["lateral"].source, self.arrow(self.carrier).target)
             arrows["lateral"].own("w_s", (5, self.width), Blocks(w_s))
 
     def join(self, drives: Values, previous: Values | None = None, when: When = NOW) -> Result:

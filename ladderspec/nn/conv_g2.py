@@ -21,6 +21,7 @@ class ConvG2(Cell):
     """
 
     offset = "c"
+    gates = 3  # branches
 
     w: Tensor
     D: Tensor

@@ -10,6 +10,7 @@ from torch import Tensor
 from ladderspec.names import size_of
 from ladderspec.nn._arrow import Arrow
 from ladderspec.nn._cell import Cell, Result, Values
+from ladderspec.nn._checks import pair
 from ladderspec.nn._norms import NOW, NormKind, When
 from ladderspec.nn._own import ZEROS, Normal, read_out
 from ladderspec.nn._parts import Pair, convolve, gate
@@ -33,14 +34,14 @@ class ConvG3(Cell):
         self,
         arrows: Mapping[str, Arrow],
         channels: int,
-        inner_filter: Pair = (1, 1),
+        inner_filter: Pair | int = (1, 1),
         joint: NormKind = "none",
         iterations: int = 1,
     ) -> None:
         super().__init__(arrows, joint, iterations=iterations)
         self.own("c", (self.width,), ZEROS)
-        shape = (channels, self.width, *inner_filter)
-        fan_in = self.width * size_of(inner_filter)
+        inner = pair("inner_filter", inner_filter)
+        shape, fan_in = (channels, self.width, *inner), self.width * size_of(inner)
         # CHOICE: variance 1 / fan_in; relu halves that of u, but u sums two normalised drives.
         self.own("W_s", shape, Normal(1 / fan_in))
         self.own("D", shape, read_out(fan_in))

@@ -25,6 +25,7 @@ class ConvGRU(Cell):
     """
 
     offset = "bias"
+    gates = 3
     apart = frozenset({"state"})
 
     state_bias: Tensor

@@ -20,6 +20,8 @@ class ConvLSTM(Cell):
     """
 
     offset = "bias"
+    gates = 4
+    remembers = ("c",)
 
     def __init__(
         self,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ladderspec.names import Shape
 from ladderspec.nn._arrow import Arrow
 from ladderspec.nn._cell import Cell, Result, Values
+from ladderspec.nn._checks import check_units, check_word
 from ladderspec.nn._norms import NOW, NormKind, When
 from ladderspec.nn._own import ZEROS
 from ladderspec.nn._parts import ACTIVATIONS, HALVING, Activation
@@ -30,7 +31,9 @@ class FC(Cell):
     ) -> None:
         super().__init__(arrows, joint, iterations=iterations)
         self.own("bias", (self.width,), ZEROS)
+        check_units("FC", self.width, out)
         self.out = out
+        check_word("activation", activation, ACTIVATIONS)
         self.activation = ACTIVATIONS[activation]
         if activation in HALVING and joint == "none":
             for key in self.keys:

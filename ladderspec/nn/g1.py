@@ -9,6 +9,7 @@ from torch import Tensor
 from ladderspec.names import Shape, size_of
 from ladderspec.nn._arrow import Arrow
 from ladderspec.nn._cell import Cell, Result, Values
+from ladderspec.nn._checks import check_gate, check_units
 from ladderspec.nn._norms import NOW, NormKind, When, make_norm
 from ladderspec.nn._own import ZEROS, Blocks
 from ladderspec.nn._parts import Five, f, mix
@@ -37,6 +38,9 @@ class G1(Cell):
     ) -> None:
         super().__init__(arrows)
         units = size_of(out)
+        check_units("G1", self.width, out)
+        if "lateral" in arrows:
+            check_gate("G1", arrows["lateral"].source, out)
         self.out = out
         self.own("b", (units,), ZEROS)
         self.own("w", (5, units), Blocks(w))

@@ -26,6 +26,7 @@ class GRU(Cell):
     """
 
     offset = "bias"
+    gates = 3
     apart = frozenset({"state"})
 
     bias: Tensor

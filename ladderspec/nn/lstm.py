@@ -23,6 +23,8 @@ class LSTM(Cell):
     """
 
     offset = "bias"
+    gates = 4
+    remembers = ("c",)
 
     bias: Tensor
 

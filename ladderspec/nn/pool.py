@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from ladderspec.nn._arrow import Arrow
 from ladderspec.nn._cell import Cell, Result, Values
+from ladderspec.nn._checks import check_word, pair
 from ladderspec.nn._norms import NOW, When
 from ladderspec.nn._parts import Pair
 
@@ -26,12 +27,13 @@ class Pool(Cell):
         self,
         arrows: Mapping[str, Arrow],
         mode: Literal["max", "average"] = "max",
-        filter: Pair | None = (2, 2),
-        stride: Pair | None = None,
+        filter: Pair | int | None = (2, 2),
+        stride: Pair | int | None = None,
     ) -> None:
         super().__init__(arrows)
-        self.mode, self.filter = mode, filter
-        self.stride = stride or filter
+        check_word("mode", mode, _POOLS)
+        self.mode, self.filter = mode, None if filter is None else pair("filter", filter)
+        self.stride = self.filter if stride is None else pair("stride", stride)
 
     def join(self, drives: Values, previous: Values | None = None, when: When = NOW) -> Result:
         (x,) = drives.values()
