@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import torch
 import torch.distributed
@@ -14,6 +14,7 @@ from torch.nn import functional
 from ladderspec.nn._checks import check_word
 
 NormKind = Literal["batch", "layer", "none"]
+Norm: TypeAlias = "LayerNorm | BatchNorm | None"
 
 # CHOICE: the original Ladder uses 1e-10, whose 1 / sqrt(eps) = 1e5 explodes where u is constant.
 EPS = 1e-5
@@ -151,9 +152,6 @@ class BatchNorm(nn.Module):
         return _normalise(x, mean, var, gain, bias)
 
 
-Norm = LayerNorm | BatchNorm | None
-
-
 def make_norm(kind: NormKind, channels: int, groups: int = 1, iterations: int = 1) -> Norm:
     """The norm of that name; None for `none`."""
     check_word("norm", kind, _NORMS)
@@ -233,8 +231,7 @@ def _processes() -> int:
 def _over_processes(local: Tensor) -> Tensor:
     if _processes() == 1:
         return local
-    total: Tensor = _SumOverProcesses.apply(local)  # type: ignore[no-untyped-call]
-    return total
+    return _SumOverProcesses.apply(local)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _SumOverProcesses(torch.autograd.Function):
