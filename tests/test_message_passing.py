@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -182,3 +185,18 @@ def test_the_exact_gain_reaches_the_fixed_point_at_once(name: str) -> None:
     settled = (found["decoder.y"][0].item(), found["decoder.z"][0].item())
     assert settled == pytest.approx(case["converged"], abs=1e-10)
     assert found["decoder.input"].item() == pytest.approx(case["next"], abs=1e-10)
+
+
+# --- what the page shows --------------------------------------------------------------------------
+
+
+def test_the_run_of_the_page() -> None:
+    page = (FOLDER / "README.md").read_text(encoding="utf-8")
+    shown = page.split("$ python examples/message_passing/follow.py\n")[1].split("```")[0]
+    command = [sys.executable, FOLDER / "follow.py"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    for line, expected in zip(done[1:], shown.splitlines()[1:], strict=True):
+        assert line.split()[:-1] == expected.split()[:-1]
+    assert float(done[3].split()[-1]) < 1e-10, "the exact gain gives the solved means"
+    for name in re.findall(r"\]\(([^)]+)\)", page):
+        assert (FOLDER / name).exists(), name
