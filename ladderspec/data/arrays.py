@@ -42,7 +42,10 @@ class Arrays(DataWords):
     about: ClassVar[str] = "your own: named arrays in an .npz file or a folder of .npy files"
 
     def advice(self, shape: Shape) -> str:
-        return f"the spec's `input` and `{self.input}` must agree on {show_shape(shape)}"
+        want = (
+            "(n, T, C, H, W) or (n, C, H, W), also where C is 1" if len(shape) == 3 else "(n, T, C)"
+        )
+        return f"arrays of {show_shape(shape)} are {want}"
 
     def open(self, seed: int = 0, folder: Path | None = None) -> DataSet:
         from ladderspec.data._named import Named
