@@ -126,6 +126,9 @@ def test_all_mistakes_at_once_and_where_they_are(tmp_path: Path) -> None:
         ("set: occluded_mnist, ", "", "`set` is missing"),
         ("spec: nano.yaml\n", "", "`spec` is missing"),
         ("0.74 ± 0.09", "good", "`good` is no number"),
+        ("seeds: [1, 5]", "seeds: 0", "`seeds` is 0: at least one is needed"),
+        ("seeds: [1, 5]", "seeds: []", "`seeds` needs at least one item"),
+        ("labelled: 100", "labelled: 15", "`labelled` cannot be `15`"),
         ("canvas: 12", "canvas: 8", "a digit of 8 has 0 pixels to fly in a canvas of 8"),
     ],
 )

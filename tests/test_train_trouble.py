@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import signal
@@ -15,10 +16,12 @@ import torch
 
 import ladderspec.learn.train as room
 from ladderspec.cli import main
+from ladderspec.data._moving import Moving
 from ladderspec.errors import UsageError
 from ladderspec.experiments.runs import Run
-from ladderspec.learn import checkpoint
+from ladderspec.learn import checkpoint, processes
 from ladderspec.learn.hold import held
+from ladderspec.learn.progress import Progress
 from ladderspec.learn.train import train
 from ladderspec.learn.trouble import Diverged
 from tests.test_train_resume import PowerCut, cut, written
@@ -199,3 +202,86 @@ def test_one_process_at_a_time(run: Run, tmp_path: Path) -> None:
     with held(tmp_path / "run"), pytest.raises(UsageError, match="another process is training"):
         train(run, tmp_path / "run", quiet=True)
     train(run, tmp_path / "run", quiet=True)
+
+
+# --- the machine ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("cuda", "no CUDA here; there is `cpu`"),
+        ("cuda:3", "no device `cuda:3` here; there is `cpu`"),
+        ("foo", "no device `foo` here; there is `cpu`"),
+    ],
+)
+def test_a_device_that_is_not_there(
+    device: str,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    words = ["train", str(experiment(tmp_path)), "-o", str(tmp_path / "out"), "--device", device]
+    assert main(words) == 2
+    assert capsys.readouterr().err == f"ladderspec: {message}\n"
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_gpu_has_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch refuses to choose `cuda`; torchrun says which is whose."""
+    chosen: list[torch.device] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    for name in ("cuda", "auto"):
+        with processes.joined(name) as device:
+            assert device == torch.device("cuda:0")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    with processes.joined("auto") as device:
+        assert device == torch.device("cuda:1")
+    assert [device.index for device in chosen] == [0, 0, 1]
+    with (
+        pytest.raises(UsageError, match="there are `cpu`, `cuda:0` and `cuda:1`"),
+        processes.joined("x"),
+    ):
+        pass
+
+
+def test_nothing_to_test_it_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Moving, "size", lambda self, split: 100 if "train" in split else 0)
+    place = experiment(tmp_path)
+    assert main(["train", str(place), "--row", "ladder", "-o", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    assert "trained for 12 updates; there are no data to validate or test it  " in said
+
+
+# --- what is seen of it ---------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("title", ["ladder.all_labels.seed0", "a_row_with_a_long_name" * 3])
+def test_the_bar_says_how_long_it_takes(title: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On 80 columns, before the costs."""
+    monkeypatch.setenv("COLUMNS", "80")
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    progress = Progress(title, 10_000, out=Terminal())
+    progress.begin(0)
+    now = 200.0
+    progress.step(2500, {"cost": 1.0, "digit.cost": 2.0, "next_frame.cost": 3.0})
+    line = progress.out.getvalue().removeprefix("\r\033[K")  # type: ignore[attr-defined]
+    assert " 2500/10000  25 updates/s, 5:00 left" in line
+    assert len(line) < 80
+    log = io.StringIO()
+    replace(progress, out=log).row(2500, {"cost": 1.0})
+    assert log.getvalue() == f"{title}: 2500/10000  25 updates/s, 5:00 left  cost 1\n"

@@ -64,6 +64,8 @@ def _line(result: dict[str, object]) -> str:
     metrics, units = result["metrics"], result["units"]
     assert isinstance(metrics, dict)
     assert isinstance(units, dict)
+    if not metrics:
+        return f"trained for {result['updates']} updates; there are no data to validate or test it"
     split = "test" if "test" in metrics else next(iter(metrics), "")
     shown = metrics.get(split, {})
     parts = [f"{name} {shown[name]:.4g} {unit}" for name, unit in units.items() if name in shown]

@@ -129,6 +129,8 @@ def _seeds(value: Any) -> Any:
     ((0, 1, 2), (4, 7))
     """
     if isinstance(value, int) and not isinstance(value, bool):
+        if value < 1:
+            raise refusal("S106", f"`seeds` is {value}: at least one is needed", "like `seeds: 3`")
         return tuple(range(value))
     return tuple(value) if isinstance(value, list) else value
 

@@ -110,13 +110,16 @@ def _about_value(group: list[tuple[Any, Node]]) -> Finding:
     if kind in CODES:
         return Finding(kind, item["msg"], node.mark, node.path, _hint(item))
     if kind == "too_short":
-        return Finding("S102", "at least one row is needed", node.mark, node.path, f"like {ROW}")
+        return _empty(node)
     ranges = [each for each, _ in group if each["type"] in _RANGES]
     allowed = [
         word for each, _ in group if each["type"] == "literal_error" for word in words_of(each)
     ]
     key = _key(node)
     shown = show(node)
+    if kind == "multiple_of":
+        hint = f"a multiple of {item['ctx']['multiple_of']:g}"
+        return Finding("S106", f"`{key}` cannot be {shown}", node.mark, node.path, hint)
     if ranges:
         hint = " and ".join(
             f"{_RANGE[k]} {v:g}" for k, v in ranges[0]["ctx"].items() if k in _RANGE
@@ -137,6 +140,14 @@ def _about_value(group: list[tuple[Any, Node]]) -> Finding:
         return Finding("S104", message, node.mark, node.path, _like(node))
     message = f"expected {words}, got {shown}"
     return Finding("S104", message, node.mark, node.path, _instead(node, words) or _like(node))
+
+
+def _empty(node: Node) -> Finding:
+    """A list or table that needs something in it."""
+    rows = {"levels": f"like {ROW}", "rows": "like `- {name: whole}`"}
+    key = _key(node)
+    message = "at least one row is needed" if key in rows else f"`{key}` needs at least one item"
+    return Finding("S102", message, node.mark, node.path, rows.get(key, ""))
 
 
 def _key(node: Node) -> str:

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, distributed, nn
 
+from ladderspec.errors import UsageError, one_of
+
 
 def world() -> int:
     return distributed.get_world_size() if _joined() else 1
@@ -38,14 +40,27 @@ def joined(device: str) -> Iterator[torch.device]:
 
 
 def _device(name: str) -> torch.device:
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda" and "LOCAL_RANK" in os.environ:
-        name = f"cuda:{os.environ['LOCAL_RANK']}"
-    device = torch.device(name)
+    device = device_of(name)
     if device.type == "cuda":
         torch.cuda.set_device(device)
     return device
+
+
+def device_of(name: str) -> torch.device:
+    """The device that is meant, if it is here; under torchrun each process has a GPU of its own."""
+    there = ["cpu", *(["mps"] if torch.backends.mps.is_available() else [])]
+    if torch.cuda.is_available():
+        there += [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+    exact = name
+    if name == "auto":
+        exact = "cuda" if torch.cuda.is_available() else "cpu"
+    if exact == "cuda":
+        exact = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+    if exact not in there:
+        what = "CUDA" if name == "cuda" and not torch.cuda.is_available() else f"device `{exact}`"
+        hint = f"there {'is' if len(there) == 1 else 'are'} {one_of(there, 'and')}"
+        raise UsageError(f"no {what} here; {hint}")
+    return torch.device(exact)
 
 
 def summed(value: Tensor) -> Tensor:

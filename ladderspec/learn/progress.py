@@ -59,22 +59,30 @@ class Progress:
         if not self.live or (now - self.shown < 0.2 and update < self.total):
             return
         self.shown = now
-        speed = self.speed(update)
-        share = update / self.total
-        left = clock((self.total - update) / speed) if speed else "?"
-        bar = ("#" * int(share * BAR)).ljust(BAR, ".")
-        shown = numbers({k: v for k, v in costs.items() if k.endswith("cost")})
-        line = f"{self.title} [{bar}] {update}/{self.total}  {shown}"
-        line += f"  {speed:.1f} updates/s, {left} left"
         width = shutil.get_terminal_size().columns - 1
+        done = f"{update}/{self.total}  {self._pace(update)}"
+        room = width - len(done) - 1
+        bar = self._bar(update, room - len(self.title) - 3)
+        shown = numbers({k: v for k, v in costs.items() if k.endswith("cost")})
+        line = f"{self.title[: max(0, room)]}{bar} {done}  {shown}"
         self._write(f"\r\033[K{line[:width]}")
+
+    def _bar(self, update: int, room: int) -> str:
+        """As long as there is room for; the numbers come first."""
+        length = min(BAR, room)
+        if length < BAR // 4:
+            return ""
+        return " [" + ("#" * int(update / self.total * length)).ljust(length, ".") + "]"
+
+    def _pace(self, update: int) -> str:
+        speed = self.speed(update)
+        left = clock((self.total - update) / speed) if speed else "?"
+        return f"{speed:.3g} updates/s, {left} left"
 
     def row(self, update: int, values: Mapping[str, float]) -> None:
         """A row of metrics: a line in a log."""
         if not self.live:
-            self.say(
-                f"{update}/{self.total}  {numbers(values)}  {self.speed(update):.2f} updates/s"
-            )
+            self.say(f"{update}/{self.total}  {self._pace(update)}  {numbers(values)}")
 
     def say(self, line: str) -> None:
         """A line that stays."""

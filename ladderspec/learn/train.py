@@ -93,6 +93,7 @@ class Phase:
             "digest": digest(self.run.facts()),
             "id": self.run.id,
             "updates": learner.update,
+            "best_update": learner.course.best_update,
             "stopped": learner.course.stopped,
             "changes": learner.course.changes,
             **examiner.conclude(),
@@ -138,10 +139,9 @@ class Phase:
 
 
 def _retrain(phase: Phase, first: dict[str, Any]) -> dict[str, Any]:
-    """Train anew on training and validation data, for as many updates."""
-    words = phase.run.training.model_copy(
-        update={"updates": first["updates"], "epochs": None, "stop": None}
-    )
+    """Train anew on both, for as many updates as the weights had that validation has chosen."""
+    updates = first["best_update"] if first["reported"] == "best" else first["updates"]
+    words = phase.run.training.model_copy(update={"updates": updates, "epochs": None, "stop": None})
     run = replace(phase.run, training=words)
     folder = phase.folder / "retrain"
     if processes.rank() == 0:

@@ -149,7 +149,8 @@ class Training(Words):
     )
     retrain: Literal["no", "train+valid"] = Field(
         "no",
-        description="Train anew on both, as many updates, with the same learning rates.",
+        description="Train anew on both, with the same learning rates, for as many updates as the"
+        " reported weights had: the best ones with `stop`.",
     )
     steps: Count | None = Field(
         None, description="Frames of truncated back-propagation; the state is carried on."
