@@ -11,13 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import ladderspec.learn.train as room
 from ladderspec.cli import main
+from ladderspec.data import DataError
 from ladderspec.data._moving import Moving
-from ladderspec.errors import UsageError
+from ladderspec.errors import LadderspecError, UsageError
 from ladderspec.experiments.runs import Run
 from ladderspec.learn import checkpoint, processes
 from ladderspec.learn.hold import held
@@ -25,7 +27,7 @@ from ladderspec.learn.progress import Progress
 from ladderspec.learn.train import train
 from ladderspec.learn.trouble import Diverged
 from tests.test_train_resume import PowerCut, cut, written
-from tests.training import EXPERIMENT, experiment, one_run
+from tests.training import EXPERIMENT, SPEC, experiment, one_run
 
 
 @pytest.fixture
@@ -162,6 +164,49 @@ def test_an_exploding_cost(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyP
     spoil(monkeypatch, 8, "decoder.input.D", 1e6)
     with pytest.raises(Diverged, match=r"update 8: the cost is .* times that of the first update;"):
         train(run, tmp_path / "run", quiet=True)
+
+
+# --- the user's data ------------------------------------------------------------------------------
+
+
+def own_data(folder: Path, **arrays: np.ndarray) -> Run:
+    """A run on arrays of the user's own: 100 items, the first 80 for training."""
+    draw = np.random.default_rng(0)
+    frames = draw.random((100, 3, 1, 12, 12), dtype=np.float32)
+    np.savez(folder / "own.npz", **{"frames": frames, "label": np.arange(100) % 10, **arrays})
+    text = EXPERIMENT.replace(
+        "data: {set: occluded_mnist, digits: embedded, canvas: 12, frames: 3}",
+        f"data: {{set: arrays, path: {folder / 'own.npz'}}}",
+    )
+    spec = SPEC.replace("at: decoder.input,", "at: decoder.input, target: later,")
+    return one_run(folder, text, spec if "later" in arrays else SPEC)
+
+
+def test_more_classes_than_the_network_knows(tmp_path: Path) -> None:
+    run = own_data(tmp_path, label=5 + np.arange(100) % 10)
+    with pytest.raises(DataError) as error:
+        train(run, tmp_path / "run", quiet=True)
+    assert str(error.value) == "`label` goes up to 14, but encoder.class has 10 classes"
+
+
+@pytest.mark.parametrize("field", ["frames", "later"])
+@pytest.mark.parametrize("items", [100, 2000])
+def test_data_that_are_not_finite(field: str, items: int, tmp_path: Path) -> None:
+    """They are said to be; not the network. Beyond the first thousand it is seen in training."""
+    values = np.random.default_rng(1).random((items, 3, 1, 12, 12), dtype=np.float32)
+    fields = {"frames": values.copy(), "later": values, "label": np.arange(items) % 10}
+    run = own_data(tmp_path, **fields)
+    opened = run.data.open(run.seed, None)
+    train_rows = opened.batch("train", 0, np.arange(opened.size("train")), [field])[field]
+    wrong = len(train_rows) - 3
+    fields[field][(values == train_rows[wrong]).all((1, 2, 3, 4)), 1, 0, 4, 4] = np.nan
+    run = own_data(tmp_path, **fields)
+    run = replace(run, training=run.training.model_copy(update={"updates": 200}))
+    with pytest.raises(LadderspecError) as error:
+        train(run, tmp_path / "run", quiet=True)
+    said = f"the data are not finite: `{field}` of training item {wrong} (the first is 0)"
+    assert str(error.value).endswith(said)
+    assert ("the cost is nan" in str(error.value)) == (items > 1000 or field == "frames")
 
 
 # --- interruptions --------------------------------------------------------------------------------

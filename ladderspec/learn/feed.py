@@ -13,7 +13,7 @@ from ladderspec.data import DataError, DataSet
 from ladderspec.data._types import Batch, Indices
 from ladderspec.data.chunks import chunks
 from ladderspec.network.net import Net
-from ladderspec.tasks import Consistency, Prediction, Task
+from ladderspec.tasks import Classification, Consistency, Prediction, Task
 
 CPU = torch.device("cpu")
 
@@ -66,11 +66,22 @@ class Diet:
         for name, task in self.tasks.items():
             if (field := self.field(task)) is not None and field not in self.data.forms:
                 raise DataError(f"task `{name}`: {self._lacks(field)}")
+            if isinstance(task, Classification) and field == "label":
+                self._check_classes(net, name)
             uncut = task.when != "all" and not isinstance(task, Consistency)
             if self.steps and self.data.steps is None and uncut:
                 raise DataError(
                     f"task `{name}` reads only some t: it cannot be trained in pieces; leave out"
                     " `steps`, or say `when: all`"
+                )
+
+    def _check_classes(self, net: Net, name: str) -> None:
+        for node, readout in net.readouts[name].items():
+            classes = readout.shape[0]
+            if self.data.classes is not None and self.data.classes > classes:
+                where = f"the head of task `{name}`" if readout.headed else node
+                raise DataError(
+                    f"`label` goes up to {self.data.classes - 1}, but {where} has {classes} classes"
                 )
 
     def _lacks(self, field: str) -> str:

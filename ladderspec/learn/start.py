@@ -4,27 +4,40 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from ladderspec.corridor import graph
-from ladderspec.data import DataSet
+from ladderspec.data import DataError, DataSet, Split
 from ladderspec.errors import UsageError
 from ladderspec.experiments.runs import Run
 from ladderspec.learn import checkpoint
+from ladderspec.learn.trouble import not_finite
 from ladderspec.network.net import Net
 from ladderspec.tasks import Denoising, Prediction
 from ladderspec.text.notation import parse_selector
 from ladderspec.wiring.selection import select
+
+ITEMS = 1000  # whose mean is taken
 
 
 def begin_with(net: Net, run: Run, data: DataSet, folder: Path) -> None:
     """Offsets at the mean of the data; then the weights of another run, where one is named."""
     for name, task in net.tasks.items():
         if isinstance(task, Prediction | Denoising):
-            mean = torch.from_numpy(data.mean(task.field or data.words.input))
-            net.set_offset(mean, name)
+            net.set_offset(_mean(data, task.field or data.words.input), name)
     if run.start is not None:
         net.adopt(weights_of(place_of(run, folder)))
+
+
+def _mean(data: DataSet, field: str) -> torch.Tensor:
+    mean = torch.from_numpy(data.mean(field, ITEMS))
+    if not bool(mean.isfinite().all()):
+        items = np.arange(min(ITEMS, data.size(Split.TRAIN)))
+        values = data.batch(Split.TRAIN, 0, items, [field])[field]
+        wrong = ~np.isfinite(values.reshape(len(items), -1)).all(1)
+        raise DataError(not_finite(field, int(np.argmax(wrong))))
+    return mean
 
 
 def place_of(run: Run, folder: Path) -> Path:

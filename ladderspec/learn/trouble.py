@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ladderspec.errors import LadderspecError
 from ladderspec.learn.feed import Feed
+from ladderspec.learn.learner import Learner
 from ladderspec.network.carry import Carry
 from ladderspec.network.net import Net
 
@@ -21,10 +22,8 @@ class Diverged(LadderspecError):
 def blame(net: Net, feed: Feed, carry: Carry | None) -> str:
     """The first node, in time and then in the order of the plan, that gives something not finite.
 
-    Where all are finite, the largest value; where the input is not, the data.
+    Where all are finite, the largest value.
     """
-    if not bool(feed.frames.isfinite().all()):
-        return "the data are not finite"
     nodes = list(net.plan.equations)
     found = net.values(feed.frames, *nodes, lengths=feed.lengths, carry=carry)
     values = {nodes[0]: found} if isinstance(found, Tensor) else found
@@ -46,6 +45,29 @@ def _wrong_parameter(net: Net, node: str) -> str:
         if name.startswith(f"{node}.") and not bool(parameter.isfinite().all()):
             return f"its {name} is not finite"
     return ""
+
+
+def blame_data(learner: Learner, feed: Feed) -> str:
+    """What is not finite of that which the network is given, or compared with."""
+    tasks, input = learner.net.tasks, learner.diet.input
+    for name, values in {input: feed.frames, **feed.targets}.items():
+        wrong = ~values.isfinite().reshape(len(values), -1).all(1)
+        if bool(wrong.any()):
+            field = learner.diet.field(tasks[name]) if name in tasks else name
+            return not_finite(str(field), _item(learner, int(wrong.nonzero()[0])))
+    return ""
+
+
+def not_finite(field: str, item: int) -> str:
+    return f"the data are not finite: `{field}` of training item {item} (the first is 0)"
+
+
+def _item(learner: Learner, row: int) -> int:
+    """Which item of the data is a row of the batch that was just handed out."""
+    order = learner.order
+    number = max(0, learner.number - (learner.piece == 0))
+    items = order.epoch(learner.epoch)[number][order.rank :: order.world]
+    return int(items[row]) % learner.diet.data.size(order.split)
 
 
 def blame_gradient(net: Net) -> str:

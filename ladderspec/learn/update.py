@@ -16,7 +16,7 @@ from ladderspec.learn.learner import Learner
 from ladderspec.learn.measure import trimmed
 from ladderspec.learn.schedule import weights
 from ladderspec.learn.teacher import average, teach
-from ladderspec.learn.trouble import Diverged, blame, blame_gradient, diverges
+from ladderspec.learn.trouble import Diverged, blame, blame_data, blame_gradient, diverges
 from ladderspec.network.carry import Carry
 from ladderspec.network.costs import Costs
 
@@ -38,7 +38,7 @@ def update(learner: Learner, feed: Feed, share: float = 1.0) -> dict[str, float]
     _backward(learner, costs, shared)
     said["gradient"] = _clip(learner)
     if not math.isfinite(said["gradient"]):
-        where = blame_gradient(net) or blame(net, feed, carry)
+        where = blame_data(learner, feed) or blame_gradient(net) or blame(net, feed, carry)
         raise Diverged(f"update {learner.update + 1}: {where}")
     learner.optimiser.step()
     if learner.teacher is not None:
@@ -101,7 +101,7 @@ def _refuse(learner: Learner, cost: float, feed: Feed, carry: Carry | None) -> N
     wrong = diverges(cost, learner.first_cost, learner.words.explode)
     if wrong:
         _seed_noise(learner, "noise")
-        where = blame(learner.net, feed, carry)
+        where = blame_data(learner, feed) or blame(learner.net, feed, carry)
         raise Diverged(f"update {learner.update + 1}: {wrong}; {where}")
 
 
