@@ -16,7 +16,7 @@ from ladderspec.corridor import build, graph, loads
 from ladderspec.errors import UsageError
 from ladderspec.learn.checkpoint import CheckpointError
 from ladderspec.learn.train import train
-from ladderspec.trained.evaluate import evaluate, generate
+from ladderspec.trained.evaluate import activation_sheet, evaluate, generate
 from ladderspec.trained.lesion import lesion
 from ladderspec.trained.midi import to_midi
 from ladderspec.trained.opened import open_run, take_weights
@@ -92,6 +92,33 @@ def test_lesions_that_cannot_be() -> None:
     assert len(graph(loads(SPEC))) == len(whole), "the graph that was given is left as it was"
 
 
+def test_lesions_of_nodes_that_are_needed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for selector, message in [
+        ("encoder.class", "task `digit` reads encoder.class; take out `task.digit` too"),
+        ("encoder.lstm1", "Conv at encoder.conv2 cannot be without its encoder arrow"),
+    ]:
+        assert main(["evaluate", str(folder), "--without", selector]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith(f"ladderspec: --without {selector}: {message}")
+        assert said.count("\n") == 1
+
+
+def test_vectors_are_drawn_channel_by_channel(folder: Path, tmp_path: Path) -> None:
+    """Also where the picture has nothing but vectors: a heat map, channels by t."""
+    words = ["--activations", "encoder.top", "-o", str(tmp_path)]
+    assert main(["evaluate", str(folder), *words]) == 0
+    with np.load(tmp_path / "activations.npz") as found:
+        arrays = dict(found)
+    picture = activation_sheet(arrays, "top", items=1)
+    frames, top = picture.tiles[:3], picture.tiles[3:]
+    assert [tile.image.shape for tile in top] == [(8, 1, 3)] * 3
+    assert [tile.x for tile in top] == [tile.x for tile in frames]
+    values = arrays["encoder.top"][0]
+    t, channel = np.unravel_index(values.argmax(), values.shape)
+    inks = np.stack([tile.image[:, 0].sum(-1) for tile in top])
+    assert inks[t, channel] == inks.min(), "the largest value has the most ink"
+
+
 def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nodes = ["--activations", "encoder.lstm1", "--activations", "encoder.top"]
     assert main(["evaluate", str(folder), "-o", str(tmp_path), *nodes]) == 0
@@ -130,13 +157,39 @@ def test_going_on_by_itself(
     assert "no distribution to sample" in capsys.readouterr().err
 
 
+def test_what_cannot_be_generated(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words, message in [
+        (["-o", str(tmp_path / "g.mid")], "only music becomes MIDI"),
+        (["--frames", "0"], "at least 1 frame, not 0"),
+        (["--given", "9"], "between 1 and 3 frames can be given here, not 9"),
+        (["--given", "0"], "between 1 and 3 frames can be given here, not 0"),
+    ]:
+        assert main(["generate", str(folder), *words]) == 2
+        assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_music_goes_on_as_midi(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = one_run(tmp_path, MUSICAL, MUSIC, updates=2, steps=20)
     train(run, tmp_path / "run", quiet=True)
     words = ["--frames", "8", "--given", "8", "--count", "1", "--sample", "-o"]
-    assert main(["generate", str(tmp_path / "run"), *words, str(tmp_path / "tune.png")]) == 0
-    assert "tune.mid" in capsys.readouterr().out
-    assert (tmp_path / "tune.mid").read_bytes()[:4] == b"MThd"
+    place, command = tmp_path / "tune.mid", ["generate", str(tmp_path / "run"), *words]
+    assert main([*command, str(place)]) == 0
+    assert capsys.readouterr().out == f"wrote {place}\n"
+    assert place.read_bytes()[:4] == b"MThd"
+    place.write_bytes(b"mine")
+    assert main([*command, str(tmp_path / "tune.png")]) == 0
+    assert capsys.readouterr().out == f"wrote {tmp_path / 'tune.png'}\n"
+    assert place.read_bytes() == b"mine", "a picture that is asked for is all that is written"
+    assert main([*command, str(place), "--count", "2"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"wrote {tmp_path / f'tune-{i}.mid'}" for i in range(2)
+    ]
+    assert main(command[:-1]) == 0
+    names = {file.name for file in (tmp_path / "run" / "evaluation").iterdir()}
+    assert names == {"generated.png", "generated.mid"}
 
 
 def notes_of(data: bytes) -> set[tuple[int, int, int]]:

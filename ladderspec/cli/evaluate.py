@@ -92,7 +92,8 @@ def _activations(opened: Opened, args: argparse.Namespace, output: Path) -> list
     arrays = activations(opened, args.activations, args.split, args.without, max(16, args.count))
     np.savez_compressed(output / "activations.npz", **arrays)  # type: ignore[arg-type]
     title = f"{opened.facts['title']}: {args.split}"
-    activation_sheet(arrays, title).save(output / "activations.png")
+    timed = opened.data.forms[next(iter(arrays))].time
+    activation_sheet(arrays, title, timed).save(output / "activations.png")
     return [output / "activations.npz", output / "activations.png"]
 
 

@@ -10,6 +10,7 @@ import argparse
 from pathlib import Path
 
 from ladderspec.cli.evaluate import add_run, open_asked
+from ladderspec.errors import UsageError
 from ladderspec.files import make_folder
 
 
@@ -17,7 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run(parser)
     parser.add_argument("--frames", metavar="N", type=int, default=6, help="how many; default: 6")
     parser.add_argument("--given", metavar="N", type=int,
-                        help="frames that are given first; default: all there are")  # fmt: skip
+                        help="frames that are given first; default: as many as the shortest"
+                        " item has, at most the `steps` of its training")  # fmt: skip
     parser.add_argument("--first", metavar="N", type=int, default=0, help="the first item")
     parser.add_argument("--count", metavar="N", type=int, default=4, help="how many; default: 4")
     parser.add_argument("--sample", action="store_true",
@@ -26,24 +28,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--step", metavar="QUARTERS", type=float, default=0.5,
                         help="length of a step of music; default: an eighth, 0.5")  # fmt: skip
     parser.add_argument("-o", "--output", metavar="FILE", type=Path,
-                        help=".png or .svg, for music also .mid; default: in the run")  # fmt: skip
+                        help=".png or .svg; for music also .mid, of several items"
+                        " FILE-0.mid, FILE-1.mid and so on; default: in the run")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
     from ladderspec.trained.evaluate import continuation_sheet, generate
 
     opened = open_asked(args)
+    music = opened.facts["data"]["set"] == "music"
+    if args.output is not None and args.output.suffix == ".mid" and not music:
+        raise UsageError(f"{args.output}: only music becomes MIDI; .png and .svg are pictures")
     given, later = generate(
         opened, args.frames, args.split, args.first, args.count, args.given, args.sample, args.seed
     )
     title = f"{opened.facts['title']}: {given.shape[1]} frames given, {later.shape[1]} by itself"
     place = args.output or opened.folder / "evaluation" / "generated.png"
     make_folder(place.parent)
-    music = opened.facts["data"]["set"] == "music"
     if place.suffix != ".mid":
         continuation_sheet(given, later, title).save(place)
         print(f"wrote {place}")
-    if music:
+    if music and (args.output is None or place.suffix == ".mid"):
         _write_midi(given, later, place, args.step)
     return 0
 

@@ -54,11 +54,20 @@ def strips(
         y += GAP
         for strip in group:
             texts += [Text(MARGIN, y + tall // 2 + 5, strip.label)] if strip.label else []
+            down, across = _scales(strip.images[0], (height, width), scale)
             for i, image in enumerate(strip.images):
-                tiles.append(Tile(left + i * (wide + GAP), y, _pixels(image), (scale, scale)))
-            y += tall + GAP
+                tiles.append(Tile(left + i * (wide + GAP), y, _pixels(image), (down, across)))
+            y += strip.images[0].shape[0] * down + GAP
         y += GAP
     return Picture(total, y + MARGIN - 2 * GAP, tuple(tiles), tuple(texts))
+
+
+def _scales(image: NDArray[Any], frame: tuple[int, int], scale: int) -> tuple[int, int]:
+    """Down and across: an image of another shape than the frame is as wide, and about as tall."""
+    height, width = image.shape[:2]
+    if (height, width) == frame:
+        return scale, scale
+    return max(1, TILE // height), max(1, frame[1] * scale // width)
 
 
 def _pixels(image: NDArray[Any]) -> Pixels:

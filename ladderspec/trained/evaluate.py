@@ -106,36 +106,35 @@ def first_feed(diet: Diet, split: str, count: int, first: int = 0) -> Feed:
 
 
 def activation_sheet(
-    arrays: dict[str, NDArray[Any]], title: str, items: int = 2, most: int = 12
+    arrays: dict[str, NDArray[Any]], title: str, timed: bool = True, items: int = 2, most: int = 12
 ) -> Picture:
     """Nodes as rows, t as columns; each node from its smallest to its largest value.
 
-    Of several channels the mean of the absolute values is shown.
+    Of several maps the mean of the absolute values is shown; of a vector every channel, one below
+    the other. `timed`: the input runs over time too.
     """
     (name, frames), *nodes = ((k, v) for k, v in arrays.items() if k != "lengths")
     steps = min(most, max(values.shape[1] for _, values in nodes))
     groups = []
     for i in range(min(items, len(frames))):
-        timed = frames[i] if frames.ndim == nodes[0][1].ndim else np.stack([frames[i]] * steps)
-        shape = _image(timed[0]).shape[:2]
-        rows = [sheet.Strip(name, [np.clip(_image(timed[t]), 0, 1) for t in range(steps)])]
+        seen = frames[i] if timed else [frames[i]] * steps
+        shape = _image(seen[0]).shape[:2]
+        rows = [sheet.Strip(name, [np.clip(_image(seen[t]), 0, 1) for t in range(steps)])]
         for node, values in nodes:
             flat = [_flat(values[i, t]) for t in range(steps)]
             low, high = min(f.min() for f in flat), max(f.max() for f in flat)
             scaled = [(f - low) / max(high - low, 1e-12) for f in flat]
-            rows.append(sheet.Strip(node, [_fitted(f, shape) for f in scaled]))
+            maps = values.ndim > 3
+            rows.append(sheet.Strip(node, [_fitted(f, shape) for f in scaled] if maps else scaled))
         groups.append((f"item {i}", rows))
     return sheet.strips(title, [f"t = {t + 1}" for t in range(steps)], groups)
 
 
 def _flat(value: NDArray[Any]) -> NDArray[Any]:
-    """One map: of many, the mean of the absolute values; a vector as a near square."""
+    """One map: of many, the mean of the absolute values; a vector upright."""
     if value.ndim == 3:
         return np.asarray(value[0] if len(value) == 1 else np.abs(value).mean(0))
-    side = int(np.ceil(np.sqrt(len(value))))
-    square = np.zeros(side * side, value.dtype)
-    square[: len(value)] = value
-    return square.reshape(side, side)
+    return value[:, None]
 
 
 def _fitted(image: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
@@ -166,9 +165,11 @@ def generate(
     if feed.frames.dim() != len(net.shape) + 2:
         raise UsageError("the network looks at one input: there is nothing to go on with")
     longest = min(feed.lengths or (feed.frames.shape[1],))
-    shown = longest if given is None else min(given, longest)
-    if shown < 1:
-        raise UsageError("at least one frame has to be given")
+    shown = longest if given is None else given
+    if not 1 <= shown <= longest:
+        raise UsageError(f"between 1 and {longest} frames can be given here, not {shown}")
+    if frames < 1:
+        raise UsageError(f"the network has to go on for at least 1 frame, not {frames}")
     start = feed.frames[:, :shown]
     with _ready(opened, net, diet), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

@@ -19,7 +19,7 @@ def check(graph: Graph, findings: Findings) -> None:
     lacking: dict[tuple[object, int, Role | None], list[str]] = {}
     for node in in_order(graph):
         _check_taken(graph, node, findings)
-        for role in _needed(graph, node):
+        for role in needed(graph, node):
             _, place, _ = _cause(graph, node, role)
             where = (id(place.source), place.start) if place else (node, 0)
             lacking.setdefault((*where, role), []).append(node)
@@ -62,7 +62,7 @@ def _possible(cell: Cell, side: Side) -> list[str]:
 # --- what is lacking ------------------------------------------------------------------------------
 
 
-def _needed(graph: Graph, node: str) -> list[Role | None]:
+def needed(graph: Graph, node: str) -> list[Role | None]:
     """The roles that a node cannot be without and is; None where no arrow arrives at all."""
     facts = graph.nodes[node]
     cell: Cell = facts["cell"]
