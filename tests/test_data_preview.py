@@ -208,6 +208,17 @@ def test_an_installed_package_brings_its_own_set(plugin):
     assert len(preview(data, count=2).tiles) == 6
 
 
+def test_a_file_brings_a_set_to_look_at(plugin, tmp_path):
+    words = ["--plugin", str(tmp_path / "ones_plugin.py"), "-o", str(tmp_path / "ones.png")]
+    assert main(["data", "preview", "ones", *words]) == 0
+    assert decode_png((tmp_path / "ones.png").read_bytes()).size
+
+
+def test_a_word_that_is_missing():
+    with pytest.raises(DataError, match=r"^`path` is missing: an \.npz file, or a folder"):
+        words_of("arrays")
+
+
 def test_a_plugin_that_fails_is_named(plugin):
     plugin("broken")
     with pytest.raises(DataError, match=r"plugin `broken` \(broken_plugin\) fails: ZeroDivision"):

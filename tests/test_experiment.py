@@ -25,7 +25,7 @@ spec: nano.yaml
 rows:
   - name: ladder
     title: The whole
-    paper: {digit: 0.74 ± 0.09, few: {digit: 10.5}}
+    paper: {all: {digit: 0.74 ± 0.09}, few: {digit: 10.5}}
   - {name: open, variant: open, start: ladder, freeze: [encoder.conv2, lateral]}
 columns:
   - {name: all}
@@ -171,3 +171,34 @@ def test_an_experiment_extends_another_and_changes_parameters(tmp_path: Path) ->
     assert graph(table.runs[0].spec).nodes["encoder.conv2"]["shape"][0] == 2
     with pytest.raises(SpecError, match="expected 1 parameters"):
         open_experiment(base)  # the spec's own expectation holds where nothing is changed
+
+
+ALL_OF_THE_ROW = "{all: {digit: 0.74 ± 0.09}, few: {digit: 10.5}}"
+
+
+@pytest.mark.parametrize(
+    ("paper", "message"),
+    [
+        ("{digit: 0.74}", "`digit` would stand in all 2 columns"),
+        ("{digit: 0.74}", "say of which column: `paper: {all: {digit: 0.74}}`"),
+        ("{few: {digt: 0.74}}", "no measure `digt`; did you mean `digit`?"),
+        ("{few: {digit.eror: 0.74}}", "no measure `digit.eror`; did you mean `digit.error`?"),
+        ("{fwe: {digit: 0.74}}", "no column `fwe`; did you mean `few`?"),
+    ],
+)
+def test_numbers_of_the_paper_have_a_place(paper: str, message: str, tmp_path: Path) -> None:
+    assert ALL_OF_THE_ROW in TEXT
+    with pytest.raises(SpecError) as caught:
+        open_experiment(experiment(tmp_path, TEXT.replace(ALL_OF_THE_ROW, paper)))
+    (finding,) = caught.value.findings
+    assert message in f"{finding.message}; {finding.hint}"
+    assert finding.place is not None
+    assert finding.place.line == 8
+
+
+def test_numbers_of_a_column_have_a_row(tmp_path: Path) -> None:
+    said = "name: few\n    paper: {%s: {teacher.digit: 3}}"
+    table = open_experiment(experiment(tmp_path, TEXT.replace("name: few", said % "open")))
+    assert table.runs[-1].paper == {"teacher.digit": Quoted(value=3)}
+    with pytest.raises(SpecError, match="no row `opn`"):
+        open_experiment(experiment(tmp_path, TEXT.replace("name: few", said % "opn")))

@@ -23,7 +23,7 @@ from ladderspec.trained.opened import open_run, take_weights
 from ladderspec.trained.store import _checksum, open_net, save
 from tests.training import EXPERIMENT, MUSIC, SPEC, one_run
 
-MUSICAL = EXPERIMENT.replace(
+MUSICAL = EXPERIMENT.replace("paper: {digit:", "paper: {next_notes:").replace(
     "{set: occluded_mnist, digits: embedded, canvas: 12, frames: 3}", "{set: music, name: etudes}"
 ).replace("  - {name: open, variant: open}\n", "").replace("items: 40", "items: 4")  # fmt: skip
 

@@ -128,7 +128,7 @@ def test_resumed_in_the_middle_of_a_sequence(
         "{set: music, name: etudes}",
     )
     text = text.replace("batch: 10", "batch: 4, steps: 20").replace("items: 40", "items: 8")
-    text = text.replace("  - {name: open, variant: open}\n", "")
+    text = text.replace("  - {name: open, variant: open}\n", "").replace("digit:", "next_notes:")
     run = one_run(tmp_path, text, MUSIC)
     train(run, tmp_path / "whole", quiet=True)
     with monkeypatch.context() as patched:

@@ -39,9 +39,13 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
     reading.add_argument(
         "--root", metavar="FOLDER", type=Path, help="where `extends` may reach; default: the spec's"
     )
-    reading.add_argument(
+    add_plugin(reading)
+
+
+def add_plugin(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
         "--plugin", metavar="FILE", action="append", default=[], type=Path,
-        help="a Python file with cells of your own; it is run",
+        help="a Python file with cells or data sets of your own; it is run",
     )  # fmt: skip
 
 

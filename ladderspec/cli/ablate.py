@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ladderspec.cli._options import load_plugins
+from ladderspec.cli._options import add_plugin, load_plugins
 from ladderspec.errors import UsageError
 
 if TYPE_CHECKING:
@@ -63,8 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--threads", metavar="N", type=int, help="of each run, at most")
     where.add_argument("--device", metavar="NAME", help="instead of the file's: cpu, cuda")
     parser.add_argument("--data", metavar="FOLDER", type=Path, help="the data folder")
-    parser.add_argument("--plugin", metavar="FILE", action="append", default=[], type=Path,
-                        help="a Python file with cells of your own; it is run")  # fmt: skip
+    add_plugin(parser)
 
 
 def run(args: argparse.Namespace) -> int:

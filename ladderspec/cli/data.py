@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ladderspec.cli._options import add_plugin, load_plugins
 from ladderspec.data import Split, registered, words_of
 from ladderspec.data.sources import (
     VARIABLE,
@@ -65,6 +66,7 @@ def _add_preview_arguments(parser: argparse.ArgumentParser) -> None:
                         help="a .png or .svg file")  # fmt: skip
     parser.add_argument("--set", metavar="WORD=VALUE", action="append", default=[],
                         help="a word of the data set, like canvas=24")  # fmt: skip
+    add_plugin(parser)
     parser.add_argument("--split", choices=[str(split) for split in Split], default="test")
     parser.add_argument("--seed", type=int, default=0, help="default: 0")
     parser.add_argument("--first", type=int, default=0, help="the first item; default: 0")
@@ -182,6 +184,7 @@ class _Report:
 
 
 def _preview(args: argparse.Namespace) -> int:
+    load_plugins(args.plugin)
     words = words_of(args.set_name, **_words(args.set))
     data = words.open(args.seed, args.data)
     from ladderspec.data.preview import preview

@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ladderspec.cli._options import load_plugins
+from ladderspec.cli._options import add_plugin, load_plugins
 from ladderspec.files import make_folder
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--split", choices=["train", "valid", "test"], default="test")
     parser.add_argument("--data", metavar="FOLDER", type=Path, help="the data folder")
     parser.add_argument("--threads", metavar="N", type=int, help="default: as torch decides")
-    parser.add_argument("--plugin", metavar="FILE", action="append", default=[], type=Path,
-                        help="a Python file with cells of your own; it is run")  # fmt: skip
+    add_plugin(parser)
 
 
 def open_asked(args: argparse.Namespace) -> Opened:

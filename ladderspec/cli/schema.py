@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ladderspec.cli._options import load_plugins
+from ladderspec.cli._options import add_plugin, load_plugins
 from ladderspec.files import write_atomic
 from ladderspec.language.schema import dumps
 
@@ -20,10 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", type=Path, help="default: standard output"
     )
-    parser.add_argument(
-        "--plugin", metavar="FILE", action="append", default=[], type=Path,
-        help="a Python file with cells of your own; it is run",
-    )  # fmt: skip
+    add_plugin(parser)
 
 
 def run(args: argparse.Namespace) -> int:

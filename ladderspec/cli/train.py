@@ -10,7 +10,7 @@ import argparse
 import os
 from pathlib import Path
 
-from ladderspec.cli._options import load_plugins
+from ladderspec.cli._options import add_plugin, load_plugins
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,8 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", metavar="N", type=int, help="that make batches ahead")
     parser.add_argument("--device", metavar="NAME", help="instead of the file's: cpu, cuda")
     parser.add_argument("--list", action="store_true", help="print the runs, and train none")
-    parser.add_argument("--plugin", metavar="FILE", action="append", default=[], type=Path,
-                        help="a Python file with cells of your own; it is run")  # fmt: skip
+    add_plugin(parser)
 
 
 def run(args: argparse.Namespace) -> int:

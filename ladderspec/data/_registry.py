@@ -69,6 +69,9 @@ def _say(item: Any, words: type[DataWords]) -> str:
     if item["type"] == "extra_forbidden":
         hint = did_you_mean(name, words.model_fields) or f"known: {one_of(words.model_fields)}"
         return f"unknown word `{name}` ({hint})"
+    if item["type"] == "missing":
+        about = (words.model_fields[name].description or "").rstrip(".")
+        return f"`{name}` is missing" + (f": {about[0].lower()}{about[1:]}" if about else "")
     hint = item.get("ctx", {}).get("hint", "")
     return f"{name}: {item['msg']}".lstrip(": ") + (f" ({hint})" if hint else "")
 

@@ -56,7 +56,8 @@ def read(path: Path) -> dict[str, Rolls]:
     if path.suffix not in readers:
         raise DataError(
             f"{path}: piano rolls are .mat or .npz files, never pickles (a pickle can run code);"
-            " `save_npz` in ladderspec.data._rolls writes an .npz"
+            f" an .npz has `train` (all steps, {NOTES}) and `train_lengths`, and so on for"
+            " `valid` and `test`"
         )
     if not path.is_file():
         raise DataError(f"no file {path}")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ladderspec.corridor import compile_graph
 from ladderspec.data import DataWords, registered
 from ladderspec.errors import Finding, Findings, did_you_mean, one_of, tick
 from ladderspec.experiments.layers import checked, merged, patch_of, with_params, with_variant
+from ladderspec.experiments.paper import check_paper, paper_of
 from ladderspec.experiments.runs import Experiment, Run
-from ladderspec.experiments.words import Change, Column, ExperimentWords, Quoted, Row
+from ladderspec.experiments.words import Column, ExperimentWords, Row
 from ladderspec.language.extends import extend, read_source
 from ladderspec.language.read import Document, Request, Spec, open_document, read
 from ladderspec.learn.words import Evaluation, Training
@@ -79,6 +79,8 @@ class _Reader:
                 over = None if column is None else self.tree.find(("columns", j))[0]
                 run = self._cell(row, at, column, over, document)
                 found += [run] if run is not None else []
+        if not self.findings:
+            check_paper(self.words, self.tree, found, self.findings)
         return found
 
     def _twice(self, table: str) -> None:
@@ -224,16 +226,3 @@ class _Reader:
         if row.start is None or row.start in [other.name for other in self.words.rows]:
             return row.start
         return str((self.path.parent / row.start).resolve())
-
-
-def paper_of(row: Row, column: Column | None) -> dict[str, Quoted]:
-    """What the paper reports of a cell: `digit`, or `{column: {digit: ...}}`."""
-    found: dict[str, Any] = {}
-    changes: list[tuple[Change, str]] = [(row, column.name if column else "")]
-    if column is not None:
-        changes.append((column, row.name))
-    for change, other in changes:
-        plain = {k: v for k, v in change.paper.items() if isinstance(v, Quoted)}
-        beside = change.paper.get(other, {})
-        found |= plain | (beside if isinstance(beside, dict) else {})
-    return found

@@ -4,7 +4,7 @@
     data: {set: occluded_mnist, canvas: 16, digits: embedded}
     spec: ../ommnist/rladder_tiny.yaml
     rows:
-      - {name: rladder, paper: {digit: 0.74 ± 0.09}}
+      - {name: rladder, paper: {all_labels: {digit: 0.74 ± 0.09}}}
       - {name: no_feedback, variant: no_decoder_to_encoder}
     columns:
       - {name: all_labels}
@@ -105,7 +105,7 @@ class Change(Patch):
     )
     paper: Paper = Field(
         default_factory=dict,
-        description="What the paper reports: {digit: 0.74 ± 0.09}; or by column: {c: {digit: 1}}.",
+        description="What the paper reports: {digit: 0.74}; of several columns {all: {digit: 1}}.",
     )
 
 
