@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from ladderspec.ablation.bars import bars
 from ladderspec.ablation.collect import collect
 from ladderspec.ablation.spread import difference, spread, student
 from ladderspec.ablation.table import Table, tables
@@ -228,6 +229,16 @@ def test_files_are_the_same_every_time(
     assert all(written.values())
     report(place, capsys)
     assert written == {name: (tmp_path / "out" / name).read_bytes() for name in written}
+
+
+def test_many_bars_stand_in_several_lines(tmp_path: Path) -> None:
+    many = "columns: [" + ", ".join(f"{{name: c{i}}}" for i in range(3)) + "]\n"
+    place, runs = finished(tmp_path, re.sub(r", paper: {.*?}", "", TEXT) + many)
+    figure = bars(collect(open_experiment(place), runs, tmp_path / "out"))
+    shown = [axes for axes in figure.axes if axes.get_visible()]
+    assert len(shown) == 2 * 3 * 2, "two measures in three columns, each with its differences"
+    assert figure.axes[0].get_subplotspec().get_gridspec().get_geometry() == (4, 4)
+    assert all(axes.patches or axes.lines for axes in shown)
 
 
 def test_without_matplotlib(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ladderspec.ablation.collect import Results
+from ladderspec.ablation.collect import Measure, Results
 from ladderspec.ablation.figures import COLOURS, GREY, STYLE, typeset
 from ladderspec.ablation.table import Entry, Group, groups_of
 
@@ -12,33 +12,61 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Panel = tuple[Measure, Group]
+ACROSS = 4  # panels side by side
+
 
 def bars(results: Results) -> Figure:
-    """A bar for each row, a panel for each measure and column."""
+    """A bar for each row, a panel for each measure and column; under it the differences, if any."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     groups = [(m, group) for m in results.measures for group in groups_of(results, m)]
     titles = [results.cell(row, results.columns[0]).place.title for row in results.rows]
-    differences = any(entry.change for _, group in groups for entry in group.entries)
-    lines = 2 if differences else 1
+    base = results.cell(results.base, results.columns[0]).place.title
+    lines = _lines(groups)
+    across = min(ACROSS, len(groups))
     left = 0.065 * max(len(title) for title in titles)
-    size = (left + 2.1 * len(groups), 0.55 + lines * (0.45 + 0.26 * len(titles)))
+    size = (left + 2.1 * across, 0.55 + len(lines) * (0.45 + 0.26 * len(titles)))
     with rc_context(STYLE):
         figure = Figure(figsize=size, layout="constrained")
-        panels = figure.subplots(lines, len(groups), squeeze=False, sharey=True)
-        for number, (measure, group) in enumerate(groups):
-            _bars(panels[0, number], group)
-            title = f"{group.heading}\n{typeset(measure)}".lstrip()
-            panels[0, number].set_title(title, loc="left")
-            if differences:
-                _differences(panels[1, number], group)
-                base = results.cell(results.base, results.columns[0]).place.title
-                panels[1, number].set_title(f"difference to {base}", loc="left")
+        panels = figure.subplots(len(lines), across, squeeze=False, sharey=True)
+        for axes, (panel, differences) in zip(panels, lines, strict=True):
+            for number in range(across):
+                shown = panel[number] if number < len(panel) else None
+                _fill(axes[number], shown, f"difference to {base}" if differences else "")
         panels[0, 0].set_yticks(range(len(titles)), titles)
         panels[0, 0].set_ylim(len(titles) - 0.5, -0.5)
         _legend(figure, [entry for _, group in groups for entry in group.entries])
     return figure
+
+
+def _lines(groups: list[Panel]) -> list[tuple[list[Panel], bool]]:
+    """Panels line by line, and whether a line has the differences of the one above it."""
+    found = []
+    for start in range(0, len(groups), ACROSS):
+        block = groups[start : start + ACROSS]
+        found.append((block, False))
+        if any(_compared(group) for _, group in block):
+            found.append((block, True))
+    return found
+
+
+def _compared(group: Group) -> bool:
+    return any(entry.change for entry in group.entries)
+
+
+def _fill(axes: Axes, panel: Panel | None, difference: str) -> None:
+    """One panel; where there is nothing to show, its place stays free."""
+    if panel is None or (difference and not _compared(panel[1])):
+        axes.set_visible(False)
+        return
+    measure, group = panel
+    if difference:
+        _differences(axes, group)
+    else:
+        _bars(axes, group)
+    axes.set_title(difference or f"{group.heading}\n{typeset(measure)}".lstrip(), loc="left")
 
 
 def _bars(axes: Axes, group: Group) -> None:
