@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -143,10 +144,9 @@ def test_runs_wait_for_those_that_they_start_from(tmp_path: Path) -> None:
         ["open.seed0"],
         ["ladder.seed0"],
     ]
-    circle = text.replace("variant: open}", "variant: open, start: ladder}")
-    place = open_experiment(experiment(tmp_path, circle))
+    ladder, other = place.runs
     with pytest.raises(UsageError, match=r"ladder\.seed0, open\.seed0 start from each other"):
-        waves(place)
+        waves([ladder, replace(other, start=ladder.id)])
 
 
 def test_a_job_in_words() -> None:

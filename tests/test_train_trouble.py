@@ -249,6 +249,30 @@ def test_one_process_at_a_time(run: Run, tmp_path: Path) -> None:
     train(run, tmp_path / "run", quiet=True)
 
 
+# --- before the first update ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            "canvas: 16",
+            "open.seed0: `frames` of occluded_mnist is 1x16x16, but the network's input",
+        ),
+        ("labelled: 100000", "open.seed0: only "),
+    ],
+)
+@pytest.mark.parametrize("command", ["train", "ablate"])
+def test_a_later_row_is_checked_first(
+    command: str, change: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = EXPERIMENT.replace("variant: open}", f"variant: open, data: {{{change}}}}}")
+    place = experiment(tmp_path, text)
+    assert main([command, str(place), "-o", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err.startswith(f"ladderspec: {message}")
+    assert not (tmp_path / "out").exists()
+
+
 # --- the machine ----------------------------------------------------------------------------------
 
 

@@ -43,6 +43,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     from dataclasses import replace
 
+    from ladderspec.learn.preflight import check_runs
     from ladderspec.learn.train import train
 
     machine = {
@@ -51,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
         if (value := getattr(args, word)) is not None
     }
     output = args.output or Path("out") / experiment.name
+    check_runs(runs, output, args.data, args.device)
     for one in runs:
         changed = replace(one, machine=one.machine.model_copy(update=machine))
         result = train(changed, output / one.id, resume=args.resume, data=args.data)

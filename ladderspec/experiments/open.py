@@ -8,6 +8,7 @@ from pathlib import Path
 from ladderspec.corridor import compile_graph
 from ladderspec.data import DataWords, registered
 from ladderspec.errors import Finding, Findings, did_you_mean, one_of, tick
+from ladderspec.experiments.checks import check_batch, check_names, check_starts
 from ladderspec.experiments.layers import checked, merged, patch_of, with_params, with_variant
 from ladderspec.experiments.paper import check_paper, paper_of
 from ladderspec.experiments.runs import Experiment, Run
@@ -70,6 +71,7 @@ class _Reader:
         for table in ("rows", "columns"):
             self._twice(table)
         self._base()
+        check_starts(self.words, self.tree, self.path.parent, self.findings)
         documents: dict[str, Document | None] = {}
         found = []
         for i, row in enumerate(self.words.rows):
@@ -173,14 +175,17 @@ class _Reader:
         document: Document | None,
     ) -> Run | None:
         layers = [self.tree, *([over] if over is not None else []), at]
-        data = self._data(merged(layers, "data"))
-        training, _ = checked(merged(layers, "training"), Training, self.findings)
+        data_said = merged(layers, "data")
+        data = self._data(data_said)
+        training, said = checked(merged(layers, "training"), Training, self.findings)
         evaluation, _ = checked(merged(layers, "evaluation"), Evaluation, self.findings)
         spec = self._spec(at, over, document) if document is not None else None
         if training is not None and (training.updates is None) == (training.epochs is None):
             self._how_long(training)
         if spec is None or data is None or training is None or evaluation is None:
             return None
+        check_names(spec, training, said, self.findings)
+        check_batch(data, training, data_said, self.findings)
         return Run(
             experiment=self.words.name or self.path.stem,
             row=row.name,

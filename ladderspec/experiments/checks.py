@@ -1,0 +1,79 @@
+"""What words alone can say of a run before anything is trained: where it starts, what it names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from ladderspec.corridor import graph
+from ladderspec.data import DataWords
+from ladderspec.errors import Finding, Findings, did_you_mean, one_of, tick
+from ladderspec.experiments.words import ExperimentWords
+from ladderspec.language.read import Spec
+from ladderspec.learn.words import Training
+from ladderspec.text.tree import Node
+
+WATCHES = (("stop", "watch"), ("optimiser", "schedule", "watch"))
+
+
+def check_starts(words: ExperimentWords, tree: Node, folder: Path, findings: Findings) -> None:
+    """Every row starts from another row, or from a folder that is there."""
+    starts = {row.name: row.start for row in words.rows}
+    for i, row in enumerate(words.rows):
+        said = tree.find(("rows", i))[0].get("start")
+        if said is None or row.start is None:
+            continue
+        if row.start in starts:
+            way = list(_way(starts, row.name))
+            if way[-1] == row.name:
+                message = f"{tick(row.name)} starts from itself"
+                message += f": {' <- '.join([row.name, *way])}" if len(way) > 1 else ""
+                findings.add(Finding("S105", message, said.place, said.path))
+        elif not (folder / row.start).is_dir():
+            message = f"no row or folder {tick(row.start)} to start from"
+            findings.add(_unknown(message, row.start, starts, said))
+
+
+def _way(starts: dict[str, str | None], name: str) -> Iterator[str]:
+    """The rows that a row starts from, one after another, until one comes again."""
+    seen = set[str]()
+    start = starts[name]
+    while start in starts and start not in seen:
+        yield start
+        seen.add(start)
+        start = starts[start]
+
+
+def check_names(spec: Spec, training: Training, said: Node, findings: Findings) -> None:
+    """Measures and tasks that training names are those of the network."""
+    watched = [node for place in WATCHES if (node := _at(said, place)) is not None]
+    clipped = training.optimiser.clip.tasks
+    if not watched and not clipped:
+        return
+    tasks = {name: entry["task"] for name, entry in graph(spec).graph["tasks"].items()}
+    measures = [f"{name}.{measure}" for name, task in tasks.items() for measure in task.units]
+    for node in watched:
+        if node.value not in measures:
+            findings.add(_unknown(f"no measure {tick(node.value)}", node.value, measures, node))
+    for name in clipped:
+        if name not in tasks:
+            node = said.find(("optimiser", "clip", "tasks", name))[0]
+            findings.add(_unknown(f"no task {tick(name)} to clip", name, tasks, node))
+
+
+def _at(said: Node, place: tuple[str, ...]) -> Node | None:
+    node, depth = said.find(place)
+    return node if depth == len(place) and node.value is not None else None
+
+
+def check_batch(data: DataWords, training: Training, said: Node, findings: Findings) -> None:
+    """A batch holds the labelled items that are asked for."""
+    wanted, node = data.labelled_per_batch, said.get("labelled_per_batch")
+    if wanted is not None and node is not None and wanted > training.batch:
+        message = f"a batch of {training.batch} cannot hold {wanted} labelled items"
+        findings.add(Finding("S106", message, node.place, node.path))
+
+
+def _unknown(message: str, name: str, known: Collection[str], node: Node) -> Finding:
+    hint = did_you_mean(name, known) or f"there are {one_of(known, 'and')}"
+    return Finding("S105", message, node.place, node.path, hint)
