@@ -25,16 +25,16 @@ def fusible(gates: Tensor, other: Tensor | None = None) -> bool:
 
 
 class LSTMUpdate(Function):
-    """`lstm_update`, by tanh(x) = 2 sigmoid(2 x) - 1: sigmoid is three times faster."""
+    """`lstm_update` in the place of `a`, by tanh(x) = 1 - 2 sigmoid(-2 x): three times faster."""
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, c: Tensor | None) -> tuple[Tensor, Tensor]:
-        gates = a.clone()
-        gates.chunk(4, 1)[3].mul_(2)
-        i, f, o, g = gates.sigmoid_().chunk(4, 1)  # this g is (tanh + 1) / 2
-        new = torch.mul(i, g).mul_(2).sub_(i)
+        gates = a.detach()  # counts its changes with a: autograd would refuse to use a again
+        gates.chunk(4, 1)[3].mul_(-2)
+        i, f, o, g = gates.sigmoid_().chunk(4, 1)  # tanh of the last is 1 - 2 g
+        new = torch.addcmul(i, i, g, value=-2)
         new = new if c is None else new.addcmul_(f, c)
-        tanh = torch.mul(new, 2).sigmoid_().mul_(2).sub_(1)
+        tanh = torch.mul(new, -2).sigmoid_().mul_(-2).add_(1)
         ctx.save_for_backward(gates, c, tanh)
         return o * tanh, new
 
@@ -47,7 +47,7 @@ class LSTMUpdate(Function):
         da_i, da_f, da_o, da_g = da.chunk(4, 1)
         torch.mul(dh, tanh, out=da_o)
         d = torch.ops.aten.tanh_backward(dh * o, tanh).add_(dc)
-        torch.mul(d, g, out=da_i).mul_(2).sub_(d)
+        torch.addcmul(d, d, g, value=-2, out=da_i)
         torch.mul(d, i, out=da_g).mul_(4)
         if c is None:
             da_f.zero_()

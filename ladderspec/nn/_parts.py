@@ -66,6 +66,8 @@ def gate(maps: Tensor) -> Tensor:
 def lstm_update(a: Tensor, c: Tensor | None) -> tuple[Tensor, Tensor]:
     """h and c from the sum a of all drives and the former c; None is a c of zeros.
 
+    The sum belongs to the cell and may be overwritten.
+
     i, f, o, g = split(a); c' = sigmoid(f) . c + sigmoid(i) . tanh(g); h' = sigmoid(o) . tanh(c')
     """
     if fusible(a, c):
