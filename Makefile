@@ -53,6 +53,8 @@ gallery: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/cold_start.py
+	$(BIN)/python -m benchmarks.speed --only build overhead stream --seconds 10
+	$(BIN)/python -m benchmarks.speed --only train --batches 16 --seconds 30
 
 clean:
 	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*

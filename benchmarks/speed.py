@@ -1,7 +1,8 @@
 """Networks built from specs against the same networks written out by hand.
 
     python -m benchmarks.speed [--threads 1] [--only train stream memory overhead build peak]
-                               [--nets rladder ...] [--batches 2 16 64] [--seconds 60] [--rounds 7]
+                               [--nets rladder ...] [--batches 2 16 64]
+                               [--seconds 60] [--rounds 7] [--frames 40]
 
 `train` is cost and backward, `stream` is `iterate` at batch 1 in evaluation. The opponents take
 turns in one process, so that a busy machine slows them alike; ratios are medians over rounds with
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from dataclasses import replace
 
 import torch
 
@@ -29,7 +31,8 @@ def train(args: argparse.Namespace) -> None:
     print("|---|---|---|---|---|---|---|---|")
     for name in args.nets:
         for batch in args.batches:
-            times = alternate(contenders(CASES[name], batch), args.seconds, args.rounds)
+            case = replace(CASES[name], frames=args.frames or CASES[name].frames)
+            times = alternate(contenders(case, batch), args.seconds, args.rounds)
             wanted = CASES[name].factor if batch == 16 else 0.98
             _row(name, batch, times, wanted)
 
@@ -75,6 +78,7 @@ def main() -> None:
     parser.add_argument("--batches", nargs="+", type=int, default=[2, 16, 64])
     parser.add_argument("--seconds", type=float, default=60.0, help="for every row")
     parser.add_argument("--rounds", type=int, default=7, help="at least so many for every row")
+    parser.add_argument("--frames", type=int, help="in training, instead of 5 and 200")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     load = ", ".join(f"{number:.1f}" for number in os.getloadavg())
