@@ -57,7 +57,7 @@ def _learn(rank: int, folder: str) -> None:
     scope: dict[str, Any] = {"torch": torch}
     exec(next(block for block in BLOCKS if "class Cost" in block), scope)
     for steps in (5, 1):
-        net = ls.build(SPEC)
+        net = ls.build(SPEC).double()
         frames, labels = torch.load(f"{folder}/batch.pt")
         part = slice(rank, None, 2)
         both = DistributedDataParallel(scope["Cost"](net))
@@ -71,13 +71,13 @@ def _learn(rank: int, folder: str) -> None:
 
 def test_two_processes_have_the_gradient_of_one(tmp_path):
     torch.manual_seed(0)
-    frames, labels = torch.rand(8, 5, 1, 16, 16), torch.arange(8)
+    frames, labels = torch.rand(8, 5, 1, 16, 16).double(), torch.arange(8)
     torch.save((frames, labels), tmp_path / "batch.pt")
     multiprocessing.spawn(_learn, (str(tmp_path),), 2)
     for steps in (5, 1):
-        net = ls.build(SPEC)
+        net = ls.build(SPEC).double()
         net.cost(frames[:, :steps], labels).total.backward()
         found = torch.load(tmp_path / f"{steps}.pt")
         largest = max(p.grad.abs().max() for p in net.parameters())
         for name, parameter in net.named_parameters():
-            torch.testing.assert_close(found[name], parameter.grad, rtol=1e-3, atol=1e-4 * largest)
+            torch.testing.assert_close(found[name], parameter.grad, rtol=1e-6, atol=1e-9 * largest)
