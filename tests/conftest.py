@@ -1,10 +1,12 @@
-"""What all tests share: `golden(name, text)` compares with tests/golden/NAME, or rewrites it."""
+"""What all tests share: golden files, one thread and a seed, cells known to one module alone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from ladderspec.cells import _contract
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -31,3 +33,23 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert text == path.read_text(encoding="utf-8"), f"pytest --update-golden rewrites {name}"
 
     return compare
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Small tensors are fastest so, and sums have one order."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def cells_of_the_module() -> Iterator[None]:
+    """Cells that are registered after it are known to the tests of one module alone."""
+    before = {side: dict(cells) for side, cells in _contract._CELLS.items()}
+    yield
+    _contract._CELLS.update(before)

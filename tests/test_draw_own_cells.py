@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from geometry import problems, struck_words
 
-from ladderspec.cells import _contract
 from ladderspec.corridor import load
 from ladderspec.drawing import ladder, render, scene_of
 from ladderspec.drawing.labels import cell_text
@@ -31,12 +29,8 @@ VIEWS = [
 
 
 @pytest.fixture(autouse=True, scope="module")
-def gaussian_cells() -> Iterator[None]:
-    """The example's cells, known for these tests alone."""
-    before = {side: dict(cells) for side, cells in _contract._CELLS.items()}
+def gaussian_cells(cells_of_the_module: None) -> None:
     load_plugin(FOLDER / "gaussian_cells.py")
-    yield
-    _contract._CELLS.update(before)
 
 
 @pytest.mark.parametrize("name", CHAINS)

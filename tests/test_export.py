@@ -32,13 +32,9 @@ SOME = settings(deadline=None, max_examples=40, derandomize=True, phases=[Phase.
 
 
 @pytest.fixture(autouse=True)
-def _quiet():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
+def _quiet(one_thread):
     yield
     torch.set_default_dtype(torch.float32)
-    torch.set_num_threads(threads)
 
 
 # --- specs ----------------------------------------------------------------------------------------

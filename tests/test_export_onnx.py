@@ -31,13 +31,7 @@ OMMNIST = [f"level.{name}" for name in ("conv_2", "conv_3", "wide_2", "wide_3", 
 MUSIC = ["level.lstm3", "level.lstm4"]
 
 
-@pytest.fixture(autouse=True)
-def _threads():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def settled(spec: Spec) -> Net:

@@ -28,13 +28,7 @@ COUNTS = {
 NETS = list(COUNTS)
 
 
-@pytest.fixture(autouse=True)
-def _one_thread_and_seed():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def make_frames(net: RecurrentNet, batch: int, steps: int) -> Tensor:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from ladderspec.cells import _contract
 from ladderspec.corridor import build, load, loads
 from ladderspec.network.carry import Carry
 from ladderspec.plugins import load_plugin
@@ -22,12 +20,8 @@ FOLDER = Path("examples/message_passing")
 
 
 @pytest.fixture(autouse=True, scope="module")
-def gaussian_cells() -> Iterator[None]:
-    """The example's cells, known for these tests alone."""
-    before = {side: dict(cells) for side, cells in _contract._CELLS.items()}
+def gaussian_cells(cells_of_the_module: None) -> None:
     load_plugin(FOLDER / "gaussian_cells.py")
-    yield
-    _contract._CELLS.update(before)
 
 
 def params(**values: float) -> dict[str, float]:

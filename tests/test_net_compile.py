@@ -29,12 +29,8 @@ tasks:
 
 
 @pytest.fixture(autouse=True)
-def _threads():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
+def _compiler(one_thread):
     yield
-    torch.set_num_threads(threads)
     torch.compiler.reset()
 
 

@@ -26,14 +26,10 @@ QUICK = settings(deadline=None, max_examples=150, derandomize=True, phases=[Phas
 
 
 @pytest.fixture(autouse=True)
-def _float64():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+def _float64(one_thread):
     torch.set_default_dtype(torch.float64)
-    torch.manual_seed(0)
     yield
     torch.set_default_dtype(torch.float32)
-    torch.set_num_threads(threads)
 
 
 # --- the two networks -----------------------------------------------------------------------------

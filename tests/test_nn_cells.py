@@ -18,13 +18,7 @@ from tests.cells import ROWS, Row
 CONV_CELLS = {"Conv", "ConvLSTM", "ConvGRU", "Pool", "convG1", "convG2", "convG3"}
 
 
-@pytest.fixture(autouse=True)
-def _seed():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 every_row = pytest.mark.parametrize("row", ROWS, ids=str)

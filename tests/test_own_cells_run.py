@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 import pytest
@@ -11,7 +10,7 @@ import torch
 from torch import nn
 
 from ladderspec import build, loads
-from ladderspec.cells import EncoderCell, Inlet, Projection, Site, _contract, register
+from ladderspec.cells import EncoderCell, Inlet, Projection, Site, register
 from ladderspec.errors import UsageError
 from ladderspec.names import Shape
 from ladderspec.network.net import Net
@@ -67,12 +66,8 @@ class OddModule(nn.Module):
 
 
 @pytest.fixture(autouse=True, scope="module")
-def odd_cell() -> Iterator[None]:
-    """Known for these tests alone."""
-    before = {side: dict(cells) for side, cells in _contract._CELLS.items()}
+def odd_cell(cells_of_the_module: None) -> None:
     register(Odd)
-    yield
-    _contract._CELLS.update(before)
 
 
 def net(way: str = "right", seed: int = 0) -> Net:

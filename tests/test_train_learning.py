@@ -36,12 +36,7 @@ from tests.training import EXPERIMENT, MUSIC, SPEC, experiment, one_run, rows
 DATA = words_of("occluded_mnist", digits="embedded", canvas=12, frames=3)
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Any:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def learner(

@@ -21,19 +21,17 @@ from ladderspec.cells import (
     pool,
     softmax,
 )
+from ladderspec.cells._arrows import Inlet, Projection, ShapeProblem
 from ladderspec.cells._contract import (
     Cell,
     DecoderCell,
     EncoderCell,
-    Inlet,
-    Projection,
-    ShapeProblem,
     Site,
-    Words,
     cell_word,
     register,
     registered,
 )
+from ladderspec.cells._fields import Words
 
 __all__ = [
     "Cell",

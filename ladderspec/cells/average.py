@@ -2,15 +2,8 @@
 
 from typing import ClassVar, Literal
 
-from ladderspec.cells._contract import (
-    DecoderCell,
-    Inlet,
-    Projection,
-    ShapeProblem,
-    Site,
-    between,
-    register,
-)
+from ladderspec.cells._arrows import Inlet, Projection, ShapeProblem, between
+from ladderspec.cells._contract import DecoderCell, Site, register
 from ladderspec.names import Role, Shape, Side, show_shape
 
 

@@ -4,25 +4,17 @@ from typing import Literal
 
 from pydantic import Field
 
-from ladderspec.cells._contract import (
+from ladderspec.cells._arrows import Inlet, Projection, drive, joint_gain, need_map, strided
+from ladderspec.cells._contract import DecoderCell, EncoderCell, Site, register
+from ladderspec.cells._fields import (
     Activation,
     Count,
-    DecoderCell,
-    EncoderCell,
-    Inlet,
     Norm,
     NormField,
     NormKind,
     Pair,
     PairField,
-    Projection,
-    Site,
     Statistics,
-    drive,
-    joint_gain,
-    need_map,
-    register,
-    strided,
 )
 from ladderspec.names import Shape
 

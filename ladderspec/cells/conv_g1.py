@@ -4,20 +4,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from ladderspec.cells._contract import (
-    DecoderCell,
-    FunctionStart,
-    Inlet,
-    NormKind,
-    PairField,
-    Projection,
-    Site,
-    Statistics,
-    between,
-    need_map,
-    odd,
-    register,
-)
+from ladderspec.cells._arrows import Inlet, Projection, between, need_map, odd
+from ladderspec.cells._contract import DecoderCell, Site, register
+from ladderspec.cells._fields import FunctionStart, NormKind, PairField, Statistics
 from ladderspec.cells.g1 import gate
 from ladderspec.names import Role, Shape, Side
 

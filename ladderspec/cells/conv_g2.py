@@ -4,22 +4,16 @@ from typing import Literal
 
 from pydantic import Field
 
-from ladderspec.cells._contract import (
+from ladderspec.cells._arrows import Inlet, Projection, drive, joint_gain, need_map
+from ladderspec.cells._contract import DecoderCell, Site, register
+from ladderspec.cells._fields import (
     Count,
-    DecoderCell,
     FunctionStart,
-    Inlet,
     Norm,
     NormField,
     NormKind,
     PairField,
-    Projection,
-    Site,
     Statistics,
-    drive,
-    joint_gain,
-    need_map,
-    register,
 )
 from ladderspec.names import Shape
 

@@ -4,25 +4,9 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ladderspec.cells._contract import (
-    STATEFUL_TAKES,
-    Count,
-    EncoderCell,
-    Inlet,
-    Norm,
-    NormField,
-    NormKind,
-    Pair,
-    PairField,
-    Projection,
-    Site,
-    Statistics,
-    drive,
-    joint_gain,
-    need_map,
-    register,
-    strided,
-)
+from ladderspec.cells._arrows import Inlet, Projection, drive, joint_gain, need_map, strided
+from ladderspec.cells._contract import STATEFUL_TAKES, EncoderCell, Site, register
+from ladderspec.cells._fields import Count, Norm, NormField, NormKind, Pair, PairField, Statistics
 from ladderspec.names import Shape
 
 DEFAULT_NORM: NormKind = "layer"

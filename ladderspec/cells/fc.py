@@ -4,22 +4,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from ladderspec.cells._contract import (
-    Activation,
-    Count,
-    DecoderCell,
-    EncoderCell,
-    Inlet,
-    Norm,
-    NormField,
-    NormKind,
-    Projection,
-    Site,
-    Statistics,
-    drive,
-    joint_gain,
-    register,
-)
+from ladderspec.cells._arrows import Inlet, Projection, drive, joint_gain
+from ladderspec.cells._contract import DecoderCell, EncoderCell, Site, register
+from ladderspec.cells._fields import Activation, Count, Norm, NormField, NormKind, Statistics
 from ladderspec.names import Shape, size_of
 
 DEFAULT_NORM: NormKind = "batch"

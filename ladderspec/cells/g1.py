@@ -4,18 +4,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from ladderspec.cells._contract import (
-    DecoderCell,
-    FunctionStart,
-    Inlet,
-    NormKind,
-    Projection,
-    ShapeProblem,
-    Site,
-    Statistics,
-    between,
-    register,
-)
+from ladderspec.cells._arrows import Inlet, Projection, ShapeProblem, between
+from ladderspec.cells._contract import DecoderCell, Site, register
+from ladderspec.cells._fields import FunctionStart, NormKind, Statistics
 from ladderspec.names import Role, Shape, Side, show_shape, size_of
 
 

@@ -4,21 +4,9 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ladderspec.cells._contract import (
-    STATEFUL_TAKES,
-    Count,
-    EncoderCell,
-    Inlet,
-    Norm,
-    NormField,
-    NormKind,
-    Projection,
-    Site,
-    Statistics,
-    drive,
-    joint_gain,
-    register,
-)
+from ladderspec.cells._arrows import Inlet, Projection, drive, joint_gain
+from ladderspec.cells._contract import STATEFUL_TAKES, EncoderCell, Site, register
+from ladderspec.cells._fields import Count, Norm, NormField, NormKind, Statistics
 from ladderspec.names import Shape
 
 DEFAULT_NORM: NormKind = "none"

@@ -2,13 +2,8 @@
 
 from typing import ClassVar, Literal
 
-from ladderspec.cells._contract import (
-    DecoderCell,
-    Inlet,
-    Projection,
-    Site,
-    register,
-)
+from ladderspec.cells._arrows import Inlet, Projection
+from ladderspec.cells._contract import DecoderCell, Site, register
 from ladderspec.names import Role, Shape
 
 

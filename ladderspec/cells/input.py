@@ -4,15 +4,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from ladderspec.cells._contract import (
-    Cell,
-    Count,
-    Inlet,
-    PairField,
-    Projection,
-    Site,
-    Words,
-)
+from ladderspec.cells._arrows import Inlet, Projection
+from ladderspec.cells._contract import Cell, Site
+from ladderspec.cells._fields import Count, PairField, Words
 from ladderspec.names import Shape, Side
 
 

@@ -4,22 +4,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from ladderspec.cells._contract import (
-    PAIR_SCHEMA,
-    EncoderCell,
-    Inlet,
-    Pair,
-    PairField,
-    Projection,
-    Site,
-    Size,
-    by_form,
-    need_map,
-    pair,
-    refusal,
-    register,
-    strided,
-)
+from ladderspec.cells._arrows import Inlet, Projection, need_map, strided
+from ladderspec.cells._contract import EncoderCell, Site, register
+from ladderspec.cells._fields import PAIR_SCHEMA, Pair, PairField, Size, by_form, pair, refusal
 from ladderspec.errors import tick
 from ladderspec.names import Role, Shape, Side
 

@@ -4,22 +4,9 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from ladderspec.cells._contract import (
-    Count,
-    EncoderCell,
-    Inlet,
-    Norm,
-    NormField,
-    NormKind,
-    Projection,
-    ShapeProblem,
-    Site,
-    Statistics,
-    drive,
-    joint_gain,
-    refusal,
-    register,
-)
+from ladderspec.cells._arrows import Inlet, Projection, ShapeProblem, drive, joint_gain
+from ladderspec.cells._contract import EncoderCell, Site, register
+from ladderspec.cells._fields import Count, Norm, NormField, NormKind, Statistics, refusal
 from ladderspec.names import Shape, show_shape
 
 DEFAULT_NORM: NormKind = "batch"

@@ -2,12 +2,8 @@
 
 from typing import ClassVar, Literal
 
-from ladderspec.cells._contract import (
-    Cell,
-    Inlet,
-    Projection,
-    Site,
-)
+from ladderspec.cells._arrows import Inlet, Projection
+from ladderspec.cells._contract import Cell, Site
 from ladderspec.names import Role, Shape, Side
 
 UNKNOWN = "\0unknown"  # a word that no YAML text can hold

@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from ladderspec.cells._contract import PairField
+from ladderspec.cells._fields import PairField
 from ladderspec.data._contract import DataSet, DataWords
 from ladderspec.data._registry import register
 from ladderspec.names import Shape

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ladderspec.cells import Words
-from ladderspec.cells._contract import by_form, refusal
+from ladderspec.cells._fields import by_form, refusal
 from ladderspec.errors import tick
 from ladderspec.language.edges import Edges, Names, Selectors
 from ladderspec.language.spec import Name

@@ -7,7 +7,7 @@ from functools import singledispatch
 from typing import Any
 
 from ladderspec import cells
-from ladderspec.cells._contract import Five, Norm
+from ladderspec.cells._fields import Five, Norm
 from ladderspec.errors import UsageError
 from ladderspec.export.arrows import arrow_use
 from ladderspec.export.pools import pool_use

@@ -10,7 +10,7 @@ from textwrap import wrap
 from typing import Any
 
 from ladderspec.cells import Cell
-from ladderspec.cells._contract import Norm
+from ladderspec.cells._fields import Norm
 from ladderspec.export.code import WIDTH, fit
 from ladderspec.names import Side, node_name
 from ladderspec.wiring.graph import Graph

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
 from ladderspec.cells import Words
-from ladderspec.cells._contract import Initial, NormKind, PairField, by_form, refusal
+from ladderspec.cells._fields import Initial, NormKind, PairField, by_form, refusal
 from ladderspec.text.notation import (
     MAX_DELAY,
     Arrow,

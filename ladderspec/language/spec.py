@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, GetCoreSchemaHandler
 from pydantic_core import core_schema
 
 from ladderspec.cells import Cell, Words, registered
-from ladderspec.cells._contract import refusal
+from ladderspec.cells._fields import refusal
 from ladderspec.cells.input import Input
 from ladderspec.cells.unknown import UNKNOWN, Unknown
 from ladderspec.errors import spell, tick

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ladderspec.cells import Words
-from ladderspec.cells._contract import by_form, refusal
+from ladderspec.cells._fields import by_form, refusal
 from ladderspec.errors import did_you_mean, one_of, tick
 
 Positive = Annotated[float, Field(gt=0)]

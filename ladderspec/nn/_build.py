@@ -12,7 +12,7 @@ from torch import nn
 
 from ladderspec import cells
 from ladderspec.cells import Projection, Site
-from ladderspec.cells._contract import Norm
+from ladderspec.cells._fields import Norm
 from ladderspec.errors import UsageError
 from ladderspec.names import Shape
 from ladderspec.nn._arrow import Arrow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ladderspec.cells._contract import strided
+from ladderspec.cells._arrows import strided
 from ladderspec.errors import did_you_mean, one_of
 from ladderspec.names import Shape, show_shape, size_of
 

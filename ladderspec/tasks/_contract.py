@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ladderspec.cells import Words
-from ladderspec.cells._contract import by_form
+from ladderspec.cells._fields import by_form
 from ladderspec.names import Shape, show_shape
 
 if TYPE_CHECKING:
