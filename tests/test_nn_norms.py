@@ -116,6 +116,15 @@ def test_one_value_per_channel_cannot_be_trained_on(field):
     norm.eval()(torch.randn(1, 3, *field))
 
 
+def test_the_last_of_a_batch_is_normalised_by_what_is_kept():
+    norm, kept = BatchNorm(3), torch.tensor([1.0, 2.0, 3.0])
+    norm.running_mean[0] = kept
+    x = torch.randn(1, 3)
+    y = norm(x, when=When(0, 1, torch.tensor([True])))
+    torch.testing.assert_close(y, (x - kept) / (1 + 1e-5) ** 0.5)
+    torch.testing.assert_close(norm.running_mean[0], kept)
+
+
 @pytest.mark.parametrize("shape", [(5, 3, 2, 4), (5, 3)])
 def test_statistics_come_from_the_sequences_still_alive(shape):
     alive = torch.tensor([True, False, True, True, False])

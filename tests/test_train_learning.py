@@ -351,6 +351,21 @@ def test_pieces_cover_an_epoch() -> None:
     assert seen == int((lengths - 1).sum())
 
 
+def test_a_sequence_that_outlasts_its_batch_is_learnt_to_the_end() -> None:
+    """One sequence alone, in front of a batch norm: the pieces of a batch shrink to that."""
+    spec = MUSIC.replace(
+        "decoder: G1}\n",
+        "decoder: G1}\n  - {name: class, encoder: {cell: SoftMax, channels: 5}, decoder: Identity}\n",
+    )
+    one = learner(spec=spec, data=words_of("music", name="etudes"), steps=4, batch=3)
+    alone = 0
+    for feed, share in feeds(one, 0):
+        assert update(one, feed, share)["cost"] > 0
+        alone += len(feed) == 1 and not feed.first
+        if alone == 2:
+            break
+
+
 def test_workers_make_the_same_batches() -> None:
     one, other = learner(), learner()
     for (a, _), (b, _), _ in zip(feeds(one, 0), feeds(other, 2), range(4), strict=False):

@@ -162,6 +162,8 @@ class Diet:
         start: int = 0,
     ) -> Feed:
         even = lengths is None or all(length == frames.shape[1] for length in lengths)
+        # The last sequence of a longer batch: its length tells batch norms that others have ended.
+        even = even and not (start and len(frames) == 1)
         return Feed(
             self._tensor(frames),
             {name: self._tensor(target) for name, target in targets.items()},

@@ -69,6 +69,7 @@ class BatchNorm(nn.Module):
 
     def __init__(self, channels: int, iterations: int = 1) -> None:
         super().__init__()
+        self.iterations = iterations
         self.register_buffer("running_mean", torch.zeros(iterations, channels))
         self.register_buffer("running_var", torch.ones(iterations, channels))
 
@@ -77,8 +78,10 @@ class BatchNorm(nn.Module):
     ) -> Tensor:
         if not self.training:
             return self._evaluate(x, gain, bias, when)
+        if when.alive is not None:  # what is left of a batch may be one sequence
+            return self._train_on_part(x, gain, bias, when)
         _refuse_one_value(x, when)
-        if when.alive is not None or _processes() > 1:
+        if _processes() > 1:
             return self._train_on_part(x, gain, bias, when)
         if when.repeats > 1:
             return self._train_for_all(x, gain, bias, when)
@@ -86,13 +89,14 @@ class BatchNorm(nn.Module):
 
     def row(self, when: When) -> int | None:
         """Evaluation: which statistics a call uses, where it uses the same for all it computes."""
-        if self.training or isinstance(when.start, Tensor):
+        start = when.start
+        if self.training or type(start) is not int:
             return None
-        last = self.running_mean.shape[0] - 1
-        return min(when.start, last) if when.count == 1 or when.start >= last else None
+        last = self.iterations - 1
+        return min(start, last) if when.count == 1 or start >= last else None
 
     def _rows(self, when: When) -> list[int]:
-        last = self.running_mean.shape[0] - 1
+        last = self.iterations - 1
         # In training, sequences that ended earlier no longer count.
         start = when.start if isinstance(when.start, int) else int(when.start.max())
         return [min(start + i, last) for i in range(when.count * when.repeats)]
@@ -101,7 +105,7 @@ class BatchNorm(nn.Module):
         if isinstance(when.start, Tensor):
             steps = torch.arange(when.count, device=when.start.device)
             later = (when.start.reshape(1, -1) + steps[:, None]).flatten()
-            later = later.clamp(max=self.running_mean.shape[0] - 1)
+            later = later.clamp(max=self.iterations - 1)
             return _normalise(x, self.running_mean[later], self.running_var[later], gain, bias)
         row = self.row(when)
         if row is not None:
