@@ -108,14 +108,16 @@ def _check_kept(slot: Slot, kept: tuple[Tensor, ...], frames: Tensor) -> None:
     if len(kept) != slot.depth:
         raise ValueError(f"the carry keeps {slot.depth} values of {slot.name}, not {len(kept)}")
     shape = (frames.shape[0], *slot.shape)
-    mixed = torch.is_autocast_enabled(frames.device.type)  # chooses the types by itself
     for value in kept:
-        if tuple(value.shape) != shape:
+        if value.shape != shape:
             raise ValueError(
                 f"the carry of {slot.name} is {shape} for these frames, but this is"
                 f" {tuple(value.shape)}"
             )
-        if value.device != frames.device or (value.dtype != frames.dtype and not mixed):
+        if value.device != frames.device or not (
+            # Autocast chooses the types by itself.
+            value.dtype == frames.dtype or torch.is_autocast_enabled(frames.device.type)
+        ):
             raise ValueError(
                 f"the carry of {slot.name} is {value.dtype} on {value.device}, but the frames are"
                 f" {frames.dtype} on {frames.device}: `carry.to(...)` moves it"

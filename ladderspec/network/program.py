@@ -65,7 +65,8 @@ def by_iteration(
 ) -> Program:
     """All phases at t = 1, then all at t = 2, ...: little is kept at a time."""
     pieces = tuple(_pieces(list(layout.steps.values()), masks, length, 1))
-    return (Stage(Kind.LOOP, False, pieces, tuple(_drops(layout, layout.steps, keep))),)
+    drops = _drops(layout, layout.steps, keep) if length > 1 else ()  # there is no later t
+    return (Stage(Kind.LOOP, False, pieces, tuple(drops)),)
 
 
 def _pieces(steps: Sequence[Step], masks: Masks, length: int, most: int) -> Iterator[Piece]:

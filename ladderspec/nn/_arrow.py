@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Literal, cast, get_args
 
@@ -15,7 +16,7 @@ from ladderspec.nn._norms import EPS, NOW, BatchNorm, NormKind, When, make_norm
 from ladderspec.nn._own import ONES, Blocks, Normal, Owner
 from ladderspec.nn._parts import Pair, convolve, convolve_transposed, per_channel
 
-Kept = tuple[tuple[tuple[int, int], ...], tuple[Tensor, Tensor]]
+Kept = tuple[tuple[Tensor, ...], list[int], tuple[Tensor, Tensor]]  # made of, and then
 Kind = Literal["none", "dense", "conv", "transposed"]
 KINDS = get_args(Kind)
 
@@ -54,6 +55,8 @@ class Arrow(Owner):
         self.kind, self.source, self.target = kind, source, target
         self.filter, self.stride = pair("filter", filter), pair("stride", stride)
         check_sizes(kind, source, target, self.stride)
+        self.even = any(k % 2 == 0 for k in self.filter)
+        self.margin = tuple(k // 2 for k in self.filter)
         if kind != "none":
             # CHOICE: variance 1 / fan_in, so that a drive is about as large as what arrives.
             self.own("weight", self._weight_shape(), Normal(1 / self.fan_in))
@@ -99,13 +102,13 @@ class Arrow(Owner):
 
     def forward(self, x: Tensor, when: When = NOW, bias: Tensor | None = None) -> Tensor:
         """The drive, with `bias` (by channel) added on the way."""
-        if self.norm is None:
-            return self.linear(x, bias)
         if self.folds and not torch.is_grad_enabled() and not torch.compiler.is_compiling():
             norm = cast(BatchNorm, self.norm)
             row = norm.row(when)
             if row is not None:
                 return _MAPS[self.kind](self, x, *self._folded(norm, row, bias))
+        if self.norm is None:
+            return self.linear(x, bias)
         return self.normalise(self.linear(x), when, bias)
 
     def linear(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -122,14 +125,16 @@ class Arrow(Owner):
         """
         weight, gain, means, variances = self.weight, self.gain, norm.running_mean, norm.running_var
         parts = (weight, gain, means, variances) + (() if bias is None else (bias,))
-        made_of = tuple([(id(part), part._version) for part in parts])
-        if row not in self.kept or self.kept[row][0] != made_of:
+        versions = [part._version for part in parts]
+        kept = self.kept.get(row)
+        if kept is None or kept[1] != versions or not all(map(operator.is_, kept[0], parts)):
             scale = gain * torch.rsqrt(variances[row] + EPS)
             shift = -means[row] * scale
-            axis = 1 if self.kind == "transposed" else 0
-            weight = weight * scale.view([-1 if i == axis else 1 for i in range(weight.dim())])
-            self.kept[row] = made_of, (weight, shift if bias is None else bias + shift)
-        return self.kept[row][1]
+            wide = [1] * weight.dim()
+            wide[1 if self.kind == "transposed" else 0] = -1
+            folded = weight * scale.view(wide), shift if bias is None else bias + shift
+            kept = self.kept[row] = parts, versions, folded
+        return kept[2]
 
     # Whoever changes weights by way of `data` leaves no other trace than one of these two.
 
@@ -160,7 +165,9 @@ def _dense(arrow: Arrow, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tens
 
 
 def _conv(arrow: Arrow, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    return convolve(x, weight, bias, arrow.stride)
+    if arrow.even:
+        return convolve(x, weight, bias, arrow.stride)
+    return functional.conv2d(x, weight, bias, arrow.stride, arrow.margin)
 
 
 def _transposed(arrow: Arrow, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import reduce
 from typing import Any, Self, cast
 
 import torch
@@ -52,6 +51,8 @@ class Cell(Owner):
         self.summed = tuple(key for key in arrows if key not in self.apart)
         first = [key for key in _MAIN if key in self.summed] or self.summed
         self.carrier = first[0] if first else ""
+        made = [arrows[key].norm is not None or arrows[key].kind == "conv" for key in self.summed]
+        self.in_place = all(made)  # the drives are new values, not parts of others
         if "state" in arrows:
             for key in set(arrows) - set(_MAIN):
                 arrows[key].start_softly()
@@ -103,10 +104,8 @@ class Cell(Owner):
     def project(self, key: str, value: Tensor, when: When = NOW) -> Tensor:
         """The drive of one arrow; that of the `carrier` includes the bias of the sum."""
         carries = key == self.carrier and self.offset and self.joint is None
-        drive: Tensor = self.arrow(key)(
-            value, when, getattr(self, self.offset) if carries else None
-        )
-        return drive
+        bias = getattr(self, self.offset) if carries else None
+        return self.arrow(key).forward(value, when, bias)  # a part of the cell: without hooks
 
     def join(self, drives: Values, previous: Values | None = None, when: When = NOW) -> Result:
         """Output and extras from the drives; `previous` is the former state with its value `h`."""
@@ -123,8 +122,15 @@ class Cell(Owner):
         return total if self.joint is None else self.normalise(total, when)
 
     def total(self, drives: Values) -> Tensor:
-        """The sum of the drives that enter it, in the order of the arrows."""
-        return reduce(torch.add, [drives[key] for key in self.summed if key in drives])
+        """The sum of the drives that enter it, in the order of the arrows.
+
+        It may take the place of the first, whose values no gradient reads.
+        """
+        total, *others = [drives[key] for key in self.summed if key in drives]
+        for drive in others:
+            fits = self.in_place and drive.dtype == total.dtype  # under autocast they may differ
+            total = total.add_(drive) if fits else total + drive
+        return total
 
     def normalise(self, total: Tensor, when: When = NOW) -> Tensor:
         """The norm of the sum, under `norm: joint`."""
