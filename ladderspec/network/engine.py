@@ -16,6 +16,7 @@ from ladderspec.network.run import run
 from ladderspec.network.steps import Step, lay_out
 from ladderspec.network.tracks import Row, Tracks, channels_last, past_of
 from ladderspec.nn import BatchNorm
+from ladderspec.nn._tally import LONG, Tally
 from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.needs import need_masks
 from ladderspec.schedule.plan import Plan
@@ -53,7 +54,8 @@ class Engine:
         """All that a call asks for, phase after phase."""
         tracks = self.tracks(frames, call.length, past_of(self.layout, frames.shape[0], carry))
         program = self.program(call, frames)
-        run(program, tracks, self.clock(frames, call, carry), call.length, self._static_holds())
+        clock = replace(self.clock(frames, call, carry), tally=_tally(frames, call.length))
+        run(program, tracks, clock, call.length, self._static_holds())
         return tracks
 
     def once(self, frame: Tensor, carry: Carry) -> Tracks:
@@ -159,6 +161,14 @@ class Engine:
             for norm in norms
             for kept in (norm.running_mean, norm.running_var)
         )
+
+
+def _tally(frames: Tensor, length: int) -> Tally | None:
+    """Not where a compiler or another precision sees to gradients; measured on the CPU alone."""
+    if length < LONG or torch.compiler.is_compiling() or not torch.is_grad_enabled():
+        return None
+    on_cpu = frames.device.type == "cpu"
+    return Tally() if on_cpu and not torch.is_autocast_enabled("cpu") else None
 
 
 def _by_time(part: nn.Module) -> TypeGuard[BatchNorm]:

@@ -14,7 +14,8 @@ from ladderspec.names import Shape, show_shape, size_of
 from ladderspec.nn._checks import check_sizes, check_word, pair
 from ladderspec.nn._norms import EPS, NOW, BatchNorm, NormKind, When, make_norm
 from ladderspec.nn._own import ONES, Blocks, Normal, Owner
-from ladderspec.nn._parts import Pair, convolve, convolve_transposed, per_channel
+from ladderspec.nn._parts import Pair, convolve, convolve_transposed, margins, per_channel
+from ladderspec.nn._tally import SMALL, Conv, Tally
 
 Kept = tuple[tuple[Tensor, ...], list[int], tuple[Tensor, Tensor]]  # made of, and then
 Kind = Literal["none", "dense", "conv", "transposed"]
@@ -55,8 +56,7 @@ class Arrow(Owner):
         self.kind, self.source, self.target = kind, source, target
         self.filter, self.stride = pair("filter", filter), pair("stride", stride)
         check_sizes(kind, source, target, self.stride)
-        self.even = any(k % 2 == 0 for k in self.filter)
-        self.margin = tuple(k // 2 for k in self.filter)
+        self.conv = _as_torch_has_it(kind, source, target, self.filter, self.stride)
         if kind != "none":
             # CHOICE: variance 1 / fan_in, so that a drive is about as large as what arrives.
             self.own("weight", self._weight_shape(), Normal(1 / self.fan_in))
@@ -109,14 +109,23 @@ class Arrow(Owner):
                 return _MAPS[self.kind](self, x, *self._folded(norm, row, bias))
         if self.norm is None:
             return self.linear(x, bias)
-        return self.normalise(self.linear(x), when, bias)
+        return self.normalise(self.linear(x, tally=when.tally), when, bias)
 
-    def linear(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
-        """The linear map alone."""
+    def linear(self, x: Tensor, bias: Tensor | None = None, tally: Tally | None = None) -> Tensor:
+        """The linear map alone; with a `tally`, its weight may learn from several calls at once."""
         if self.kind == "none":
             assert bias is None, "an arrow without a map adds nothing"
             return x
+        if tally is not None and self.conv is not None and self._is_narrow(x):
+            assert bias is None, "a norm follows, which adds it"
+            return tally.convolve(x, self.weight, self.conv)
         return _MAPS[self.kind](self, x, self.weight, bias)
+
+    def _is_narrow(self, x: Tensor) -> bool:
+        """One-dimensional maps, and few of them: where a tally was measured to be faster."""
+        field = self.target[1:]
+        few = x.shape[0] * size_of(field) < SMALL
+        return few and min(field) == 1 and x.shape[1:] == self.source
 
     def _folded(self, norm: BatchNorm, row: int, bias: Tensor | None) -> tuple[Tensor, Tensor]:
         """Evaluation: weights with the scale of the norm in them, and its shift.
@@ -165,13 +174,27 @@ def _dense(arrow: Arrow, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tens
 
 
 def _conv(arrow: Arrow, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    if arrow.even:
+    if arrow.conv is None:
         return convolve(x, weight, bias, arrow.stride)
-    return functional.conv2d(x, weight, bias, arrow.stride, arrow.margin)
+    return functional.conv2d(x, weight, bias, arrow.stride, arrow.conv.padding)
 
 
 def _transposed(arrow: Arrow, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return convolve_transposed(x, weight, arrow.target[1:], bias, arrow.stride)
+
+
+def _as_torch_has_it(
+    kind: Kind, source: Shape, target: Shape, filter: Pair, stride: Pair
+) -> Conv | None:
+    """None where there is no convolution, or zeros to be added or places to be cut besides."""
+    if kind == "conv" and all(k % 2 for k in filter):
+        return Conv(stride, (filter[0] // 2, filter[1] // 2))
+    if kind == "transposed":
+        before, natural = margins(source[1:], filter, stride)
+        beyond = tuple(m - n for m, n in zip(target[1:], natural, strict=True))
+        if min(beyond) >= 0:
+            return Conv(stride, before, True, beyond)
+    return None
 
 
 _MAPS = {"dense": _dense, "conv": _conv, "transposed": _transposed}

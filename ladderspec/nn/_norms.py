@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ladderspec.nn._checks import check_word
+from ladderspec.nn._tally import Tally
 
 NormKind = Literal["batch", "layer", "none"]
 Norm: TypeAlias = "LayerNorm | BatchNorm | None"
@@ -25,7 +26,8 @@ MOMENTUM = 0.1
 class When:
     """Which iterations a call computes: `count` of them, folded time-major into the batch.
 
-    Only batch norm reads it. `alive` (count * batch,) marks the sequences that have not ended.
+    Batch norms read it, and weights that learn from several t at once (`tally`). `alive`
+    (count * batch,) marks the sequences that have not ended.
     """
 
     start: int | Tensor = 0  # 0 is t = 1; a tensor serves evaluation, where t is then data
@@ -33,6 +35,7 @@ class When:
     alive: Tensor | None = None
     repeats: int = 1  # one value stands for so many iterations, where all are the same
     again: bool = False  # computed a second time: what is kept has counted it already
+    tally: Tally | None = None
 
 
 NOW = When()

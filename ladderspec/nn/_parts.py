@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal
 
@@ -123,16 +123,20 @@ def convolve(
     return functional.conv2d(x, weight, bias, stride, before)
 
 
+def margins(sizes: Sequence[int], filter: Sequence[int], stride: Pair) -> tuple[Pair, Pair]:
+    """Of a transposed convolution: zeros before that are dropped, and the sizes that come out."""
+    before = (filter[0] - 1) // 2, (filter[1] - 1) // 2
+    height, width = (
+        (n - 1) * s + k - 2 * p for n, s, k, p in zip(sizes, stride, filter, before, strict=True)
+    )
+    return before, (height, width)
+
+
 def convolve_transposed(
     x: Tensor, weight: Tensor, size: Shape, bias: Tensor | None = None, stride: Pair = (1, 1)
 ) -> Tensor:
     """The transpose of `convolve` from maps of `size`; what falls outside them is dropped."""
-    filter = weight.shape[2:]
-    before = [(k - 1) // 2 for k in filter]
-    natural = [
-        (n - 1) * s + k - 2 * p
-        for n, s, k, p in zip(x.shape[2:], stride, filter, before, strict=True)
-    ]
+    before, natural = margins(x.shape[2:], weight.shape[2:], stride)
     beyond = [max(m - n, 0) for m, n in zip(size, natural, strict=True)]
     y = functional.conv_transpose2d(x, weight, bias, stride, before, beyond)
     if any(n > m for m, n in zip(size, natural, strict=True)):

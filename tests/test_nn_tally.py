@@ -1,0 +1,116 @@
+"""Weights that learn from several t at once have the gradients that autograd alone would find."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+import ladderspec as ls
+from ladderspec.network import engine
+from ladderspec.nn import _tally
+from ladderspec.nn._tally import Conv, Tally
+
+CONVS = [
+    (Conv((1, 1), (0, 1)), (3, 2, 1, 3)),
+    (Conv((1, 2), (0, 1)), (3, 2, 1, 3)),
+    (Conv((2, 2), (1, 2)), (3, 2, 3, 5)),
+    (Conv((1, 2), (0, 1), True, (0, 1)), (2, 3, 1, 3)),
+    (Conv((2, 1), (1, 0), True, (0, 0)), (2, 3, 3, 1)),
+]
+
+
+def _case(conv: Conv, shape: tuple[int, ...]) -> tuple[list[Tensor], Tensor]:
+    torch.manual_seed(0)
+    inputs = shape[0] if conv.transposed else shape[1]
+    frames = [torch.randn(4, inputs, 5, 7, dtype=torch.float64) for _ in range(9)]
+    weight = torch.randn(shape, dtype=torch.float64, requires_grad=True)
+    return frames, weight
+
+
+def _chain(conv: Conv, tally: Tally | None, frames: list[Tensor], weight: Tensor) -> Tensor:
+    """A cost in which every use of the weight depends on the one before it."""
+    total, scale = torch.zeros((), dtype=torch.float64), torch.ones((), dtype=torch.float64)
+    for x in frames:
+        y = (
+            conv.forward(x * scale, weight)
+            if tally is None
+            else tally.convolve(x * scale, weight, conv)
+        )
+        scale = torch.tanh(y.mean())
+        total = total + (y**2).mean()
+    return total
+
+
+@pytest.mark.parametrize(("conv", "shape"), CONVS)
+@pytest.mark.parametrize("enough", [1, 50, 10_000])
+def test_gradients_are_those_of_autograd(conv, shape, enough, monkeypatch):
+    monkeypatch.setattr(_tally, "ENOUGH", enough)
+    frames, weight = _case(conv, shape)
+    (plain,) = torch.autograd.grad(_chain(conv, None, frames, weight), weight)
+    (tallied,) = torch.autograd.grad(_chain(conv, Tally(), frames, weight), weight)
+    torch.testing.assert_close(tallied, plain, rtol=1e-11, atol=1e-11)
+
+
+def test_a_pass_that_was_for_something_else_leaves_nothing_behind():
+    conv, shape = CONVS[0]
+    frames, weight = _case(conv, shape)
+    (plain,) = torch.autograd.grad(_chain(conv, None, frames, weight), weight)
+    frames[0].requires_grad_()
+    cost = _chain(conv, Tally(), frames, weight)
+    torch.autograd.grad(cost, frames[0], retain_graph=True)
+    (once,) = torch.autograd.grad(cost, weight, retain_graph=True)
+    (twice,) = torch.autograd.grad(cost, weight)
+    torch.testing.assert_close(once, plain)
+    torch.testing.assert_close(twice, plain)
+
+
+def test_gradients_have_gradients():
+    conv, shape = CONVS[1]
+    frames, weight = _case(conv, shape)
+
+    def second(tally: Tally | None) -> Tensor:
+        cost = _chain(conv, tally, frames[:3], weight)
+        (first,) = torch.autograd.grad(cost, weight, create_graph=True)
+        return torch.autograd.grad((first**2).sum(), weight)[0]
+
+    torch.testing.assert_close(second(Tally()), second(None))
+
+
+def test_a_frozen_weight_has_none():
+    conv, shape = CONVS[0]
+    frames, weight = _case(conv, shape)
+    frozen = weight.detach()
+    frames[0].requires_grad_()
+    (with_tally,) = torch.autograd.grad(_chain(conv, Tally(), frames, frozen), frames[0])
+    (without,) = torch.autograd.grad(_chain(conv, None, frames, frozen), frames[0])
+    torch.testing.assert_close(with_tally, without)
+
+
+def test_a_network_learns_alike_with_and_without(monkeypatch):
+    spec = ls.load("specs/music/rladder_tiny.yaml")
+    notes = (torch.rand(3, 12, 1, 1, 88, generator=torch.Generator().manual_seed(0)) < 0.1).double()
+
+    def gradients() -> tuple[dict[str, Tensor], int]:
+        uses = 0
+        plain = Tally.convolve
+
+        def counted(self: Tally, *args: object) -> Tensor:
+            nonlocal uses
+            uses += 1
+            return plain(self, *args)  # type: ignore[arg-type]
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Tally, "convolve", counted)
+            net = ls.build(spec, seed=3).double()
+            net.cost(notes, lengths=[12, 9, 5]).total.backward()
+        return {name: p.grad for name, p in net.named_parameters() if p.grad is not None}, uses
+
+    tallied, uses = gradients()
+    monkeypatch.setattr(engine, "LONG", 100)
+    plain, none = gradients()
+    assert uses > 50
+    assert none == 0
+    assert tallied.keys() == plain.keys()
+    for name, gradient in plain.items():
+        torch.testing.assert_close(tallied[name], gradient, rtol=1e-9, atol=1e-11)
