@@ -286,3 +286,22 @@ def test_etudes_are_always_the_same(data):
     assert data.lengths("train")[:6].tolist() == music(seed=9).lengths("train")[:6].tolist()
     assert data.rolls("train").notes.sum() == music(seed=9).rolls("train").notes.sum() > 0
     assert set(data.lengths("train") // 8) <= set(range(4, 13))
+
+
+def test_transposed_pieces_are_the_same_tune_elsewhere():
+    plain, moved = music(), music(name="etudes", transpose=5)
+    indices, found = np.arange(plain.size("train")), set()
+    for epoch in range(3):
+        a, b = (
+            data.batch("train", epoch, indices)["frames"][:, :, 0, 0] for data in (plain, moved)
+        )
+        np.testing.assert_array_equal(b, moved.batch("train", epoch, indices)["frames"][:, :, 0, 0])
+        for tune, other in zip(a, b, strict=True):
+            lowest, least = (int(np.flatnonzero(roll.any(0))[0]) for roll in (tune, other))
+            np.testing.assert_array_equal(np.roll(tune, least - lowest, axis=1), other)
+            found.add(least - lowest)
+    assert found <= set(range(-5, 6))
+    assert len(found) > 6
+    for split in ("valid", "test"):  # what is measured stays as it is
+        one, other = (data.batch(split, 1, np.arange(3))["frames"] for data in (plain, moved))
+        np.testing.assert_array_equal(one, other)

@@ -102,10 +102,10 @@ edges:
     "starts": """
 levels:
   - name: a
-    encoder: {cell: ConvLSTM, channels: 2, forget_bias: 0}
+    encoder: {cell: ConvLSTM, channels: 2, forget_bias: 0, gate_bias: 2}
     decoder: {cell: convG1, w: ladder}
   - name: b
-    encoder: {cell: ConvLSTM, channels: 2, initial: learned}
+    encoder: {cell: ConvLSTM, channels: 2, gate_bias: -1, initial: learned}
     decoder: {cell: convG2, w: ladder}
   - name: c
     encoder: {cell: LSTM, channels: 3, initial: learned}
@@ -327,9 +327,8 @@ def test_it_shows_every_row_of_the_table():
     table, code = text.split('"""', 2)[1:]
     for level in graph(load("specs/ommnist/rladder.yaml")).graph["levels"]:
         assert re.search(rf"^    {level} ", table, re.MULTILINE), level
-    assert (
-        "# lstm1: ConvLSTM, channels: 32, filter: 3, forget_bias: -1.0 | convG3, filter: 9" in code
-    )
+    assert "# lstm1: ConvLSTM, channels: 32, filter: 3, forget_bias: -1.0, gate_bias: 2.0" in code
+    assert "convG3, filter: 9" in code
     assert "# conv_1 ... conv_3: Conv, channels: 32, filter: 3 | convG3, filter: 3" in code
     assert 'for below, level in pairwise(["lstm1", "conv_1", "conv_2", "conv_3"]):' in code
     assert "    u = relu(LN(A * v_top) + LN(B * h) + c)" in code

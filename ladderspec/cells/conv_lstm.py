@@ -25,6 +25,7 @@ class ConvLSTM(EncoderCell):
     )
     statistics: Statistics | None = Field(None, description="What batch norm keeps for evaluation.")
     forget_bias: float = Field(1.0, description="Start of the forget gate's bias.")
+    gate_bias: float = Field(0.0, description="Start of the input and the output gate's bias.")
 
     takes: ClassVar = STATEFUL_TAKES
     stateful: ClassVar = True

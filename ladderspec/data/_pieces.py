@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ladderspec.data import _rolls, sources
 from ladderspec.data._contract import DataSet, Form, Split
+from ladderspec.data._counter import below, draws, key_of
 from ladderspec.data._types import Batch, Indices
 from ladderspec.data.music import NOTES, Music
 
@@ -49,11 +52,26 @@ class Pieces(DataSet):
         item = np.asarray(indices) % len(rolls)
         lengths = rolls.lengths[item]
         frames = np.zeros((len(item), lengths.max(initial=0), 1, 1, NOTES), np.float32)
+        shifts = self._shifts(Split(split), epoch, item)
         for row, index in enumerate(item):
-            frames[row, : lengths[row], 0, 0] = rolls[index]
+            frames[row, : lengths[row], 0, 0] = _transposed(rolls[index], shifts[row])
         mask = np.arange(frames.shape[1]) < lengths[:, None]
         whole: Batch = {"frames": frames, "mask": mask, "lengths": lengths}
         return {name: whole[name] for name in self.asked(fields)}
+
+    def _shifts(self, split: Split, epoch: int, item: Indices) -> Indices:
+        """By how many semitones each piece is moved."""
+        most = self.words.transpose if split.trains else 0
+        key = key_of(self.seed, "transpose", epoch)
+        return below(draws(key, item, 1)[:, 0], 2 * most + 1) - most
+
+
+def _transposed(roll: NDArray[Any], shift: int) -> NDArray[Any]:
+    """A piece, moved as far towards `shift` as all its notes stay on the keyboard."""
+    if not shift or not roll.any():
+        return roll
+    used = np.flatnonzero(roll.any(0))
+    return np.roll(roll, np.clip(shift, -used[0], NOTES - 1 - used[-1]), axis=1)
 
 
 def _read(words: Music, folder: Path | None) -> dict[str, _rolls.Rolls]:

@@ -8,7 +8,7 @@ frames are real, and `chunks` cuts long ones for truncated back-propagation.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -31,6 +31,11 @@ class Music(DataWords):
     name: Published | None = Field(None, description="One of the sets; `etudes` are generated.")
     file: str | None = Field(
         None, description="Another file instead, .mat or .npz: a path, or one in the data folder."
+    )
+    transpose: Annotated[int, Field(ge=0, le=NOTES)] = Field(
+        0,
+        description="In training, every piece is moved anew in every epoch by at most so many"
+        " semitones, up or down, as far as the keyboard goes.",
     )
 
     about: ClassVar[str] = "piano rolls of 88 notes, of any length"

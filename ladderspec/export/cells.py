@@ -100,12 +100,12 @@ def _(words: cells.fc.FC | cells.fc.DecoderFC, place: Place) -> Use:
 @_use.register
 def _(words: cells.conv_lstm.ConvLSTM, place: Place) -> Use:
     kind = place.kind(words, cells.conv_lstm.DEFAULT_NORM) | {"conv"}
-    return _lstm(kind, words.forget_bias, place)
+    return _lstm(kind, words, place)
 
 
 @_use.register
 def _(words: cells.lstm.LSTM, place: Place) -> Use:
-    return _lstm(place.kind(words, cells.lstm.DEFAULT_NORM), words.forget_bias, place)
+    return _lstm(place.kind(words, cells.lstm.DEFAULT_NORM), words, place)
 
 
 @_use.register
@@ -187,11 +187,15 @@ def _(words: cells.average.Average, place: Place) -> Use:
 # --- what several cells share ---------------------------------------------------------------------
 
 
-def _lstm(kind: frozenset[str], forget_bias: float, place: Place) -> Use:
-    if forget_bias == 1:
-        return Use("lstm", (place.channels,), kind, NOTHING, place.arrows)
-    arguments = (place.channels, f"forget_bias={float(forget_bias)}")
-    return Use("lstm", arguments, kind, frozenset({"forget"}), place.arrows)
+def _lstm(
+    kind: frozenset[str], words: cells.conv_lstm.ConvLSTM | cells.lstm.LSTM, place: Place
+) -> Use:
+    starts = {
+        name: f"{name}_bias={float(start)}"
+        for name, start, usual in (("forget", words.forget_bias, 1), ("gate", words.gate_bias, 0))
+        if start != usual
+    }
+    return Use("lstm", (place.channels, *starts.values()), kind, frozenset(starts), place.arrows)
 
 
 def _start(w: Five) -> tuple[str, ...]:

@@ -27,11 +27,12 @@ class ConvLSTM(Cell):
         self,
         arrows: Mapping[str, Arrow],
         forget_bias: float = 1.0,
+        gate_bias: float = 0.0,
         joint: NormKind = "none",
         iterations: int = 1,
     ) -> None:
         super().__init__(arrows, joint, iterations=iterations)
-        self.own("bias", (self.width,), Blocks((0.0, forget_bias, 0.0, 0.0)))
+        self.own("bias", (self.width,), Blocks((gate_bias, forget_bias, gate_bias, 0.0)))
 
     def join(self, drives: Values, previous: Values | None = None, when: When = NOW) -> Result:
         h, c = lstm_update(self.gather(drives, when), previous["c"] if previous else None)
