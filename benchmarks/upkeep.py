@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map_only
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.contest import (
@@ -76,14 +77,23 @@ class _Tape(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
+        apart = tree_map_only(Tensor, _apart, args)
+        name = getattr(func, "__name__", "")
+        if name.endswith("_") and not name.endswith("__"):
+            apart = (apart[0] * 1, *apart[1:])  # what is changed in place must not be a leaf
         result = func(*args, **(kwargs or {}))
         if not self.inside and _makes_tensors(result):
-            self.calls.append((func, args, kwargs or {}))
+            self.calls.append((func, apart, kwargs or {}))
         return result
 
     def repeat(self) -> None:
         for func, args, kwargs in self.calls:
             func(*args, **kwargs)
+
+
+def _apart(x: Tensor) -> Tensor:
+    """The same numbers, without their history."""
+    return x.detach().requires_grad_(x.requires_grad)
 
 
 def _makes_tensors(result: Any) -> bool:

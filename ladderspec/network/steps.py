@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from torch import Tensor, nn
@@ -71,6 +72,11 @@ class Step:
     state_delay: int
     seen: int  # the slot that tasks read: logits where there are some; -1 where no task reads
     numbers: int  # of its output and its state, for one sample
+
+    @cached_property
+    def alone(self) -> bool:
+        """Whether one value comes in and one goes out."""
+        return len(self.reads) == 1 and not self.reads[0].delay and not self.state and self.seen < 0
 
     @property
     def module(self) -> nn.Module:

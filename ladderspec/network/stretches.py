@@ -63,9 +63,9 @@ def _stretch(
         lead = engine.layout.lead
         nothing: Row = [None] * lead
         kept = [
-            row[len(row) - lead :] if slot.depth else nothing
-            for row, slot in zip(tracks.rows, engine.layout.slots, strict=True)
+            tracks.row(index)[stop - start :] if slot.depth else nothing
+            for index, slot in enumerate(engine.layout.slots)
         ]
-        return [tracks.rows[slot][lead:] for slot in slots], kept
+        return [tracks.row(slot)[lead:] for slot in slots], kept
 
     return compute

@@ -22,6 +22,7 @@ class Tracks:
         self.layout, self.lead, self.batch, self.like = layout, layout.lead, like.shape[0], like
         self.rows: list[Row] = [row + [None] * length for row in past]
         self.folds: list[dict[tuple[int, int], Tensor]] = [{} for _ in past]
+        self.whole: list[list[tuple[int, int, Tensor]]] = [[] for _ in past]  # not yet cut
 
     def zeros(self, slot: int, count: int = 1) -> Tensor:
         return self.like.new_zeros(self.batch * count, *self.layout.slots[slot].shape)
@@ -29,10 +30,11 @@ class Tracks:
     def read(self, slot: int, start: int, count: int) -> Tensor | None:
         """The values of `count` iterations, folded; None where all of them are not there."""
         if count == 1:
-            return self.rows[slot][self.lead + start]
+            return self._at(slot, self.lead + start)
         folded = self.folds[slot].get((start, count))
         if folded is None:
-            values = self.rows[slot][self.lead + start : self.lead + start + count]
+            at = self.lead + start
+            values = [self._at(slot, i) for i in range(at, at + count)]
             if all(value is None for value in values):
                 return None
             folded = torch.cat([self.zeros(slot) if v is None else v for v in values])
@@ -46,8 +48,25 @@ class Tracks:
             self.rows[slot][at] = value
             return
         self.folds[slot][start, count] = value
-        # Not one slice per t: the gradient of each would be as large as all of them together.
-        self.rows[slot][at : at + count] = value.split_with_sizes([self.batch] * count)
+        self.rows[slot][at : at + count] = [None] * count
+        self.whole[slot].append((at, count, value))
+
+    def _at(self, slot: int, i: int) -> Tensor | None:
+        """The value in a place of a row; what was put in folded is cut only now."""
+        row = self.rows[slot]
+        if row[i] is None and self.whole[slot]:
+            for kept in self.whole[slot]:
+                at, count, value = kept
+                if at <= i < at + count:
+                    self.whole[slot].remove(kept)
+                    # Not one slice per t: the gradient of each would be as large as all together.
+                    row[at : at + count] = value.split_with_sizes([self.batch] * count)
+                    break
+        return row[i]
+
+    def row(self, slot: int) -> Row:
+        """The past and all t."""
+        return [self._at(slot, i) for i in range(len(self.rows[slot]))]
 
     def repeat(self, slot: int) -> None:
         """The value of the first t is that of every t."""
@@ -57,6 +76,9 @@ class Tracks:
     def forget(self, slot: int, end: int) -> None:
         """Let go of the values before iteration `end`."""
         self.folds[slot].clear()
+        self.whole[slot] = [
+            kept for kept in self.whole[slot] if kept[0] + kept[1] > self.lead + end
+        ]
         row, at = self.rows[slot], self.lead + end - 1
         while at >= 0 and row[at] is not None:
             row[at] = None
@@ -66,12 +88,11 @@ class Tracks:
 
     def last(self, slot: int, age: int = 1, ends: tuple[int, ...] | None = None) -> Tensor:
         """The last value (age 1) or one before it; by sequence where these have their own ends."""
-        row = self.rows[slot]
         if ends is None:
-            value = row[-age]
+            value = self._at(slot, len(self.rows[slot]) - age)
             return self.zeros(slot) if value is None else value
         at = [self.lead + end - age for end in ends]
-        known = {i: row[i] for i in set(at)}
+        known = {i: self._at(slot, i) for i in set(at)}
         whole = {i: self.zeros(slot) if value is None else value for i, value in known.items()}
         return torch.stack([whole[i][b] for b, i in enumerate(at)])
 
@@ -80,7 +101,7 @@ class Tracks:
         whole = self.folds[slot].get((times[0], len(times)))
         if whole is not None and times[-1] - times[0] == len(times) - 1:
             return whole.view(len(times), self.batch, *whole.shape[1:])
-        values = [value for t in times if (value := self.rows[slot][self.lead + t]) is not None]
+        values = [value for t in times if (value := self._at(slot, self.lead + t)) is not None]
         if len(values) < len(times):
             raise RuntimeError(f"not all values of {self.layout.slots[slot].name} were kept")
         return torch.stack(values)
