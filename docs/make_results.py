@@ -1,0 +1,204 @@
+"""Write docs/results.md and its tables and figures from the recorded runs; nothing is trained.
+
+    python docs/make_results.py [--record STUDY FOLDER]
+
+`--record` first takes over the small JSON of the finished runs in FOLDER, where `ladderspec ablate`
+has left them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ladderspec.ablation import writers
+from ladderspec.ablation.collect import Cell, Measure, Results, collect
+from ladderspec.ablation.report import write_report
+from ladderspec.ablation.spread import difference, spread
+from ladderspec.ablation.table import label, tables
+from ladderspec.experiments.open import open_experiment
+
+DOCS = Path(__file__).parent
+RECORDS = DOCS / "results"
+KEPT = ("result.json", "metrics.jsonl", "times.jsonl")
+
+
+@dataclass(frozen=True)
+class Study:
+    """An experiment file whose runs are recorded."""
+
+    name: str
+    heading: str
+    scale: str  # in what it is smaller than the paper's
+    orders: tuple[tuple[str, str, str], ...] = ()  # measure, better row, worse row, as in the paper
+
+    @property
+    def command(self) -> str:
+        return f"ladderspec ablate specs/experiments/{self.name}.yaml --workers 2 --threads 1"
+
+
+STUDIES = (
+    Study(
+        "table1_small",
+        "Occluded Moving MNIST, small",
+        "width 8 of 32, 16x16 of 32x32, 2,000 updates of 64 sequences",
+        (
+            ("digit.error", "rladder", "no_decoder_to_encoder"),
+            ("digit.error", "no_decoder_to_encoder", "hierarchical_rnn"),
+            ("digit.error", "hierarchical_rnn", "temporal_baseline"),
+            ("digit.error", "rladder", "temporal_baseline"),
+            ("digit.error", "rladder", "no_prediction"),
+            ("digit.error", "optimal_reconstruction", "rladder"),
+            ("next_frame.error", "rladder", "no_decoder_to_encoder"),
+            ("next_frame.error", "rladder", "no_classification"),
+        ),
+    ),
+    Study(
+        "table2_small",
+        "Semi-supervised, small",
+        "width 8 of 32, 16x16 of 32x32, 600 updates of 64 sequences",
+    ),
+    Study("table3_music", "Polyphonic music", "the paper's size; fewer epochs"),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--record", nargs=2, metavar=("STUDY", "FOLDER"))
+    args = parser.parse_args()
+    if args.record:
+        record(args.record[0], Path(args.record[1]))
+    for study, results in recorded().items():
+        write_report(results, RECORDS / study.name)
+    (DOCS / "results.md").write_text(page(), encoding="utf-8")
+
+
+def record(study: str, folder: Path) -> None:
+    """Take over what finished runs have measured; a run that is recorded is never replaced."""
+    for result in sorted(folder.glob("*/result.json")):
+        target = RECORDS / study / result.parent.name
+        if not (target / "result.json").exists():
+            target.mkdir(parents=True, exist_ok=True)
+            for name in KEPT:
+                shutil.copyfile(result.parent / name, target / name)
+
+
+def results_of(study: Study) -> Results:
+    experiment = open_experiment(DOCS.parent / f"specs/experiments/{study.name}.yaml")
+    return collect(experiment, experiment.runs, RECORDS / study.name)
+
+
+def recorded() -> dict[Study, Results]:
+    return {study: results_of(study) for study in STUDIES if (RECORDS / study.name).is_dir()}
+
+
+def page() -> str:
+    found = recorded()
+    parts = [(RECORDS / "intro.md").read_text(encoding="utf-8").rstrip(), overview(found)]
+    for study, results in found.items():
+        parts += section(study, results)
+    parts += [
+        text.read_text(encoding="utf-8").rstrip()
+        for text in (RECORDS / f"{name}.md" for name in ("paper_size", "pictures", "arrows"))
+        if text.exists()
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def overview(found: dict[Study, Results]) -> str:
+    """Paper, ours, difference, scale."""
+    lines = [
+        "| | measure | paper | ours | seeds | difference | scale |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for study, results in found.items():
+        for cell in results.cells:
+            for measure in results.measures:
+                if cell.quoted(measure) and measure.name in cell.values:
+                    lines.append(_compared(study, cell, measure))
+    return "\n".join(lines)
+
+
+def _compared(study: Study, cell: Cell, measure: Measure) -> str:
+    paper, ours = cell.quoted(measure), spread(list(cell.values[measure.name].values()))
+    assert paper is not None
+    assert ours is not None
+    digits = 1 if paper.value >= 100 else 2
+    shown = f"{ours.mean:.{digits}f}"
+    shown += "" if ours.deviation is None else f" ± {ours.deviation:.{digits}f}"
+    title = " , ".join(filter(None, [cell.place.title, cell.place.heading])).replace(" , ", ", ")
+    return (
+        f"| {title} | {label(measure)} | {paper} | {shown} | {ours.count}"
+        f" | {ours.mean - paper.value:+.{digits}f} | {study.scale} |"
+    )
+
+
+def section(study: Study, results: Results) -> Iterator[str]:
+    yield f"## {study.heading}"
+    prose = RECORDS / f"{study.name}.md"
+    if prose.exists():
+        yield prose.read_text(encoding="utf-8").rstrip()
+    yield f"    {study.command}"
+    yield "\n".join(map(writers.to_markdown, tables(results))).rstrip()
+    if study.orders:
+        yield "\n".join(orders(study, results))
+    yield "\n".join(run_by_run(study, results))
+    yield f"![learning curves](results/{study.name}/curves.png)"
+
+
+def orders(study: Study, results: Results) -> Iterator[str]:
+    """The paper's orderings, each with the interval of its difference over paired seeds."""
+    yield "| the paper's order | measure | difference, paired over seeds | |"
+    yield "|---|---|---|---|"
+    measures = {measure.name: measure for measure in results.all_measures}
+    for name, better, worse in study.orders:
+        if name not in measures:
+            continue
+        one, other = results.cell(better, ""), results.cell(worse, "")
+        gap = difference(other.values.get(name, {}), one.values.get(name, {}))
+        if gap is None:
+            continue
+        interval = "" if gap.low is None else f" [{gap.low:.2f}, {gap.high:.2f}]"
+        verdict = (
+            "not resolved" if not gap.clear else "as in the paper" if gap.mean > 0 else "reversed"
+        )
+        yield (
+            f"| {one.place.title} < {other.place.title} | {label(measures[name])}"
+            f" | {gap.mean:+.2f}{interval} ({gap.count} seeds) | {verdict} |"
+        )
+
+
+def run_by_run(study: Study, results: Results) -> Iterator[str]:
+    """Every run."""
+    names = [measure.name for measure in results.measures]
+    heads = " | ".join(label(measure) for measure in results.measures)
+    yield f"| run | parameters | updates | minutes | {heads} |"
+    yield "|---" * (4 + len(names)) + "|"
+    for cell in results.cells:
+        for seed in sorted({seed for by_seed in cell.values.values() for seed in by_seed}):
+            run = ".".join(filter(None, [cell.place.row, cell.place.column, f"seed{seed}"]))
+            result = json.loads((RECORDS / study.name / run / "result.json").read_text())
+            values = [cell.values.get(name, {}).get(seed) for name in names]
+            shown = " | ".join("-" if value is None else f"{value:.2f}" for value in values)
+            yield (
+                f"| {run} | {cell.parameters:,} | {result['updates']:,}"
+                f" | {minutes(RECORDS / study.name / run):.0f} | {shown} |"
+            )
+
+
+def minutes(folder: Path) -> float:
+    """How long a run was trained, on one core."""
+    rows = [json.loads(line) for line in (folder / "times.jsonl").read_text().splitlines()]
+    rows = [row for row in rows if "updates per second" in row]
+    before = [0, *(row["update"] for row in rows)]
+    steps = [row["update"] - start for row, start in zip(rows, before, strict=False)]
+    rates = [row["updates per second"] for row in rows]
+    return sum(step / rate for step, rate in zip(steps, rates, strict=True)) / 60
+
+
+if __name__ == "__main__":
+    main()
