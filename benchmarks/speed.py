@@ -24,11 +24,7 @@ from benchmarks.contest import BY_HAND, CASES, LAST, OURS, alternate, contenders
 
 def train(args: argparse.Namespace) -> None:
     """Ratio at most 1.02 the wrong way anywhere; the factor of each net at batch 16."""
-    print(
-        "| training step | batch | ladderspec, ms | by hand, ms | faster than by hand"
-        " | ... than channels-last | wanted | rounds |"
-    )
-    print("|---|---|---|---|---|---|---|---|")
+    _head("training step")
     for name in args.nets:
         for batch in args.batches:
             case = replace(CASES[name], frames=args.frames or CASES[name].frames)
@@ -38,17 +34,21 @@ def train(args: argparse.Namespace) -> None:
 
 
 def stream(args: argparse.Namespace) -> None:
-    print(
-        "| streaming, 1 frame | batch | ladderspec, ms | by hand, ms | faster than by hand"
-        " | ... than channels-last | wanted | rounds |"
-    )
-    print("|---|---|---|---|---|---|---|---|")
+    _head("streaming, 1 frame")
     for name in args.nets:
         case = CASES[name]
         times = alternate(contenders(case, 1, streams=True), args.seconds, args.rounds)
         frames = min(10, case.frames)
         each = {who: [t / frames for t in spent] for who, spent in times.items()}
         _row(name, 1, each, 1.2)
+
+
+def _head(what: str) -> None:
+    print(
+        f"| {what} | batch | ladderspec, ms | by hand, ms | faster than by hand"
+        " | ... than channels-last | wanted | rounds |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
 
 
 def _row(name: str, batch: int, times: dict[str, list[float]], wanted: float) -> None:

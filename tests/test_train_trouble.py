@@ -23,6 +23,7 @@ from ladderspec.errors import LadderspecError, UsageError
 from ladderspec.experiments.runs import Run
 from ladderspec.learn import checkpoint, processes
 from ladderspec.learn.hold import held
+from ladderspec.learn.journal import read_rows
 from ladderspec.learn.progress import Progress
 from ladderspec.learn.train import train
 from ladderspec.learn.trouble import Diverged
@@ -241,6 +242,20 @@ def test_a_missing_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     run = one_run(tmp_path, EXPERIMENT.replace("machine: {", "machine: {track: true, "))
     with pytest.raises(UsageError, match="needs TensorBoard"):
         train(run, tmp_path / "run", quiet=True)
+
+
+def test_metrics_for_tensorboard(tmp_path: Path) -> None:
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    run = one_run(tmp_path, EXPERIMENT.replace("machine: {", "machine: {track: true, "))
+    train(run, tmp_path / "run", quiet=True)
+    board = events.EventAccumulator(str(tmp_path / "run/tensorboard")).Reload()
+    for row in read_rows(tmp_path / "run"):
+        for name, value in row.items():
+            if isinstance(value, float) and name != "lr":
+                found = {
+                    event.step: event.value for event in board.Scalars(f"{row['split']}/{name}")
+                }
+                assert found[row["update"]] == pytest.approx(value, rel=1e-6)
 
 
 def test_one_process_at_a_time(run: Run, tmp_path: Path) -> None:

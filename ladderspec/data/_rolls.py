@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -123,11 +123,3 @@ def say_pickle(error: Exception) -> str:
     if any(word in str(error).lower() for word in ("pickle", "python object")):
         return "it holds Python objects (a pickle), which can run code and are never read"
     return str(error)
-
-
-def save_npz(path: Path, rolls: Mapping[str, Rolls]) -> None:
-    """Write piano rolls as `read` reads them."""
-    arrays: dict[str, NDArray[Any]] = {}
-    for split in SPLITS:
-        arrays[split], arrays[f"{split}_lengths"] = rolls[split].notes, rolls[split].lengths
-    np.savez_compressed(path, **arrays)  # type: ignore[arg-type]  # its stub has allow_pickle first
