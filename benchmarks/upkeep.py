@@ -86,9 +86,9 @@ class _Tape(TorchFunctionMode):
             self.calls.append((func, apart, kwargs or {}))
         return result
 
-    def repeat(self) -> None:
-        for func, args, kwargs in self.calls:
-            func(*args, **kwargs)
+    def repeat(self) -> list[Any]:
+        """All results stay to the end, as they wait for the backward pass in a forward one."""
+        return [func(*args, **kwargs) for func, args, kwargs in self.calls]
 
 
 def _apart(x: Tensor) -> Tensor:
@@ -144,10 +144,8 @@ def _layers_of(net: Net, frames: Tensor, labels: Tensor) -> dict[str, Turn]:
     for hook in hooks:
         hook.remove()
 
-    def cells() -> None:
-        for module, args in calls:
-            module(*args)
-        outside.repeat()
+    def cells() -> list[Any]:
+        return [*(module(*args) for module, args in calls), *outside.repeat()]
 
     return {
         "step": training(net, frames, labels),
