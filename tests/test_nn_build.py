@@ -60,7 +60,7 @@ def test_every_name_has_its_own_seed_the_same_everywhere():
 
 def test_starts():
     whole = dict(_net().named_parameters())
-    assert whole["encoder.lstm1.bias"].tolist() == [0.0] * 4 + [-1.0] * 4 + [0.0] * 8
+    assert whole["encoder.lstm1.bias"].tolist() == [2.0] * 4 + [-1.0] * 4 + [2.0] * 4 + [0.0] * 4
     assert whole["encoder.top.bias"][16:32].eq(1).all()
     assert whole["decoder.pool14.w"][:2].eq(1).all()
     assert not whole["decoder.pool14.lateral.w_s"][2:].any()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 from torch import Tensor, nn
@@ -72,11 +71,7 @@ class Step:
     state_delay: int
     seen: int  # the slot that tasks read: logits where there are some; -1 where no task reads
     numbers: int  # of its output and its state, for one sample
-
-    @cached_property
-    def alone(self) -> bool:
-        """Whether one value comes in and one goes out."""
-        return len(self.reads) == 1 and not self.reads[0].delay and not self.state and self.seen < 0
+    alone: bool  # one value comes in, and one goes out
 
     @property
     def module(self) -> nn.Module:
@@ -126,6 +121,8 @@ def _step(plan: Plan, node: str, home: Home, index: Mapping[str, int]) -> Step:
     equation = plan.equations[node]
     may_lack = getattr(home.module, "may_lack", lambda key: False)
     delays = [edge.delay for edge in equation.edges if edge.role is Role.STATE]
+    seen = index.get(f"{node}.seen", -1)
+    now = [edge for edge in equation.edges if not edge.delay]
     return Step(
         node=node,
         slot=index[node],
@@ -136,6 +133,7 @@ def _step(plan: Plan, node: str, home: Home, index: Mapping[str, int]) -> Step:
         ),
         state=tuple((name, index[f"{node}.{name}"]) for name, _ in equation.state),
         state_delay=delays[0] if delays else 0,
-        seen=index.get(f"{node}.seen", -1),
+        seen=seen,
         numbers=equation.numbers,
+        alone=len(now) == len(equation.edges) == 1 and not equation.state and seen < 0,
     )
