@@ -168,8 +168,12 @@ def orders(study: Study, results: Results) -> Iterator[str]:
         )
         yield (
             f"| {one.place.title} < {other.place.title} | {label(measures[name])}"
-            f" | {gap.mean:+.2f}{interval} ({gap.count} seeds) | {verdict} |"
+            f" | {gap.mean:+.2f}{interval} ({_seeds(gap.count)}) | {verdict} |"
         )
+
+
+def _seeds(count: int) -> str:
+    return "1 seed" if count == 1 else f"{count} seeds"
 
 
 def run_by_run(study: Study, results: Results) -> Iterator[str]:
