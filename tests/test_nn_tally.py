@@ -114,3 +114,29 @@ def test_a_network_learns_alike_with_and_without(monkeypatch):
     assert tallied.keys() == plain.keys()
     for name, gradient in plain.items():
         torch.testing.assert_close(tallied[name], gradient, rtol=1e-9, atol=1e-11)
+
+
+def test_tied_weights_of_two_arrows_each_have_their_own_stride():
+    text = """
+input: {channels: 2, size: [1, 16]}
+time: {frames: 10}
+levels:
+  - {name: a, encoder: {cell: Conv, channels: 2, filter: [1, 3]}}
+  - {name: b, encoder: {cell: Conv, channels: 2, filter: [1, 3], stride: [1, 2]}}
+  - {name: c, encoder: {cell: LSTM, channels: 3}}
+tasks: {label: {kind: classification, at: encoder.c, head: 3}}
+"""
+    frames = torch.randn(3, 10, 2, 1, 16, generator=torch.Generator().manual_seed(1))
+    label = {"label": torch.tensor([0, 1, 2])}
+
+    def gradients(length: int) -> list[Tensor]:
+        net = ls.build(ls.loads(text), seed=0)
+        one, other = (net.get_submodule(f"encoder.{level}.encoder") for level in "ab")
+        other.weight = one.weight
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(engine, "LONG", length)
+            net.cost(frames, label).total.backward()
+        return [p.grad for p in net.parameters() if p.grad is not None]
+
+    for tallied, plain in zip(gradients(8), gradients(100), strict=True):
+        torch.testing.assert_close(tallied, plain)

@@ -152,7 +152,8 @@ class Diet:
                     targets[field] = chunk.batch[field]
             left = np.clip(whole[: chunk.rows] - most - chunk.start, 0, chunk.steps).tolist()
             frames = chunk.batch[self.input][:, : chunk.steps]
-            yield self._feed(frames, targets, left, chunk.start)
+            others_ended = chunk.rows == 1 < len(whole)
+            yield self._feed(frames, targets, left, chunk.start, others_ended)
 
     def _feed(
         self,
@@ -160,10 +161,10 @@ class Diet:
         targets: Mapping[str, np.ndarray],
         lengths: Sequence[int] | None,
         start: int = 0,
+        others_ended: bool = False,
     ) -> Feed:
         even = lengths is None or all(length == frames.shape[1] for length in lengths)
-        # The last sequence of a longer batch: its length tells batch norms that others have ended.
-        even = even and not (start and len(frames) == 1)
+        even = even and not others_ended  # which the length tells batch norms
         return Feed(
             self._tensor(frames),
             {name: self._tensor(target) for name, target in targets.items()},

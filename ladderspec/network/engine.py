@@ -16,6 +16,7 @@ from ladderspec.network.run import run
 from ladderspec.network.steps import Step, lay_out
 from ladderspec.network.tracks import Row, Tracks, channels_last, past_of
 from ladderspec.nn import BatchNorm
+from ladderspec.nn._fused import transformed
 from ladderspec.nn._tally import LONG, Tally
 from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.needs import need_masks
@@ -164,8 +165,8 @@ class Engine:
 
 
 def _tally(frames: Tensor, length: int) -> Tally | None:
-    """Not where a compiler or another precision sees to gradients; measured on the CPU alone."""
-    if length < LONG or torch.compiler.is_compiling() or not torch.is_grad_enabled():
+    """Not where somebody else sees to gradients, or to precision; measured on the CPU alone."""
+    if length < LONG or not torch.is_grad_enabled() or transformed():
         return None
     on_cpu = frames.device.type == "cpu"
     return Tally() if on_cpu and not torch.is_autocast_enabled("cpu") else None
@@ -173,4 +174,4 @@ def _tally(frames: Tensor, length: int) -> Tally | None:
 
 def _by_time(part: nn.Module) -> TypeGuard[BatchNorm]:
     """Keeps statistics of its own for each t."""
-    return isinstance(part, BatchNorm) and part.running_mean.shape[0] > 1
+    return isinstance(part, BatchNorm) and part.iterations > 1

@@ -6,14 +6,14 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ladderspec.network.clock import Clock
 from ladderspec.network.program import Piece, Program, Stage
 from ladderspec.network.steps import Step
 from ladderspec.network.tracks import Tracks
 from ladderspec.nn import When
-from ladderspec.nn._cell import Cell
+from ladderspec.nn._cell import Cell, watched
 from ladderspec.schedule.phases import Kind
 
 
@@ -48,7 +48,7 @@ def compute(step: Step, tracks: Tracks, piece: Piece, when: When) -> None:
     """One node, for the iterations of a piece."""
     start, count = piece.start, piece.count
     module = step.module
-    if step.alone and isinstance(module, Cell) and not _watched(module):
+    if step.alone and isinstance(module, Cell) and not _special(module):
         value = tracks.read(step.reads[0].slot, start, count)
         assert value is not None, "without a delay, everything is there"
         tracks.put(step.slot, start, count, module.alone(value, when))
@@ -74,13 +74,12 @@ def compute(step: Step, tracks: Tracks, piece: Piece, when: When) -> None:
         tracks.put(step.seen, start, count, extras.get("logits", output))
 
 
-def _watched(module: nn.Module) -> bool:
-    """Whether somebody wants to see its calls."""
-    return bool(
-        module._forward_hooks
-        or module._forward_pre_hooks
-        or module._backward_hooks
-        or module._backward_pre_hooks
+def _special(cell: Cell) -> bool:
+    """Whether somebody wants to see its calls, or has given it a `forward` of their own."""
+    return (
+        watched(cell)
+        or type(cell).forward is not Cell.forward
+        or "forward" in vars(cell)
         or torch.compiler.is_compiling()
     )
 

@@ -151,6 +151,9 @@ class Arrow(Owner):
         self.kept.clear()
         return super().train(mode)
 
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "kept": {}}  # what a copy keeps, it computes itself
+
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Arrow:
         self.kept.clear()
         return cast(Arrow, super()._apply(fn, recurse))  # type: ignore[no-untyped-call]

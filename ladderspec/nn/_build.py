@@ -170,13 +170,13 @@ def _(words: cells.fc.FC | cells.fc.DecoderFC, place: Place) -> nn.Module:
 @_module.register
 def _(words: cells.conv_lstm.ConvLSTM, place: Place) -> nn.Module:
     joint = place.joint(words.norm, cells.conv_lstm.DEFAULT_NORM)
-    return ConvLSTM(place.arrows, words.forget_bias, words.gate_bias, joint, place.iterations)
+    return ConvLSTM(place.arrows, words.forget_bias, joint, place.iterations, words.gate_bias)
 
 
 @_module.register
 def _(words: cells.lstm.LSTM, place: Place) -> nn.Module:
     joint = place.joint(words.norm, cells.lstm.DEFAULT_NORM)
-    return LSTM(place.arrows, words.forget_bias, words.gate_bias, joint, place.iterations)
+    return LSTM(place.arrows, words.forget_bias, joint, place.iterations, words.gate_bias)
 
 
 @_module.register

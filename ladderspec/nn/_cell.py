@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Self, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from ladderspec.names import Shape
 from ladderspec.nn._arrow import Arrow
 from ladderspec.nn._checks import check_gates, check_targets
+from ladderspec.nn._fused import transformed
 from ladderspec.nn._norms import NOW, NormKind, When, make_norm
 from ladderspec.nn._own import ONES, Owner
 
@@ -19,6 +21,10 @@ Result = tuple[Tensor, dict[str, Tensor]]
 
 # Arrows that are there at every t; one of them can carry the bias of the sum.
 _MAIN = ("encoder", "decoder", "lateral")
+
+
+class Drives(dict[str, Tensor]):
+    """Drives that were made for one call, so that their sum may take the place of one of them."""
 
 
 class Cell(Owner):
@@ -51,8 +57,6 @@ class Cell(Owner):
         self.summed = tuple(key for key in arrows if key not in self.apart)
         first = [key for key in _MAIN if key in self.summed] or self.summed
         self.carrier = first[0] if first else ""
-        made = [arrows[key].norm is not None or arrows[key].kind == "conv" for key in self.summed]
-        self.in_place = all(made)  # the drives are new values, not parts of others
         if "state" in arrows:
             for key in set(arrows) - set(_MAIN):
                 arrows[key].start_softly()
@@ -91,7 +95,7 @@ class Cell(Owner):
     def forward(self, values: Values, previous: Values | None = None, when: When = NOW) -> Result:
         if type(values) is not dict or values.keys() != self.key_set:
             self._check_values(values)
-        drives = {key: self.project(key, value, when) for key, value in values.items()}
+        drives = Drives({key: self.project(key, value, when) for key, value in values.items()})
         if "state" in values:
             previous = {"h": values["state"], **(previous or {})}
             for name in self.remembers:
@@ -104,13 +108,15 @@ class Cell(Owner):
     def alone(self, x: Tensor, when: When = NOW) -> Tensor:
         """The output of a cell with one arrow and no memory; a call without its ceremony."""
         (key,) = self.keys
-        return self.join({key: self.project(key, x, when)}, None, when)[0]
+        return self.join(Drives({key: self.project(key, x, when)}), None, when)[0]
 
     def project(self, key: str, value: Tensor, when: When = NOW) -> Tensor:
         """The drive of one arrow; that of the `carrier` includes the bias of the sum."""
         carries = key == self.carrier and self.offset and self.joint is None
         bias = getattr(self, self.offset) if carries else None
-        return self.arrow(key).forward(value, when, bias)  # a part of the cell: without hooks
+        arrow = self.arrow(key)
+        drive: Tensor = (arrow if watched(arrow) else arrow.forward)(value, when, bias)
+        return drive
 
     def join(self, drives: Values, previous: Values | None = None, when: When = NOW) -> Result:
         """Output and extras from the drives; `previous` is the former state with its value `h`."""
@@ -131,9 +137,13 @@ class Cell(Owner):
 
         It may take the place of the first, whose values no gradient reads.
         """
-        total, *others = [drives[key] for key in self.summed if key in drives]
-        for drive in others:
-            fits = self.in_place and drive.dtype == total.dtype  # under autocast they may differ
+        first, *others = [key for key in self.summed if key in drives]
+        total = drives[first]
+        in_place = others and isinstance(drives, Drives) and not transformed()
+        in_place = in_place and makes_values(self.arrow(first))
+        for key in others:
+            drive = drives[key]
+            fits = in_place and drive.dtype == total.dtype  # under autocast they may differ
             total = total.add_(drive) if fits else total + drive
         return total
 
@@ -190,3 +200,19 @@ class Cell(Owner):
         lacking = [key for key in self.keys if key not in values and not self.may_lack(key)]
         if lacking:
             raise ValueError(f"{who} needs a value for {', '.join(lacking)}")
+
+
+def watched(module: nn.Module) -> bool:
+    """Whether its calls have hooks, or those of all modules."""
+    return bool(
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+        or _has_any_global_hook()  # type: ignore[no-untyped-call]
+    )
+
+
+def makes_values(arrow: nn.Module) -> bool:
+    """Whether what it gives is new, and no part of something else."""
+    return isinstance(arrow, Arrow) and (arrow.norm is not None or arrow.kind == "conv")

@@ -17,9 +17,14 @@ from torch.autograd.function import once_differentiable
 FEW = 1 << 14  # numbers for which the calls take longer than the passes over memory
 
 
+def transformed() -> bool:
+    """Whether a compiler or torch.func rewrites what is computed."""
+    return torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
+
+
 def fusible(gates: Tensor, other: Tensor | None = None) -> bool:
     """Not where a compiler fuses by itself, nor under autocast, which mixes precisions."""
-    if torch.compiler.is_compiling() or gates.numel() < FEW:
+    if transformed() or gates.numel() < FEW:
         return False
     return other is None or other.dtype == gates.dtype
 

@@ -63,8 +63,9 @@ class BatchNorm(nn.Module):
     """BN(x) = gain . (x - mean) / std + bias, with the statistics of each iteration by itself.
 
     For evaluation, running statistics of the first `iterations` iterations are kept; those beyond
-    use the last. `iterations=1` shares one set. Gain and bias belong to the caller. Across
-    processes, training statistics are those of the whole batch.
+    use the last. `iterations=1` shares one set. Gain and bias belong to the caller. A sequence that
+    is alone at some t, where others have ended, is normalised by what is kept. Across processes,
+    training statistics are those of the whole batch.
     """
 
     running_mean: Tensor  # (iterations, C)

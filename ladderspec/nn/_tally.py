@@ -76,14 +76,17 @@ class Tally:
     """What the weights of one unrolled call are used for."""
 
     def __init__(self) -> None:
-        self.sums: dict[int, tuple[Tensor, Sum]] = {}  # by the identity of the weight
+        self.sums: dict[
+            tuple[int, Conv], tuple[Tensor, Sum]
+        ] = {}  # weights by identity: may be tied
 
     def convolve(self, x: Tensor, weight: Tensor, conv: Conv) -> Tensor:
         """A convolution whose weight learns from several calls at once."""
-        if id(weight) not in self.sums:
+        key = id(weight), conv
+        if key not in self.sums:
             total = Sum(weight, conv)
-            self.sums[id(weight)] = _Weight.apply(weight, total), total  # type: ignore[no-untyped-call]
-        shared, total = self.sums[id(weight)]
+            self.sums[key] = _Weight.apply(weight, total), total  # type: ignore[no-untyped-call]
+        shared, total = self.sums[key]
         y: Tensor = _Use.apply(x, shared, total)  # type: ignore[no-untyped-call]
         return y
 

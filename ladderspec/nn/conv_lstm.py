@@ -27,9 +27,9 @@ class ConvLSTM(Cell):
         self,
         arrows: Mapping[str, Arrow],
         forget_bias: float = 1.0,
-        gate_bias: float = 0.0,
         joint: NormKind = "none",
         iterations: int = 1,
+        gate_bias: float = 0.0,
     ) -> None:
         super().__init__(arrows, joint, iterations=iterations)
         self.own("bias", (self.width,), Blocks((gate_bias, forget_bias, gate_bias, 0.0)))

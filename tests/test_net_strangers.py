@@ -1,0 +1,131 @@
+"""What others do to the modules of a network: hooks, methods of their own, copies, torch.func."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.utils import prune
+
+import ladderspec as ls
+from ladderspec.nn import Conv, ConvLSTM
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+FRAMES = torch.randn(3, 4, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+SPEC = """
+input: {channels: 1, size: [8, 8]}
+time: {frames: 4}
+levels:
+  - {name: a, encoder: {cell: Conv, channels: 3}}
+  - {name: b, encoder: {cell: ConvLSTM, channels: 2}}
+tasks: {label: {kind: classification, at: encoder.b, head: 3}}
+"""
+
+
+def net() -> Any:
+    return ls.build(ls.loads(SPEC), seed=0)
+
+
+@pytest.mark.parametrize("name", ["encoder.a", "encoder.a.encoder", "encoder.b.state"])
+@pytest.mark.parametrize("before", [True, False])
+def test_hooks_are_called(name: str, before: bool) -> None:
+    one, seen = net(), []
+    part = one.get_submodule(name)
+    watch = part.register_forward_pre_hook if before else part.register_forward_hook
+    watch(lambda *_: seen.append(name))
+    one(FRAMES)
+    assert seen
+
+
+def test_hooks_on_all_modules_see_every_cell() -> None:
+    one, seen = net(), set()
+    with torch.nn.modules.module.register_module_forward_hook(lambda part, *_: seen.add(part)):
+        one(FRAMES)
+    assert {one.get_submodule("encoder.a"), one.get_submodule("encoder.a.encoder")} <= seen
+
+
+def test_a_cell_may_have_a_forward_of_its_own() -> None:
+    one = net()
+    cell, calls = one.get_submodule("encoder.a"), []
+    plain = cell.forward
+    cell.forward = lambda *args: calls.append(1) or plain(*args)
+    one(FRAMES)
+    assert calls
+
+
+def test_pruned_weights_are_learnt() -> None:
+    one = net()
+    prune.l1_unstructured(one.get_submodule("encoder.a.encoder"), "weight", amount=0.5)
+    optimiser = torch.optim.SGD(one.parameters(), lr=0.1)
+    for _ in range(3):
+        optimiser.zero_grad()
+        one.cost(FRAMES, {"label": torch.ones(3, 8, 8, dtype=torch.int64)}).total.backward()
+        optimiser.step()
+    weight = one.get_submodule("encoder.a.encoder").weight
+    assert weight.eq(0).float().mean() >= 0.5
+
+
+def test_a_copy_does_not_remember_folded_weights() -> None:
+    one = net().eval()
+    with torch.no_grad():
+        one(FRAMES)
+        other = copy.deepcopy(one)
+        for parameter in other.parameters():
+            parameter.mul_(2).add_(0.1)
+        fresh = net().eval()
+        fresh.load_state_dict(other.state_dict())
+        torch.testing.assert_close(other(FRAMES)["label"], fresh(FRAMES)["label"])
+
+
+def test_drives_that_somebody_else_made_stay_as_they_are() -> None:
+    cell = ConvLSTM.of((2, 8, 8), channels=3)
+    x, h = torch.randn(2, 2, 8, 8), torch.randn(2, 3, 8, 8)
+    drives = {"encoder": cell.project("encoder", x), "state": cell.project("state", h)}
+    before = {key: drive.clone() for key, drive in drives.items()}
+    cell.join(drives, {"h": h, "c": torch.zeros_like(h)})
+    torch.testing.assert_close(drives, before)
+
+
+def test_torch_func_differentiates_a_network() -> None:
+    one = ls.build(ls.load("specs/music/rladder_tiny.yaml"), seed=0).eval()
+    notes = (torch.rand(2, 10, 1, 1, 88, generator=torch.Generator().manual_seed(0)) < 0.1).float()
+    weights = dict(one.named_parameters())
+
+    def cost(given: dict[str, Tensor]) -> Tensor:
+        return torch.func.functional_call(
+            _Cost(one), {f"net.{k}": v for k, v in given.items()}, notes
+        )
+
+    found = torch.func.grad(cost)(weights)
+    one.cost(notes).total.backward()
+    for name, parameter in one.named_parameters():
+        if parameter.grad is not None:
+            torch.testing.assert_close(found[name], parameter.grad, rtol=1e-3, atol=1e-5)
+
+
+class _Cost(torch.nn.Module):
+    def __init__(self, net: Any) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, notes: Tensor) -> Tensor:
+        total: Tensor = self.net.cost(notes).total
+        return total
+
+
+def test_a_cell_of_its_own_class_may_replace_another() -> None:
+    class Doubled(Conv):
+        def forward(self, *args: Any) -> Any:
+            y, extras = super().forward(*args)
+            return 2 * y, extras
+
+    one, other = net().eval(), net().eval()
+    cell = other.get_submodule("encoder.a")
+    cell.__class__ = Doubled
+    with torch.no_grad():
+        seen, doubled = one.values(FRAMES, "encoder.a"), other.values(FRAMES, "encoder.a")
+    torch.testing.assert_close(doubled, 2 * seen)
