@@ -21,6 +21,7 @@ from ladderspec.ablation.report import write_report
 from ladderspec.ablation.spread import difference, spread
 from ladderspec.ablation.table import label, tables
 from ladderspec.experiments.open import open_experiment
+from ladderspec.experiments.runs import Experiment
 
 DOCS = Path(__file__).parent
 RECORDS = DOCS / "results"
@@ -81,16 +82,21 @@ def main() -> None:
 
 def record(study: str, folder: Path) -> None:
     """Take over what finished runs have measured; a run that is recorded is never replaced."""
+    known = {run.id for run in experiment_of(study).runs}
     for result in sorted(folder.glob("*/result.json")):
         target = RECORDS / study / result.parent.name
-        if not (target / "result.json").exists():
+        if target.name in known and not (target / "result.json").exists():
             target.mkdir(parents=True, exist_ok=True)
             for name in KEPT:
                 shutil.copyfile(result.parent / name, target / name)
 
 
+def experiment_of(study: str) -> Experiment:
+    return open_experiment(DOCS.parent / f"specs/experiments/{study}.yaml")
+
+
 def results_of(study: Study) -> Results:
-    experiment = open_experiment(DOCS.parent / f"specs/experiments/{study.name}.yaml")
+    experiment = experiment_of(study.name)
     return collect(experiment, experiment.runs, RECORDS / study.name)
 
 
@@ -103,11 +109,7 @@ def page() -> str:
     parts = [(RECORDS / "intro.md").read_text(encoding="utf-8").rstrip(), overview(found)]
     for study, results in found.items():
         parts += section(study, results)
-    parts += [
-        text.read_text(encoding="utf-8").rstrip()
-        for text in (RECORDS / f"{name}.md" for name in ("paper_size", "pictures", "arrows"))
-        if text.exists()
-    ]
+    parts.append((RECORDS / "pictures.md").read_text(encoding="utf-8").rstrip())
     return "\n\n".join(parts) + "\n"
 
 

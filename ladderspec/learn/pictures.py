@@ -16,7 +16,7 @@ from ladderspec.data.preview import _image
 from ladderspec.learn.feed import Diet, Feed
 from ladderspec.names import Shape
 from ladderspec.network.net import Net
-from ladderspec.tasks import Classification, Consistency, Task
+from ladderspec.tasks import Classification, Consistency, Probe, Task
 
 MOST = 16  # frames in a row of a picture
 
@@ -40,10 +40,11 @@ def draw_samples(net: Net, diet: Diet, split: str, count: int, title: str) -> Pi
     if _is_roll(net.shape):
         return _rolls(diet, feed, shown, title)
     timed = feed.frames if feed.frames.dim() == len(net.shape) + 2 else feed.frames[:, None]
+    true = _probed(diet, feed, timed)
     groups = [
         (
             _caption(diet, feed, outputs, i),
-            _strips(diet, timed[i], {k: v[i] for k, v in shown.items()}),
+            _strips(diet, {k: v[i] for k, v in true.items()}, {k: v[i] for k, v in shown.items()}),
         )
         for i in range(len(feed))
     ]
@@ -73,10 +74,20 @@ def _caption(diet: Diet, feed: Feed, outputs: Any, item: int) -> str:
     return "; ".join(parts) or f"item {item}"
 
 
-def _strips(diet: Diet, frames: Tensor, shown: dict[str, Tensor]) -> list[sheet.Strip]:
+def _probed(diet: Diet, feed: Feed, frames: Tensor) -> dict[str, Tensor]:
+    """The frames, and above them what probes are asked for [f:prediction]."""
+    fields = [str(diet.field(task)) for task in diet.tasks.values() if isinstance(task, Probe)]
+    asked = {field: feed.targets[field] for field in fields if field in feed.targets}
+    return {
+        **{name: value for name, value in asked.items() if value.shape == frames.shape},
+        "frames": frames,
+    }
+
+
+def _strips(diet: Diet, true: dict[str, Tensor], shown: dict[str, Tensor]) -> list[sheet.Strip]:
     """The frames, and below each of them what was said of it."""
-    steps = min(MOST, frames.shape[0])
-    rows = [sheet.Strip("frames", images(frames[:steps]))]
+    steps = min(MOST, len(true["frames"]))
+    rows = [sheet.Strip(name, images(frames[:steps])) for name, frames in true.items()]
     for name, seen in shown.items():
         ahead = diet.ahead(diet.tasks[name])
         blank = seen[:1].new_zeros(ahead, *seen.shape[1:])
