@@ -22,6 +22,7 @@ from ladderspec.learn.evaluation import split_feeds, training_feeds
 from ladderspec.learn.feed import Diet
 from ladderspec.learn.learner import Learner, learner_of
 from ladderspec.learn.measure import measure
+from ladderspec.learn.pictures import draw_samples
 from ladderspec.learn.sampler import Order
 from ladderspec.learn.schedule import Course, rate
 from ladderspec.learn.start import begin_with, freeze
@@ -84,6 +85,15 @@ def test_a_probe_changes_nothing_else() -> None:
     learn(plain, 3), learn(probed, 3)
     assert_learnt_alike(plain, probed)
     assert not torch.equal(before["task.probe.weight"], weights(probed)["task.probe.weight"])
+
+
+def test_pictures_show_what_a_probe_is_asked_for() -> None:
+    one = learner("probed")
+    picture = draw_samples(one.net, one.diet, "valid", 2, "samples")
+    assert picture is not None
+    texts = [text.text for text in picture.texts]
+    assert [texts.count(name) for name in ("clean", "frames", "next_frame", "probe")] == [2] * 4
+    assert texts.index("clean") < texts.index("frames")
 
 
 def test_nor_when_gradients_are_clipped() -> None:
