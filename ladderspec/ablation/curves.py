@@ -18,11 +18,16 @@ STEEP = 4  # a measure that falls to less than this part of itself has a logarit
 
 
 def curves(results: Results) -> Figure:
-    """A panel for each measure and column, a line for each row, thin ones for its seeds."""
+    """A panel for each measure and column, a line for each row, thin ones for its seeds.
+
+    What no run has measured yet has no column, no panel and no place in the legend.
+    """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    measures, columns = results.measures, results.columns
+    measures = results.measures
+    trained = {column for _, column, _ in results.curves}
+    columns = [column for column in results.columns if column in trained]
     with rc_context(STYLE):
         width = max(3.4, 2.6 * len(measures))
         across, lines = _room(results, width)
@@ -34,8 +39,10 @@ def curves(results: Results) -> Figure:
         for column, line in zip(columns, panels, strict=True):
             for measure, axes in zip(measures, line, strict=True):
                 heading = results.cell(results.rows[0], column).place.heading
-                _panel(axes, results, column, measure)
-                axes.set_title(f"{heading}\n{typeset(measure)}".lstrip(), loc="left")
+                if _panel(axes, results, column, measure):
+                    axes.set_title(f"{heading}\n{typeset(measure)}".lstrip(), loc="left")
+                else:
+                    axes.set_axis_off()
         for axes in panels[-1]:
             axes.set_xlabel("updates (validation data)")
         for axes, measure in zip(panels[0], measures, strict=True):
@@ -44,7 +51,8 @@ def curves(results: Results) -> Figure:
     return figure
 
 
-def _panel(axes: Axes, results: Results, column: str, measure: Measure) -> None:
+def _panel(axes: Axes, results: Results, column: str, measure: Measure) -> bool:
+    """Draw the curves; whether there are any."""
     for number, row in enumerate(results.rows):
         found = _curves(results, measure, row, column)
         if len(found) > 1:
@@ -53,16 +61,17 @@ def _panel(axes: Axes, results: Results, column: str, measure: Measure) -> None:
         shared = [x for x in found[0] if all(x in curve for curve in found)] if found else []
         means = [math.fsum(curve[x] for curve in found) / len(found) for x in shared]
         axes.plot(shared, means, lw=1.4, **ink(number))
+    return bool(_curves(results, measure, column=column))
 
 
 def _curves(
     results: Results, measure: Measure, row: str | None = None, column: str | None = None
 ) -> list[Curve]:
-    """The curves of the seeds of a cell, or of all cells."""
+    """The curves of the seeds of a cell, of a column, or of all cells."""
     found = [
         _curve(rows, measure.name)
         for (own_row, own_column, _), rows in results.curves.items()
-        if row is None or (own_row, own_column) == (row, column)
+        if row in (None, own_row) and column in (None, own_column)
     ]
     return [curve for curve in found if curve]
 
@@ -83,14 +92,20 @@ def _scale(axes: Axes, results: Results, measure: Measure) -> None:
     axes.yaxis.set_minor_locator(NullLocator())
 
 
-def _titles(results: Results) -> list[str]:
-    return [results.cell(row, results.columns[0]).place.title for row in results.rows]
+def _titles(results: Results) -> dict[int, str]:
+    """Of the rows that have curves, by their number."""
+    trained = {row for row, _, _ in results.curves}
+    return {
+        number: results.cell(row, results.columns[0]).place.title
+        for number, row in enumerate(results.rows)
+        if row in trained
+    }
 
 
 def _room(results: Results, width: float) -> tuple[int, int]:
     """How many titles stand beside each other in the legend, and in how many lines."""
     titles = _titles(results)
-    longest = max(len(title) for title in titles)
+    longest = max((len(title) for title in titles.values()), default=1)
     across = max(1, min(len(titles), int(width * 16 / (longest + 6))))
     return across, math.ceil(len(titles) / across)
 
@@ -100,5 +115,6 @@ def _legend(figure: Figure, results: Results, across: int) -> None:
     from matplotlib.lines import Line2D
 
     titles = _titles(results)
-    handles = [Line2D([], [], lw=1.4, **ink(number)) for number in range(len(titles))]
-    figure.legend(handles, titles, loc="outside upper left", ncols=across, handlelength=1.6)
+    handles = [Line2D([], [], lw=1.4, **ink(number)) for number in titles]
+    names = list(titles.values())
+    figure.legend(handles, names, loc="outside upper left", ncols=across, handlelength=1.6)

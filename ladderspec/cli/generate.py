@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     place = args.output or opened.folder / "evaluation" / "generated.png"
     make_folder(place.parent)
     if place.suffix != ".mid":
-        continuation_sheet(given, later, title).save(place)
+        continuation_sheet(given, later, title, args.first).save(place)
         print(f"wrote {place}")
     if music and (args.output is None or place.suffix == ".mid"):
         _write_midi(given, later, place, args.step)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ladderspec.data import sheet
 from ladderspec.data._picture import Picture
+from ladderspec.data._types import Indices
 from ladderspec.data.preview import _image
 from ladderspec.errors import UsageError
 from ladderspec.learn.evaluation import split_feeds
@@ -80,7 +81,7 @@ def activations(
     """The values of nodes over time, (items, T, ...), and the input that they saw."""
     net = opened.net(without)
     diet = opened.diet(net)
-    feed = first_feed(diet, split, count)
+    feed, _ = first_feed(diet, split, count)
     with _ready(opened, net, diet):
         try:
             found = net.values(feed.frames, *nodes, lengths=feed.lengths)
@@ -93,8 +94,8 @@ def activations(
     return {name: value.cpu().numpy() for name, value in arrays.items()}
 
 
-def first_feed(diet: Diet, split: str, count: int, first: int = 0) -> Feed:
-    """Some items of a split, longest first."""
+def first_feed(diet: Diet, split: str, count: int, first: int = 0) -> tuple[Feed, Indices]:
+    """Some items of a split, longest first, and which they are."""
     size = diet.data.size(split)
     if not 0 <= first < size:
         raise UsageError(f"there are {size} items in {split}; none is number {first}")
@@ -102,7 +103,7 @@ def first_feed(diet: Diet, split: str, count: int, first: int = 0) -> Feed:
     lengths = diet.data.lengths(split)
     if lengths is not None:
         items = items[np.argsort(-lengths[items], kind="stable")]
-    return next(diet.pieces(diet.take(split, 0, items)))
+    return next(diet.pieces(diet.take(split, 0, items))), items
 
 
 def activation_sheet(
@@ -158,10 +159,13 @@ def generate(
     sample: bool = False,
     seed: int = 0,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """What was given, (items, T, ...), and how the network goes on, (items, frames, ...)."""
+    """What was given, (items, T, ...), and how the network goes on, (items, frames, ...).
+
+    The items come in their order, from `first` on.
+    """
     net = opened.net()
     diet = opened.diet(net)
-    feed = first_feed(diet, split, count, first)
+    feed, items = first_feed(diet, split, count, first)
     if feed.frames.dim() != len(net.shape) + 2:
         raise UsageError("the network looks at one input: there is nothing to go on with")
     longest = min(feed.lengths or (feed.frames.shape[1],))
@@ -170,7 +174,7 @@ def generate(
         raise UsageError(f"between 1 and {longest} frames can be given here, not {shown}")
     if frames < 1:
         raise UsageError(f"the network has to go on for at least 1 frame, not {frames}")
-    start = feed.frames[:, :shown]
+    start = feed.frames[np.argsort(items), :shown]
     with _ready(opened, net, diet), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         try:
@@ -180,18 +184,20 @@ def generate(
     return start.cpu().numpy(), later.cpu().numpy()
 
 
-def continuation_sheet(given: NDArray[Any], later: NDArray[Any], title: str) -> Picture:
+def continuation_sheet(
+    given: NDArray[Any], later: NDArray[Any], title: str, first: int = 0
+) -> Picture:
     """What was given and how it goes on, one row for each item; rolls one below the other."""
     if given.ndim == 5 and given.shape[3] == 1:
         whole = np.concatenate([given, later], 1)[:, :, 0, 0] > 0.5
         start = given.shape[1] + 1
         return sheet.rolls(
-            title, [(f"item {i}, by itself from {start}", w) for i, w in enumerate(whole)]
+            title, [(f"item {i}, by itself from {start}", w) for i, w in enumerate(whole, first)]
         )
     columns = [f"t = {t + 1}" for t in range(given.shape[1])]
     columns += [f"+{t + 1}" for t in range(later.shape[1])]
     rows = [
         sheet.Strip(f"item {i}", [np.clip(_image(f), 0, 1) for f in (*before, *after)])
-        for i, (before, after) in enumerate(zip(given, later, strict=True))
+        for i, (before, after) in enumerate(zip(given, later, strict=True), first)
     ]
     return sheet.strips(title, columns, [("", rows)])
