@@ -66,8 +66,8 @@ def test_starts():
     assert not whole["decoder.pool14.lateral.w_s"][2:].any()
     for name, parameter in whole.items():
         if name.endswith(".gain"):
-            past = name.endswith((".state.gain", ".decoder_to_encoder.gain"))
-            assert parameter.eq(0.125 if past else 1).all(), name
+            past = {"state": 1 / 8, "decoder_to_encoder": 1 / 64}
+            assert parameter.eq(past.get(name.split(".")[-2], 1)).all(), name
 
 
 @pytest.mark.parametrize("kind", ["dense", "conv", "transposed"])

@@ -59,7 +59,7 @@ class Cell(Owner):
         self.carrier = first[0] if first else ""
         if "state" in arrows:
             for key in set(arrows) - set(_MAIN):
-                arrows[key].start_softly()
+                arrows[key].start_softly(1 / 8 if key == "state" else 1 / 64)
         self.joint = make_norm(joint, self.width, groups, iterations)
         if self.joint is not None:
             self.own("gain", (self.width,), ONES)
