@@ -19,6 +19,7 @@ from ladderspec.network.modules import OFFSET, cells_of, homes_of, names_of, rea
 from ladderspec.network.noise import noisy
 from ladderspec.network.readouts import Readout
 from ladderspec.network.stretches import unroll_twice
+from ladderspec.network.tape import Tapes
 from ladderspec.network.tracks import Tracks, channels_last
 from ladderspec.nn import initialise
 from ladderspec.nn._build import nest
@@ -53,6 +54,7 @@ class Net(nn.Module):
         self.noise = graph.nodes[INPUT]["cell"].noise
         self.shape = tuple(graph.nodes[INPUT]["shape"])
         self.engine = Engine(plan, self)
+        self.tapes = Tapes()
         self.heads = homes_of(self, readouts)
         once = plan.length if plan.iterations else None
         self.doorway = Doorway(self.shape, once, self.engine.layout.slots)
@@ -174,6 +176,9 @@ class Net(nn.Module):
         if carry is None:
             raise ValueError(f"a carry is needed; the first is `net.initial_carry({len(frame)})`")
         self.doorway.check_carry(carry, frame)
+        return self.tapes.iterate(self, self._iterate, frame, carry)
+
+    def _iterate(self, frame: Tensor, carry: Carry) -> tuple[dict[str, Any], Carry]:
         tracks = self.engine.once(self._noisy(frame), carry)
         outputs: dict[str, Any] = {}
         for name, readouts in self.readouts.items():

@@ -8,10 +8,11 @@ from typing import Literal, TypeAlias
 
 import torch
 import torch.distributed
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from ladderspec.nn._checks import check_word
+from ladderspec.nn._own import Edited
 from ladderspec.nn._tally import Tally
 
 NormKind = Literal["batch", "layer", "none"]
@@ -41,7 +42,7 @@ class When:
 NOW = When()
 
 
-class LayerNorm(nn.Module):
+class LayerNorm(Edited):
     """LN(x) = gain . (x - mean) / std + bias, over C, H, W of each sample.
 
     The channels are normalised in `groups` apart from each other. Gain and bias are by channel and
@@ -59,7 +60,7 @@ class LayerNorm(nn.Module):
         return torch.group_norm(x, self.groups, gain, bias, EPS, torch.backends.cudnn.enabled)
 
 
-class BatchNorm(nn.Module):
+class BatchNorm(Edited):
     """BN(x) = gain . (x - mean) / std + bias, with the statistics of each iteration by itself.
 
     For evaluation, running statistics of the first `iterations` iterations are kept; those beyond

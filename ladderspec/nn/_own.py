@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -74,7 +74,17 @@ ZEROS = Blocks((0.0,))
 ONES = Blocks((1.0,))
 
 
-class Owner(nn.Module):
+class Edited(nn.Module):
+    """A module that counts how often its attributes were set: see `network.tape`."""
+
+    edits = 0
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        self.__dict__["edits"] = self.edits + 1
+
+
+class Owner(Edited):
     """A module that knows how its own parameters start."""
 
     def __init__(self) -> None:
