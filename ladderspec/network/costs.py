@@ -177,7 +177,8 @@ def add_up(
         if not reading.times:  # too few frames for it
             cost = tied(zero, net)
         else:
-            cost = torch.stack([reading.cost(value) for value in see(reading)]).mean()
+            by_node = [reading.cost(value) for value in see(reading)]
+            cost = by_node[0] if len(by_node) == 1 else torch.stack(by_node).mean()
         costs[reading.name] = cost
         weight = weights.get(reading.name, reading.task.weight_at())
         costs.total = costs.total + weight * cost

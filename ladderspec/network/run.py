@@ -13,7 +13,6 @@ from ladderspec.network.program import Piece, Program, Stage
 from ladderspec.network.steps import Step
 from ladderspec.network.tracks import Tracks
 from ladderspec.nn import When
-from ladderspec.nn._cell import Cell, watched
 from ladderspec.schedule.phases import Kind
 
 
@@ -47,12 +46,6 @@ def _run_pieces(stage: Stage, tracks: Tracks, clock: Clock) -> None:
 def compute(step: Step, tracks: Tracks, piece: Piece, when: When) -> None:
     """One node, for the iterations of a piece."""
     start, count = piece.start, piece.count
-    module = step.module
-    if step.alone and isinstance(module, Cell) and not _special(module):
-        value = tracks.read(step.reads[0].slot, start, count)
-        assert value is not None, "without a delay, everything is there"
-        tracks.put(step.slot, start, count, module.alone(value, when))
-        return
     values: dict[str, Tensor] = {}
     for key, slot, delay, may_lack in step.reads:
         value = tracks.read(slot, start - delay, count)
@@ -66,22 +59,12 @@ def compute(step: Step, tracks: Tracks, piece: Piece, when: When) -> None:
         previous = {
             name: _past(tracks, slot, start - step.state_delay) for name, slot in step.state
         }
-    output, extras = module(values, previous, when)
+    output, extras = step.module(values, previous, when)
     tracks.put(step.slot, start, count, output)
     for name, slot in step.state:
         tracks.put(slot, start, count, extras[name])
     if step.seen >= 0:
         tracks.put(step.seen, start, count, extras.get("logits", output))
-
-
-def _special(cell: Cell) -> bool:
-    """Whether somebody wants to see its calls, or has given it a `forward` of their own."""
-    return (
-        watched(cell)
-        or type(cell).forward is not Cell.forward
-        or "forward" in vars(cell)
-        or torch.compiler.is_compiling()
-    )
 
 
 def _past(tracks: Tracks, slot: int, t: int) -> Tensor:

@@ -71,7 +71,6 @@ class Step:
     state_delay: int
     seen: int  # the slot that tasks read: logits where there are some; -1 where no task reads
     numbers: int  # of its output and its state, for one sample
-    alone: bool  # one value comes in, and one goes out
 
     @property
     def module(self) -> nn.Module:
@@ -122,7 +121,6 @@ def _step(plan: Plan, node: str, home: Home, index: Mapping[str, int]) -> Step:
     may_lack = getattr(home.module, "may_lack", lambda key: False)
     delays = [edge.delay for edge in equation.edges if edge.role is Role.STATE]
     seen = index.get(f"{node}.seen", -1)
-    now = [edge for edge in equation.edges if not edge.delay]
     return Step(
         node=node,
         slot=index[node],
@@ -135,5 +133,4 @@ def _step(plan: Plan, node: str, home: Home, index: Mapping[str, int]) -> Step:
         state_delay=delays[0] if delays else 0,
         seen=seen,
         numbers=equation.numbers,
-        alone=len(now) == len(equation.edges) == 1 and not equation.state and seen < 0,
     )

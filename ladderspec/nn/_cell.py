@@ -105,11 +105,6 @@ class Cell(Owner):
             self._refuse_past("state")
         return self.join(drives, previous, when)
 
-    def alone(self, x: Tensor, when: When = NOW) -> Tensor:
-        """The output of a cell with one arrow and no memory; a call without its ceremony."""
-        (key,) = self.keys
-        return self.join(Drives({key: self.project(key, x, when)}), None, when)[0]
-
     def project(self, key: str, value: Tensor, when: When = NOW) -> Tensor:
         """The drive of one arrow; that of the `carrier` includes the bias of the sum."""
         carries = key == self.carrier and self.offset and self.joint is None
