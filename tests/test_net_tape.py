@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import gc
+import linecache
+import pickle
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +20,7 @@ import ladderspec as ls
 from ladderspec.network import tape
 from ladderspec.network.net import Net
 from tests.random_specs import sizes_of, specs
+from tests.test_net_cost import targets_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -30,7 +33,7 @@ levels:
   - {name: b, encoder: {cell: ConvLSTM, channels: 2}, decoder: {cell: convG3, filter: 3}}
 edges: {decoder_to_encoder: {delay: 2}}
 tasks:
-  label: {kind: classification, at: encoder.b, head: 3}
+  digit: {kind: classification, at: encoder.b, head: 3}
   next_frame: {kind: prediction, at: decoder.input}
 """
 
@@ -48,6 +51,11 @@ def net_of(spec: Any) -> Net:
         for x in (*net.parameters(), *net.buffers()):
             x.add_(0.1 * torch.rand(x.shape, generator=draw, dtype=x.dtype))
     return net
+
+
+def written(net: Net) -> dict[Any, tape.Tape]:
+    """All its tapes."""
+    return {} if net.tapes.make is None else net.tapes.make.tapes
 
 
 def small() -> Net:
@@ -80,7 +88,7 @@ def check(net: Net) -> None:
 def warm(net: Net) -> Net:
     for _ in range(3):
         stream(net, net.iterate)
-    assert net.tapes.tapes
+    assert written(net)
     return net
 
 
@@ -89,7 +97,7 @@ def test_shipped_specs(path: Path) -> None:
     for variant in (None, *ls.load(path).variants):
         net = net_of(ls.load(path, variant=variant))
         check(net)
-        assert net.tapes.tapes
+        assert written(net)
 
 
 @settings(deadline=None, max_examples=60, derandomize=True, phases=[Phase.generate])
@@ -100,10 +108,19 @@ def test_random_specs(spec: Any) -> None:
         check(net)
 
 
+def test_gates_in_few_passes() -> None:
+    net = net_of(ls.loads(SPEC))
+    with torch.no_grad():
+        plain = stream(net, net._iterate, batch=64)
+        for _ in range(3):
+            assert all(map(torch.equal, stream(net, net.iterate, batch=64), plain))
+    assert written(net)
+
+
 def test_a_stream_of_its_own_length_has_a_tape_for_every_set_of_statistics() -> None:
     net = warm(small())
-    assert len(net.tapes.tapes) == 2  # t = 1, and t = 2 with all that follow
-    assert all(isinstance(each, tape.Tape) for each in net.tapes.tapes.values())
+    assert len(written(net)) == 2  # t = 1, and t = 2 with all that follow
+    assert all(isinstance(each, tape.Tape) for each in written(net).values())
 
 
 def test_few_iterations_are_not_written_down(monkeypatch) -> None:
@@ -111,9 +128,9 @@ def test_few_iterations_are_not_written_down(monkeypatch) -> None:
     net = small()
     with torch.no_grad():
         stream(net, net.iterate, length=8)
-        assert not net.tapes.tapes
+        assert not written(net)
         stream(net, net.iterate, length=10)
-        assert net.tapes.tapes
+        assert written(net)
 
 
 # --- what changes is seen ------------------------------------------------------------------------
@@ -168,9 +185,31 @@ def _double(net: Net) -> None:
     net.double()
 
 
+def _data(net: Net) -> None:
+    net.get_parameter("encoder.a.encoder.weight").data.mul_(3)
+    net.float()  # what was made from weights is made anew where a module moves, or turns
+
+
+def _adapted(net: Net) -> None:
+    """Running statistics that follow new frames, while all else is in evaluation."""
+    norm = net.get_submodule("encoder.a.encoder.norm")
+    norm.train()
+    with torch.no_grad():
+        stream(net, net.iterate)
+    norm.eval()
+
+
+def _learnt(net: Net) -> None:
+    """In evaluation, by an optimiser that changes weights uncounted."""
+    optimiser = torch.optim.SGD(net.parameters(), lr=0.1, fused=True)
+    frames = torch.rand(2, 2, 1, 8, 8)
+    net.cost(frames, targets_of(net, frames)).total.backward()
+    optimiser.step()
+
+
 CHANGES = [
     _weights, _unnormalised, _parameter, _behind_its_back, _statistics, _state, _activation,
-    _groups, _module, _offset, _double,
+    _groups, _module, _offset, _double, _data, _adapted, _learnt,
 ]  # fmt: skip
 
 
@@ -182,7 +221,7 @@ def test_what_changes_is_seen(change: Callable[[Net], None]) -> None:
     after = stream(net, net._iterate)
     assert any(not torch.equal(a, b.to(a.dtype)) for a, b in zip(after, before, strict=True))
     check(net)
-    assert net.tapes.tapes
+    assert written(net)
 
 
 def test_hooks_are_called_and_may_leave_again() -> None:
@@ -197,13 +236,18 @@ def test_hooks_are_called_and_may_leave_again() -> None:
     check(warm(net))
 
 
-def test_training_is_never_written_down() -> None:
+def test_streams_in_training_are_never_written_down() -> None:
+    """Each one moves the running statistics, from which evaluation makes its weights."""
     net = warm(small()).train()
     with torch.no_grad():
-        before = net.get_buffer("encoder.a.encoder.norm.running_mean").clone()
-        stream(net, net.iterate)
-    assert not net.tapes.tapes
-    assert not torch.equal(before, net.get_buffer("encoder.a.encoder.norm.running_mean"))
+        before = len(written(net))
+        means = net.get_buffer("encoder.a.encoder.norm.running_mean")
+        old = means.clone()
+        for _ in range(4):
+            stream(net, net.iterate)
+    assert len(written(net)) == before
+    assert not torch.equal(old, means)
+    check(net.eval())
 
 
 def test_gradients_flow_after_a_tape() -> None:
@@ -221,7 +265,80 @@ def test_a_cell_with_a_forward_of_its_own_is_called() -> None:
     with torch.no_grad():
         stream(net, net.iterate)
     assert len(calls) == 5
-    assert not net.tapes.tapes
+    assert not written(net)
+
+
+@pytest.mark.parametrize("name", ["activation", "join", "project"])
+def test_what_users_write_is_called(name: str) -> None:
+    """Their Python may look at numbers, or at anything else."""
+    net, calls = warm(small()), []
+    cell = net.get_submodule("encoder.a")
+    plain = getattr(cell, name)
+    setattr(cell, name, lambda *args: calls.append(1) or plain(*args))
+    check(net)
+    assert len(calls) == 5 * 5
+    assert not written(net)
+
+
+def test_a_weight_that_is_no_parameter_is_read_every_time() -> None:
+    net = small()
+    arrow = net.get_submodule("encoder.a.encoder")
+    weight = arrow.weight.detach().clone()
+    del arrow.weight
+    arrow.weight = weight
+    check(net)
+    weight.mul_(3)
+    check(net)
+
+
+def test_what_was_made_in_inference_mode_runs() -> None:
+    with torch.inference_mode():
+        net = small()
+        check(net)
+
+
+def test_a_network_that_is_ours_again_is_written_down_again() -> None:
+    net = small()
+    cell = net.get_submodule("encoder.a")
+    cell.forward = cell.forward
+    check(net)
+    assert not written(net)
+    del cell.forward
+    for _ in range(4):
+        check(net)
+    assert written(net)
+
+
+def test_noise_of_a_network_in_training_is_drawn() -> None:
+    net = warm(net_of(ls.loads(SPEC.replace("input: {", "input: {noise: {gaussian: 0.5}, "))))
+    net.training = True
+    with torch.no_grad():
+        one, other = stream(net, net.iterate), stream(net, net.iterate)
+    assert not torch.equal(one[0], other[0])
+
+
+def test_old_tapes_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tape, "MOST", 3)
+    net = small()
+    with torch.no_grad():
+        for batch in (1, 2, 3, 4):
+            for _ in range(4):
+                stream(net, net.iterate, batch)
+        assert len(written(net)) == 3
+        assert {key[4][0] for key in written(net)} == {3, 4}
+    check(net)
+
+
+def test_nothing_is_left_of_a_tape_that_was_thrown_away() -> None:
+    net = warm(small())
+    before = len(linecache.cache)
+    tapes = [weakref.ref(each) for each in written(net).values()]
+    for _ in range(5):
+        _activation(net)
+        warm(net)
+    gc.collect()
+    assert not any(each() for each in tapes)
+    assert len(linecache.cache) == before
 
 
 def test_autocast_is_asked_for_every_time() -> None:
@@ -230,6 +347,113 @@ def test_autocast_is_asked_for_every_time() -> None:
         found = stream(net, net.iterate)
         assert all(map(torch.equal, found, stream(net, net._iterate)))
     assert not all(map(torch.equal, found, stream(net, net._iterate)))
+
+
+# --- training ------------------------------------------------------------------------------------
+
+
+def plainly(net: Net) -> Net:
+    """A network that writes nothing down."""
+    net.tapes.repeat = lambda net, kind, plain, *given, t=0: plain(*given)  # type: ignore[method-assign]
+    return net
+
+
+def learn(net: Net, updates: int = 5, **options: Any) -> list[Tensor]:
+    """Some updates; what they cost, and all weights and statistics at the end."""
+    draw = torch.Generator().manual_seed(2)
+    torch.manual_seed(3)
+    found = []
+    for _ in range(updates):
+        time = () if net.plan.iterations else (min(net.plan.length or 4, 4),)
+        frames = torch.rand(4, *time, *net.shape, generator=draw)
+        costs = net.cost(frames, targets_of(net, frames), **options)
+        net.zero_grad()
+        costs.total.backward()
+        found += [costs.total.detach(), *(cost.detach() for cost in costs.values())]
+        with torch.no_grad():
+            for parameter in net.parameters():
+                if parameter.grad is not None:
+                    parameter.sub_(1e-3 * parameter.grad)
+    return found + list(net.state_dict().values())
+
+
+def check_learning(spec: Any, before: Callable[[Net], object] = lambda net: None) -> None:
+    """From the tape and plainly: bit by bit the same."""
+    ours, theirs = (ls.build(spec, seed=0) for _ in range(2))
+    before(ours)
+    before(theirs)
+    for one, other in zip(learn(ours), learn(plainly(theirs)), strict=True):
+        assert torch.equal(one, other) or (one.isnan().all() and other.isnan().all())
+    assert written(ours)
+
+
+@pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
+def test_shipped_specs_learn(path: Path) -> None:
+    for variant in (None, *ls.load(path).variants):
+        check_learning(ls.load(path, variant=variant))
+
+
+def test_larger_maps_learn() -> None:
+    """With the gates of ConvLSTM and convG3 in one call each."""
+    spec = ls.load("specs/ommnist/rladder.yaml", set={"params.width": 8})
+    check_learning(spec)
+
+
+@settings(deadline=None, max_examples=40, derandomize=True, phases=[Phase.generate])
+@given(specs())
+def test_random_specs_learn(spec: Any) -> None:
+    net = ls.build(spec, seed=0)
+    small = max(sizes_of(net.graph).values()) < 20_000
+    if small and net.tasks and not net.plan.iterations and net.plan.length != "any":
+        check_learning(spec)
+
+
+def test_frozen_parts_and_parts_in_evaluation_stay() -> None:
+    def freeze(net: Net) -> None:
+        net.get_submodule("encoder.a").requires_grad_(False).eval()
+
+    check_learning(ls.loads(SPEC), freeze)
+
+
+def test_noise_is_drawn_every_time() -> None:
+    spec = ls.loads(SPEC.replace("input: {", "input: {noise: {gaussian: 0.3}, "))
+    check_learning(spec)
+
+
+def test_evaluation_in_between_changes_nothing() -> None:
+    ours, theirs = ls.build(ls.loads(SPEC), seed=0), plainly(ls.build(ls.loads(SPEC), seed=0))
+    for net in (ours, theirs):
+        learn(net)
+        net.eval()
+        with torch.no_grad():
+            stream(net, net.iterate)
+        net.train()
+    before = dict(written(ours))
+    for one, other in zip(learn(ours), learn(theirs), strict=True):
+        assert torch.equal(one, other)
+    assert before.items() <= written(ours).items()  # what is written down stays
+
+
+def test_tasks_and_weights_may_change() -> None:
+    ours, theirs = ls.build(ls.loads(SPEC), seed=0), plainly(ls.build(ls.loads(SPEC), seed=0))
+    for options in ({}, {"tasks": ["digit"]}, {"weights": {"digit": 3.0}}, {"checkpoint": 1}, {}):
+        for one, other in zip(learn(ours, **options), learn(theirs, **options), strict=True):
+            assert torch.equal(one, other)
+
+
+def test_gradients_of_frames_are_there() -> None:
+    net = ls.build(ls.loads(SPEC), seed=0)
+    learn(net)
+    frames = torch.rand(4, 2, 1, 8, 8, requires_grad=True)
+    net.cost(frames, {"label": torch.zeros(4, 8, 8).long()}).total.backward()
+    assert frames.grad is not None
+
+
+def test_mistakes_are_told_as_before() -> None:
+    net = ls.build(ls.loads(SPEC), seed=0)
+    learn(net)
+    with pytest.raises(ValueError, match="labels are from 0 to 2"):
+        net.cost(torch.rand(4, 2, 1, 8, 8), {"label": torch.full((4, 8, 8), 7)})
 
 
 # --- what comes in -------------------------------------------------------------------------------
@@ -245,7 +469,7 @@ def test_frames_and_carries_may_lie_in_memory_as_they_like() -> None:
     for each in (frame.permute(0, 3, 1, 2), frame.transpose(1, 2).permute(0, 3, 2, 1)):
         ours = net.iterate(each, carry._replace(values=mixed))
         theirs = net._iterate(each.contiguous(), carry)
-        assert torch.equal(ours[0]["label"], theirs[0]["label"])
+        assert torch.equal(ours[0]["digit"], theirs[0]["digit"])
 
 
 @torch.no_grad()
@@ -256,15 +480,15 @@ def test_one_tensor_may_be_carried_under_two_names() -> None:
     alike = carry._replace(values=carry.values | {"encoder.b": (same,), "encoder.b.c": (same,)})
     for each in [alike] * 3 + [carry] * 2:  # written down with one, repeated with the other
         ours, theirs = net.iterate(frame, each), net._iterate(frame, each)
-        assert torch.equal(ours[0]["label"], theirs[0]["label"])
+        assert torch.equal(ours[0]["digit"], theirs[0]["digit"])
 
 
 def test_copies_and_pickles_write_their_own() -> None:
     net = warm(small())
-    twin = copy.deepcopy(net)
-    assert not twin.tapes.tapes
-    _weights(twin)
-    check(twin)
+    for twin in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+        assert not written(twin)
+        _weights(twin)
+        check(twin)
     check(net)
 
 

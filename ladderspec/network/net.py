@@ -24,6 +24,7 @@ from ladderspec.network.tracks import Tracks, channels_last
 from ladderspec.nn import initialise
 from ladderspec.nn._build import nest
 from ladderspec.nn._own import undrawn
+from ladderspec.nn._tally import LONG
 from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.plan import Plan
 from ladderspec.tasks import Task
@@ -116,17 +117,26 @@ class Net(nn.Module):
         readers = tuple(reading.reader() for reading in readings)
         call = Call(length, ends, readers, carries=carry is not None)
         unroll = partial(unroll_twice, stretch=checkpoint) if checkpoint else Engine.unroll
-        tracks = unroll(self.engine, self._noisy(frames), call, carry)
+
+        def unrolled(frames: Tensor) -> tuple[dict[str, dict[str, Tensor]], Carry | None]:
+            tracks = unroll(self.engine, frames, call, carry)
+            seen = {r.name: self._see(tracks, r.name, r.times) for r in readings if r.times}
+            return seen, None if carry is None else self.engine.carry(tracks, call, carry)
+
+        # What a tally of many t collects is part of no tape.
+        alike = carry is None and ends is None and not checkpoint and length < LONG
+        noisy = self._noisy(frames)
+        seen, after = self.tapes.repeat(self, call, unrolled, noisy) if alike else unrolled(noisy)
         costs = add_up(
             readings,
-            lambda reading: self._see(tracks, reading.name, reading.times).values(),
+            lambda reading: seen[reading.name].values(),
             weights or {},
             self,
             frames.new_zeros(()),
         )
-        if carry is not None:
-            costs.carry = self.engine.carry(tracks, call, carry)
-        elif length <= self.engine.layout.lead:  # arrows from the past have had nothing to carry
+        costs.carry = after
+        if carry is None and length <= self.engine.layout.lead:
+            # Arrows from the past have had nothing to carry.
             costs.total = tied(costs.total, self)
         return costs
 

@@ -1,22 +1,25 @@
-"""One iteration, written down: the calls of torch that it consists of, without Python in between.
+"""Calls that come again and again, written down: torch's part of them, without Python in between.
 
-In evaluation, `net.iterate` makes the same calls frame after frame. At small batches the Python
-that finds them takes as long as some of them; so after a few iterations they are recorded once, by
-torch.fx, and from then on repeated as plain code.
+Streaming and training make the same calls of torch frame after frame and update after update. Where
+networks or batches are small, the Python that finds them takes as long as some of them; so after a
+few times they are recorded once, by torch.fx, and from then on repeated as plain code.
 
 That is right as long as nothing but tensors decides what is computed. So only cells of this library
-are recorded, without hooks; and a tape is thrown away when a module, a weight, a statistic or an
-attribute that it was made from is no longer the same.
+are recorded, as they were written and without hooks; and all tapes are thrown away when a module
+or an attribute that they were made from is no longer the same. Those without gradients may hold
+what was made from weights: a changed number is enough.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable
-from itertools import chain
+from collections.abc import Callable, Hashable, Iterator
+from functools import partial
+from itertools import chain, islice
 from typing import Any
 
 import torch
+import torch.distributed
 from torch import Tensor, fx, nn
 from torch.nn.modules.module import _has_any_global_hook
 from torch.overrides import TorchFunctionMode, is_tensor_method_or_property
@@ -25,133 +28,190 @@ from ladderspec.network.carry import Carry
 from ladderspec.nn import BatchNorm
 from ladderspec.nn._fused import transformed
 from ladderspec.nn._own import Edited
+from ladderspec.nn._parts import ACTIVATIONS
 
-OFTEN = 8  # iterations of a kind before one is written down, which takes about as long
-MOST = 16  # tapes at a time
+OFTEN = 16  # calls of a kind before one is written down, which takes about as long as these
+MOST = 64  # tapes at a time
 
 Iterated = tuple[dict[str, Any], Carry]
 Iterate = Callable[[Tensor, Carry], Iterated]
+Plain = Callable[..., Any]  # tensors -> a nest of dicts and tuples of tensors
 
 
 class Tapes:
-    """What a network has written down, by the shape and the t that it is for."""
+    """What a network has written down."""
 
     def __init__(self) -> None:
-        self.tapes: dict[Hashable, Tape] = {}
-        self.seen: dict[Hashable, int] = {}
         self.make: Make | None = None
 
     def __reduce__(self) -> tuple[type[Tapes], tuple[()]]:
         return Tapes, ()  # a copy of a network writes its own
 
     def iterate(self, net: nn.Module, plain: Iterate, frame: Tensor, carry: Carry) -> Iterated:
-        """One iteration: from a tape where there is one, else by `plain`."""
-        if not _steady(frame, carry):
+        """`plain(frame, carry)`, one iteration."""
+        t, names = carry.t, tuple(carry.values)
+        if torch.is_grad_enabled() or not isinstance(t, int):
             return plain(frame, carry)
-        if self.make is None or not self.make.holds():
-            self.tapes.clear()
-            self.seen.clear()
-            self.make = Make(net)
-        if not self.make.ours:
-            return plain(frame, carry)
-        key = (frame.shape, frame.dtype, frame.device, min(int(carry.t), self.make.last))
-        tape = self.tapes.get(key)
-        if tape is not None:
-            return tape(frame, carry)
-        self.seen[key] = self.seen.get(key, 0) + 1
-        if self.seen[key] > OFTEN and len(self.tapes) < MOST:
-            self.tapes[key] = Tape(plain, frame, carry)
-        return plain(frame, carry)
+
+        def flat(frame: Tensor, *kept: Tensor) -> tuple[dict[str, Any], dict[str, Any]]:
+            later = iter(kept)
+            values = {name: tuple(islice(later, len(carry.values[name]))) for name in names}
+            outputs, after = plain(frame, Carry(t, values))
+            return outputs, after.values
+
+        kept = chain.from_iterable(carry.values.values())
+        outputs, values = self.repeat(net, names, flat, frame, *kept, t=t)
+        return outputs, Carry(t + 1, values)
+
+    def repeat(
+        self, net: nn.Module, kind: Hashable, plain: Plain, *given: Tensor, t: int = 0
+    ) -> Any:
+        """`plain(*given)`: from a tape where there is one. `kind` is all else that decides."""
+        learns = torch.is_grad_enabled()
+        if learns is not net.training or not _steady(given):
+            return plain(*given)
+        make = self.make
+        if make is None or not make.holds():
+            make = self.make = Make(net)
+        modes = make.modes()
+        if not make.ours or (not learns and any(modes)):
+            return plain(*given)
+        first = given[0]
+        key = (kind, min(t, make.last), learns, modes, first.shape, first.dtype, first.device)
+        numbers = () if learns else make.numbers()
+        tape = make.tapes.get(key)
+        if tape is not None and tape.numbers == numbers:
+            return tape(*given)
+        if not make.comes_often(key):
+            return plain(*given)
+        found, make.tapes[key] = record(plain, given, numbers)
+        return found
 
 
-def _steady(frame: Tensor, carry: Carry) -> bool:
-    """Whether a call is one of many alike: not where it learns, nor where torch rewrites it."""
+def _steady(given: tuple[Tensor, ...]) -> bool:
+    """Whether a call is one of many alike: not where torch rewrites it, or processes share it."""
     return (
-        not torch.is_grad_enabled()
-        and not transformed()
-        and isinstance(carry.t, int)
-        and type(frame) is Tensor
-        and not torch.is_autocast_enabled(frame.device.type)
+        not transformed()
+        and all(type(each) is Tensor and not each.requires_grad for each in given)
+        and not torch.is_autocast_enabled(given[0].device.type)
         and not _has_any_global_hook()  # type: ignore[no-untyped-call]
+        and not (torch.distributed.is_available() and torch.distributed.is_initialized())
     )
 
 
-# --- what a tape depends on ----------------------------------------------------------------------
+# --- what tapes are made from --------------------------------------------------------------------
 
 
 class Make:
-    """All that an iteration is made from, besides tensors that come in, as it was."""
+    """All that calls of a network are made from, besides tensors that come in; and their tapes."""
 
     def __init__(self, net: nn.Module) -> None:
+        self.tapes: dict[Hashable, Tape] = {}
+        self.seen: dict[Hashable, int] = {}
         modules = list(net.modules())
-        self.inside = modules[1:]
-        self.ours = self._is_ours()
-        self.last = max((p.iterations for p in modules if isinstance(p, BatchNorm)), default=1) - 1
-        self.hooks = [h for p in self.inside for h in (p._forward_hooks, p._forward_pre_hooks)]
-        self.edited = [part for part in self.inside if isinstance(part, Edited)]
+        inside = modules[1:]
+        self.ours = all(map(_is_ours, inside))
+        if not self.ours:
+            self.patience = OFTEN  # calls before it looks again
+            return
+        self.hooks = [hooks for p in inside for hooks in (p._forward_hooks, p._forward_pre_hooks)]
+        self.edited = [part for part in inside if isinstance(part, Edited)]
         self.edits = [part.edits for part in self.edited]
         self.rows: list[dict[str, Any]] = [
             row for p in modules for row in (p._modules, p._parameters, p._buffers) if row
         ]
-        self.parts = [part for row in self.rows for part in row.values()]
+        self.parts = list(self._parts())
         self.tensors = [part for part in self.parts if isinstance(part, Tensor)]
-        self.versions = [x._version for x in self.tensors] if self.ours else []
+        # The t from which on batch norms use the same statistics.
+        self.last = max((p.iterations for p in modules if isinstance(p, BatchNorm)), default=1) - 1
+
+    def _parts(self) -> Iterator[Any]:
+        return chain.from_iterable(map(_VALUES, self.rows))
 
     def holds(self) -> bool:
-        """Whether everything is as it was."""
+        """Whether everything is as it was, but for the numbers."""
         if not self.ours:
-            return not self._is_ours()
-        parts = list(chain.from_iterable(map(_VALUES, self.rows)))
+            self.patience -= 1
+            return self.patience > 0
+        parts = list(self._parts())
         return (
             not any(self.hooks)
             and [part.edits for part in self.edited] == self.edits
             and len(parts) == len(self.parts)
             and all(map(operator.is_, parts, self.parts))
-            and [x._version for x in self.tensors] == self.versions
         )
 
-    def _is_ours(self) -> bool:
-        """Whether all are modules of this library as they were written, and in evaluation."""
-        return all(map(_is_ours, self.inside))
+    def modes(self) -> tuple[bool, ...]:
+        """Which modules are in training."""
+        return tuple([part.training for part in self.edited]) if self.ours else ()
+
+    def numbers(self) -> tuple[int, ...]:
+        """How often each weight and statistic has changed."""
+        return (*[x._version for x in self.tensors], *[part.turns for part in self.edited])
+
+    def comes_often(self, key: Hashable) -> bool:
+        """Whether it is time to write it down; then there is room for it."""
+        self.seen[key] = seen = self.seen.get(key, 0) + 1
+        if len(self.seen) > 64 * MOST:
+            self.seen.clear()
+        if seen <= OFTEN:
+            return False
+        self.seen.pop(key, None)
+        while len(self.tapes) >= MOST:
+            del self.tapes[next(iter(self.tapes))]
+        return True
 
 
 _VALUES = operator.methodcaller("values")
 
 
 def _is_ours(part: nn.Module) -> bool:
+    """Whether it is a module of this library, as it was written."""
     if type(part) is nn.Module and not part._parameters:  # the name of a side, or of a task
         return True
-    hooked = part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part)
-    own = isinstance(part, Edited) and type(part).__module__.startswith("ladderspec.")
-    tensors = (*part._parameters.values(), *part._buffers.values())
-    tracked = not any(x is not None and x.is_inference() for x in tensors)  # have versions
-    return own and tracked and not part.training and not hooked
+    if not isinstance(part, Edited) or not type(part).__module__.startswith("ladderspec."):
+        return False
+    if part._forward_hooks or part._forward_pre_hooks:
+        return False
+    rows = (*part._parameters.values(), *part._buffers.values())
+    return not any(x is not None and x.is_inference() for x in rows) and not any(
+        _is_strange(part, name, value) for name, value in vars(part).items()
+    )
+
+
+def _is_strange(part: nn.Module, name: str, value: object) -> bool:
+    """A method of its own, a function of a user, or a weight that is none."""
+    return (
+        callable(getattr(type(part), name, None))
+        or isinstance(value, Tensor)
+        or (callable(value) and value not in _KNOWN)
+    )
+
+
+_KNOWN = tuple(ACTIVATIONS.values())
 
 
 # --- a tape --------------------------------------------------------------------------------------
 
 
 class Tape:
-    """The calls of one iteration, to be repeated with other frames and carries alike."""
+    """The calls of torch that were made, to be repeated with other tensors of the same shape."""
 
-    def __init__(self, plain: Iterate, frame: Tensor, carry: Carry) -> None:
-        recorder = _Recorder()
-        # Each under an identity of its own: the same tensor may come in twice.
-        frame = recorder.enters(frame)
-        values = {
-            name: tuple(recorder.enters(value) for value in kept)
-            for name, kept in carry.values.items()
-        }
-        with recorder:
-            outputs, after = plain(frame, Carry(carry.t, values))
-        self.names = tuple(values)
-        self.constants = recorder.constants
-        self.call = recorder.code((outputs, after.values))
+    def __init__(self, code: Plain, constants: list[Tensor], numbers: tuple[int, ...]) -> None:
+        self.code, self.constants, self.numbers = code, constants, numbers
 
-    def __call__(self, frame: Tensor, carry: Carry) -> Iterated:
-        before = [value for name in self.names for value in carry.values[name]]
-        outputs, values = self.call(frame, *before, *self.constants)
-        return outputs, Carry(carry.t + 1, values)
+    def __call__(self, *given: Tensor) -> Any:
+        return self.code(*given, *self.constants)
+
+
+def record(plain: Plain, given: tuple[Tensor, ...], numbers: tuple[int, ...]) -> tuple[Any, Tape]:
+    """What `plain` gives, and the tape of it."""
+    recorder = _Recorder()
+    # Each under an identity of its own: the same tensor may come in twice.
+    own = [recorder.enters(each) for each in given]
+    with recorder:
+        found = plain(*own)
+    return found, Tape(recorder.code(found), recorder.constants, numbers)
 
 
 class _Recorder(TorchFunctionMode):
@@ -163,12 +223,18 @@ class _Recorder(TorchFunctionMode):
         self.nodes: dict[int, fx.Node] = {}
         self.alive: list[Tensor] = []  # so that no two have the same id
         self.constants: list[Tensor] = []
+        self.last: fx.Node | None = None  # of the placeholders
 
     def enters(self, value: Tensor) -> Tensor:
         """A tensor that comes in, under a new identity."""
         alias = value.detach()
-        self._keep(alias, self.graph.placeholder(f"x{len(self.alive)}"))
+        self._place(alias, f"x{len(self.alive)}")
         return alias
+
+    def _place(self, value: Tensor, name: str) -> None:
+        with self.graph.inserting_after(self.last):
+            self.last = self.graph.placeholder(name)
+        self._keep(value, self.last)
 
     def _keep(self, value: Tensor, node: fx.Node) -> None:
         self.nodes[id(value)] = node
@@ -178,9 +244,7 @@ class _Recorder(TorchFunctionMode):
         if not isinstance(value, Tensor):
             return value
         if id(value) not in self.nodes:
-            last = next(node for node in reversed(self.graph.nodes) if node.op == "placeholder")
-            with self.graph.inserting_after(last):
-                self._keep(value, self.graph.placeholder(f"w{len(self.constants)}"))
+            self._place(value, f"w{len(self.constants)}")
             self.constants.append(value)
         return self.nodes[id(value)]
 
@@ -188,12 +252,15 @@ class _Recorder(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
+        name = func.__name__
+        assert name != "__setitem__", "is not noted, and no cell calls it"
+        assert name != "__get__" or not isinstance(result, Tensor), "nor this"
         several = isinstance(result, tuple | list) and not isinstance(result, torch.Size)
         found = list(result) if several else [result]
         if any(isinstance(value, Tensor) for value in found):
             given = fx.node.map_aggregate((tuple(args), dict(kwargs or {})), self._node)
             if is_tensor_method_or_property(func):
-                call = self.graph.call_method(func.__name__, *given)
+                call = self.graph.call_method(name, *given)
             else:
                 call = self.graph.call_function(func, *given)
             for i, value in enumerate(found):
@@ -201,7 +268,11 @@ class _Recorder(TorchFunctionMode):
                 self._keep(value, part)
         return result
 
-    def code(self, result: Any) -> Callable[..., Any]:
+    def code(self, result: Any) -> Plain:
         """All that was noted, as one function of what came in and of the constants."""
         self.graph.output(fx.node.map_aggregate(result, self._node))
-        return fx.GraphModule({}, self.graph).forward
+        # Not a GraphModule: fx would keep its source for ever.
+        made = self.graph.python_code("self")
+        names = dict(made.globals)
+        exec(made.src, names)
+        return partial(names["forward"], None)

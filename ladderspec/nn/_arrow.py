@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from typing import Literal, cast, get_args
 
 import torch
@@ -104,10 +103,12 @@ class Arrow(Owner):
 
     def forward(self, x: Tensor, when: When = NOW, bias: Tensor | None = None) -> Tensor:
         """The drive, with `bias` (by channel) added on the way."""
-        if self.folds and not torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        if self.folds and not torch.compiler.is_compiling():
             norm = cast(BatchNorm, self.norm)
-            row = norm.row(when)
-            if row is not None:
+            if torch.is_grad_enabled():
+                if self.kept:  # who learns in evaluation may change weights without a trace
+                    self.turn()
+            elif (row := norm.row(when)) is not None:
                 return _MAPS[self.kind](self, x, *self._folded(norm, row, bias))
         if self.norm is None:
             return self.linear(x, bias)
@@ -136,7 +137,8 @@ class Arrow(Owner):
         """
         weight, gain, means, variances = self.weight, self.gain, norm.running_mean, norm.running_var
         parts = (weight, gain, means, variances) + (() if bias is None else (bias,))
-        versions = [part._version for part in parts]
+        counted = not any(part.is_inference() for part in parts)
+        versions = [norm.turns, *(part._version for part in parts)] if counted else []
         kept = self.kept.get(row)
         if kept is None or kept[1] != versions or not all(map(operator.is_, kept[0], parts)):
             scale = gain * torch.rsqrt(variances[row] + EPS)
@@ -144,21 +146,18 @@ class Arrow(Owner):
             wide = [1] * weight.dim()
             wide[1 if self.kind == "transposed" else 0] = -1
             folded = weight * scale.view(wide), shift if bias is None else bias + shift
+            if not counted:
+                return folded
             kept = self.kept[row] = parts, versions, folded
         return kept[2]
 
-    # Whoever changes weights by way of `data` leaves no other trace than one of these two.
-
-    def train(self, mode: bool = True) -> Arrow:
+    def turn(self) -> None:
+        """Whoever changes weights by way of `data` leaves no other trace."""
         self.kept.clear()
-        return super().train(mode)
+        super().turn()
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "kept": {}}  # what a copy keeps, it computes itself
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Arrow:
-        self.kept.clear()
-        return cast(Arrow, super()._apply(fn, recurse))  # type: ignore[no-untyped-call]
 
     def normalise(self, drive: Tensor, when: When = NOW, bias: Tensor | None = None) -> Tensor:
         """The norm alone."""

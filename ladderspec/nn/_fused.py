@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
+from torch.overrides import handle_torch_function, has_torch_function_unary
 
 FEW = 1 << 14  # numbers for which the calls take longer than the passes over memory
 
@@ -84,3 +85,23 @@ class GatedMaps(Function):
         difference = torch.sub(a, b, out=torch.empty_like(s)).mul_(dy)
         torch.ops.aten.sigmoid_backward(difference, s, grad_input=d_s)
         return d
+
+
+# As functions of torch, which whoever records its calls takes for one call each: what is inside
+# has gradients of its own. Without gradients the inside is as good, and faster.
+
+
+def fused_lstm_update(a: Tensor, c: Tensor | None) -> tuple[Tensor, Tensor]:
+    if torch.is_grad_enabled() and has_torch_function_unary(a):
+        found: tuple[Tensor, Tensor] = handle_torch_function(fused_lstm_update, (a,), a, c)
+        return found
+    h, new = LSTMUpdate.apply(a, c)  # type: ignore[no-untyped-call]
+    return h, new
+
+
+def gated_maps(maps: Tensor) -> Tensor:
+    if torch.is_grad_enabled() and has_torch_function_unary(maps):
+        found: Tensor = handle_torch_function(gated_maps, (maps,), maps)
+        return found
+    y: Tensor = GatedMaps.apply(maps)  # type: ignore[no-untyped-call]
+    return y

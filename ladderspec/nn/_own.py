@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor, nn
@@ -75,13 +75,28 @@ ONES = Blocks((1.0,))
 
 
 class Edited(nn.Module):
-    """A module that counts how often its attributes were set: see `network.tape`."""
+    """A module that counts what happens to it, for those who keep what was made from it.
+
+    `edits` are attributes that were set; `turns` are ends and beginnings of training, and other
+    occasions on which numbers change that torch does not count, such as running statistics.
+    """
 
     edits = 0
+    turns = 0
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-        self.__dict__["edits"] = self.edits + 1
+        if name == "training":
+            self.turn()
+        else:
+            self.__dict__["edits"] = self.edits + 1
+
+    def turn(self) -> None:
+        self.__dict__["turns"] = self.turns + 1
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        self.turn()
+        return super()._apply(fn, recurse)  # type: ignore[no-untyped-call, no-any-return]
 
 
 class Owner(Edited):

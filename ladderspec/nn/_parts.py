@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ladderspec.names import Shape
-from ladderspec.nn._fused import GatedMaps, LSTMUpdate, fusible
+from ladderspec.nn._fused import fused_lstm_update, fusible, gated_maps
 
 Pair = tuple[int, int]
 Five = tuple[float, float, float, float, float]
@@ -57,8 +57,7 @@ def mix(s: Tensor, a: Tensor, b: Tensor) -> Tensor:
 def gate(maps: Tensor) -> Tensor:
     """sigmoid(s) . a + (1 - sigmoid(s)) . b, where s, a, b = split(maps)"""
     if fusible(maps):
-        y: Tensor = GatedMaps.apply(maps)  # type: ignore[no-untyped-call]
-        return y
+        return gated_maps(maps)
     s, a, b = maps.chunk(3, dim=1)
     return mix(torch.sigmoid(s), a, b)
 
@@ -71,8 +70,7 @@ def lstm_update(a: Tensor, c: Tensor | None) -> tuple[Tensor, Tensor]:
     i, f, o, g = split(a); c' = sigmoid(f) . c + sigmoid(i) . tanh(g); h' = sigmoid(o) . tanh(c')
     """
     if fusible(a, c):
-        h, new = LSTMUpdate.apply(a, c)  # type: ignore[no-untyped-call]
-        return h, new
+        return fused_lstm_update(a, c)
     channels = a.shape[1] // 4
     gates, g = a.split_with_sizes((3 * channels, channels), dim=1)
     i, f, o = torch.sigmoid(gates).chunk(3, dim=1)
