@@ -19,7 +19,10 @@ from ladderspec.ablation import writers
 from ladderspec.ablation.collect import Cell, Measure, Results, collect
 from ladderspec.ablation.report import write_report
 from ladderspec.ablation.spread import difference, spread
+from ladderspec.ablation.study import Study as LeaveOut
+from ladderspec.ablation.study import make_study
 from ladderspec.ablation.table import label, tables
+from ladderspec.ablation.worth import draw_worths
 from ladderspec.corridor import graph
 from ladderspec.experiments.open import open_experiment
 from ladderspec.experiments.runs import Experiment
@@ -29,6 +32,7 @@ DOCS = Path(__file__).parent
 RECORDS = DOCS / "results"
 KEPT = ("metrics.jsonl", "times.jsonl", "result.json")  # the last says that all are there
 LARGE = "table1"
+ARROWS = "arrows_small"
 TRAINING_DIGITS = 50_000
 
 
@@ -81,6 +85,10 @@ def main() -> None:
         record(args.record[0], Path(args.record[1]))
     for study, results in recorded().items():
         write_report(results, RECORDS / study.name)
+    if (RECORDS / ARROWS).is_dir():
+        left_out = leave_out()
+        write_report(arrows(), RECORDS / ARROWS)
+        draw_worths(arrows(), left_out, RECORDS / ARROWS)
     (DOCS / "results.md").write_text(page(), encoding="utf-8")
 
 
@@ -92,7 +100,8 @@ def record(study: str, folder: Path) -> None:
             target.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(times, target / times.name)
         return
-    known = {run.id for run in experiment_of(study).runs}
+    experiment = open_experiment(leave_out().path) if study == ARROWS else experiment_of(study)
+    known = {run.id for run in experiment.runs}
     for result in sorted(folder.glob("*/result.json")):
         target = RECORDS / study / result.parent.name
         if target.name in known and not (target / "result.json").exists():
@@ -103,6 +112,16 @@ def record(study: str, folder: Path) -> None:
 
 def experiment_of(study: str) -> Experiment:
     return open_experiment(DOCS.parent / f"specs/experiments/{study}.yaml")
+
+
+def leave_out() -> LeaveOut:
+    """The study of arrows, whose file stands with its records."""
+    return make_study(DOCS.parent / f"specs/experiments/{ARROWS}.yaml", "role", RECORDS / ARROWS)
+
+
+def arrows() -> Results:
+    experiment = open_experiment(RECORDS / ARROWS / "each_role.yaml")
+    return collect(experiment, experiment.runs, RECORDS / ARROWS)
 
 
 def results_of(study: Study) -> Results:
@@ -121,6 +140,8 @@ def page() -> str:
         parts += section(study, results)
         if study.name == "table1_small":
             parts += large()
+    if (RECORDS / ARROWS).is_dir():
+        parts += worth_of_arrows()
     parts.append((RECORDS / "pictures.md").read_text(encoding="utf-8").rstrip())
     return "\n\n".join(parts) + "\n"
 
@@ -210,6 +231,18 @@ def large() -> Iterator[str]:
                 f" | {updates:,} | {updates * seconds / 86400:.1f} |"
             )
     yield "\n".join(lines)
+
+
+def worth_of_arrows() -> Iterator[str]:
+    """Leave one out."""
+    yield "## What each kind of arrow is worth"
+    yield (RECORDS / f"{ARROWS}.md").read_text(encoding="utf-8").rstrip()
+    yield f"```sh\nladderspec ablate specs/experiments/{ARROWS}.yaml --each-role --threads 1\n```"
+    results = arrows()
+    yield "\n".join(map(writers.to_markdown, tables(results))).rstrip()
+    for measure in results.measures:
+        name = f"worth_{measure.name.replace('.', '_')}.svg"
+        yield f"![what each is worth in {label(measure)}](results/{ARROWS}/{name})"
 
 
 def run_by_run(study: Study, results: Results) -> Iterator[str]:
