@@ -1,4 +1,4 @@
-"""Iterations that are written down give what plain ones give, as long as nothing changes."""
+"""Calls that are written down give what plain ones give, and see what changes."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 import ladderspec as ls
 from ladderspec.network import tape
 from ladderspec.network.net import Net
+from ladderspec.nn import BatchNorm
 from tests.random_specs import sizes_of, specs
 from tests.test_net_cost import targets_of
 
@@ -439,6 +440,101 @@ def test_tasks_and_weights_may_change() -> None:
     for options in ({}, {"tasks": ["digit"]}, {"weights": {"digit": 3.0}}, {"checkpoint": 1}, {}):
         for one, other in zip(learn(ours, **options), learn(theirs, **options), strict=True):
             assert torch.equal(one, other)
+
+
+@pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # where no input learns
+def test_hooks_of_the_backward_pass_are_called() -> None:
+    net = ls.build(ls.loads(SPEC), seed=0)
+    learn(net)
+    calls: list[int] = []
+    hooks = [
+        net.get_submodule("encoder.b").register_full_backward_pre_hook(lambda *_: calls.append(1)),
+        net.get_submodule("task.digit").register_full_backward_hook(lambda *_: calls.append(2)),
+    ]
+    learn(net)
+    assert calls.count(1) >= 5
+    assert calls.count(2) == 5
+    for hook in hooks:
+        hook.remove()
+
+
+def test_what_is_the_same_at_every_t_is_asked_for_every_time() -> None:
+    """It follows from the numbers of running statistics, where norms are in evaluation."""
+    spec = ls.loads("""
+input: {channels: 4}
+time: {iterations: 3}
+levels:
+  - {name: a, encoder: {cell: FC, channels: 5, norm: batch, statistics: per_iteration}, decoder: G1}
+  - {name: b, encoder: {cell: LSTM, channels: 3}, decoder: G1}
+tasks: {digit: {kind: classification, at: encoder.b}}
+""")
+    ours, theirs = ls.build(spec, seed=0), plainly(ls.build(spec, seed=0))
+    for net in (ours, theirs):
+        net.get_submodule("encoder").eval()
+        learn(net)
+        with torch.no_grad():
+            for mean in (b for name, b in net.named_buffers() if name.endswith("running_mean")):
+                mean.copy_(torch.linspace(-1, 1, mean.numel()).view_as(mean))
+    for one, other in zip(learn(ours), learn(theirs), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_streams_between_updates_see_every_update() -> None:
+    """Also where batch norms stay in evaluation, and the optimiser counts nothing."""
+    found = []
+    for net in (ls.build(ls.loads(SPEC), seed=0), plainly(ls.build(ls.loads(SPEC), seed=0))):
+        optimiser = torch.optim.Adam(net.parameters(), lr=0.05, fused=True)
+        frames = torch.rand(4, 2, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+        labels = torch.zeros(4, 8, 8).long()
+        for _ in range(6):
+            net.train()
+            for part in net.modules():
+                if isinstance(part, BatchNorm):
+                    part.eval()
+            optimiser.zero_grad()
+            net.cost(frames, labels).total.backward()
+            optimiser.step()
+            net.training = False
+            for part in net.modules():
+                part.__dict__["training"] = False  # nobody is told
+            with torch.no_grad():
+                outputs, _ = net.iterate(frames[:, 0], net.initial_carry(4))
+            found.append(outputs["next_frame"])
+    assert all(map(torch.equal, found[:6], found[6:]))
+
+
+def test_numbers_that_change_often_are_not_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tape, "OFTEN", 4)
+    net = small()
+    with torch.no_grad():
+        for _ in range(10):
+            for _ in range(3):
+                net.iterate(torch.rand(2, 1, 8, 8), net.initial_carry(2))
+            _weights(net)
+    assert not written(net)
+
+
+def test_recording_keeps_no_value_for_longer_than_needed() -> None:
+    alive: list[weakref.ref[Tensor]] = []
+
+    def plain(x: Tensor) -> Tensor:
+        for _ in range(5):
+            x = x + 1
+            alive.append(weakref.ref(x))
+        assert sum(each() is not None for each in alive) == 1
+        return x
+
+    found, again = tape.record(plain, (torch.zeros(2),), ())
+    assert torch.equal(found, again(torch.zeros(2)))
+
+
+def test_tangents_and_anomalies_are_left_alone() -> None:
+    net = ls.build(ls.loads(SPEC), seed=0)
+    frames, labels = torch.rand(4, 2, 1, 8, 8), torch.zeros(4, 8, 8).long()
+    with torch.autograd.set_detect_anomaly(True, check_nan=False):
+        for _ in range(4):
+            net.cost(frames, labels)
+    assert not written(net)
 
 
 def test_gradients_of_frames_are_there() -> None:

@@ -16,10 +16,17 @@ import pytest
 
 from ladderspec.experiments.runs import Run
 from ladderspec.learn.train import train
+from ladderspec.network import tape
 from tests.training import EXPERIMENT, MUSIC, experiment, one_run
 
 ROOT = Path(__file__).resolve().parent.parent
 TAUGHT = EXPERIMENT.replace("name: ladder,", "name: ladder, variant: taught,")
+
+
+@pytest.fixture(autouse=True)
+def _repeated_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Resumed runs write their calls down at another update than the run that never stopped."""
+    monkeypatch.setattr(tape, "OFTEN", 2)
 
 
 class PowerCut(BaseException):

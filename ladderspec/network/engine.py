@@ -56,7 +56,7 @@ class Engine:
         tracks = self.tracks(frames, call.length, past_of(self.layout, frames.shape[0], carry))
         program = self.program(call, frames)
         clock = replace(self.clock(frames, call, carry), tally=_tally(frames, call.length))
-        run(program, tracks, clock, call.length, self._static_holds())
+        run(program, tracks, clock, call.length, self.static_holds())
         return tracks
 
     def once(self, frame: Tensor, carry: Carry) -> Tracks:
@@ -146,7 +146,7 @@ class Engine:
             return Carry(start + call.length, kept)
         return Carry(start + torch.tensor(call.ends, device=tracks.like.device), kept)
 
-    def _static_holds(self) -> bool:
+    def static_holds(self) -> bool:
         """Whether what follows from the input alone is the same at every t.
 
         In evaluation, batch norms with statistics of their own for each t may see to it that not.

@@ -125,8 +125,8 @@ class Net(nn.Module):
 
         # What a tally of many t collects is part of no tape.
         alike = carry is None and ends is None and not checkpoint and length < LONG
-        noisy = self._noisy(frames)
-        seen, after = self.tapes.repeat(self, call, unrolled, noisy) if alike else unrolled(noisy)
+        noisy, kind = self._noisy(frames), (call, self.engine.static_holds())
+        seen, after = self.tapes.repeat(self, kind, unrolled, noisy) if alike else unrolled(noisy)
         costs = add_up(
             readings,
             lambda reading: seen[reading.name].values(),

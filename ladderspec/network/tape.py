@@ -21,16 +21,18 @@ from typing import Any
 import torch
 import torch.distributed
 from torch import Tensor, fx, nn
+from torch.autograd import forward_ad
 from torch.nn.modules.module import _has_any_global_hook
 from torch.overrides import TorchFunctionMode, is_tensor_method_or_property
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from ladderspec.network.carry import Carry
-from ladderspec.nn import BatchNorm
+from ladderspec.nn import Arrow, BatchNorm
 from ladderspec.nn._fused import transformed
 from ladderspec.nn._own import Edited
 from ladderspec.nn._parts import ACTIVATIONS
 
-OFTEN = 16  # calls of a kind before one is written down, which takes about as long as these
+OFTEN = 16  # calls of a kind before one is written down, which takes as long as 5 to 15 of them
 MOST = 64  # tapes at a time
 
 Iterated = tuple[dict[str, Any], Carry]
@@ -73,16 +75,19 @@ class Tapes:
         make = self.make
         if make is None or not make.holds():
             make = self.make = Make(net)
+        if not make.ours:
+            return plain(*given)
         modes = make.modes()
-        if not make.ours or (not learns and any(modes)):
+        if not learns and any(modes):
             return plain(*given)
         first = given[0]
         key = (kind, min(t, make.last), learns, modes, first.shape, first.dtype, first.device)
         numbers = () if learns else make.numbers()
         tape = make.tapes.get(key)
         if tape is not None and tape.numbers == numbers:
+            make.turn_folded()
             return tape(*given)
-        if not make.comes_often(key):
+        if not make.comes_often(key, numbers):
             return plain(*given)
         found, make.tapes[key] = record(plain, given, numbers)
         return found
@@ -92,6 +97,8 @@ def _steady(given: tuple[Tensor, ...]) -> bool:
     """Whether a call is one of many alike: not where torch rewrites it, or processes share it."""
     return (
         not transformed()
+        and forward_ad._current_level < 0
+        and not torch.is_anomaly_enabled()
         and all(type(each) is Tensor and not each.requires_grad for each in given)
         and not torch.is_autocast_enabled(given[0].device.type)
         and not _has_any_global_hook()  # type: ignore[no-untyped-call]
@@ -107,16 +114,17 @@ class Make:
 
     def __init__(self, net: nn.Module) -> None:
         self.tapes: dict[Hashable, Tape] = {}
-        self.seen: dict[Hashable, int] = {}
+        self.seen: dict[Hashable, tuple[tuple[int, ...], int]] = {}  # with which numbers, how often
         modules = list(net.modules())
         inside = modules[1:]
         self.ours = all(map(_is_ours, inside))
         if not self.ours:
             self.patience = OFTEN  # calls before it looks again
             return
-        self.hooks = [hooks for p in inside for hooks in (p._forward_hooks, p._forward_pre_hooks)]
+        self.hooks = [hooks for part in inside for hooks in _hooks_of(part)]
         self.edited = [part for part in inside if isinstance(part, Edited)]
         self.edits = [part.edits for part in self.edited]
+        self.folding = [part for part in inside if isinstance(part, Arrow) and part.folds]
         self.rows: list[dict[str, Any]] = [
             row for p in modules for row in (p._modules, p._parameters, p._buffers) if row
         ]
@@ -143,20 +151,29 @@ class Make:
 
     def modes(self) -> tuple[bool, ...]:
         """Which modules are in training."""
-        return tuple([part.training for part in self.edited]) if self.ours else ()
+        return tuple([part.training for part in self.edited])
 
     def numbers(self) -> tuple[int, ...]:
         """How often each weight and statistic has changed."""
         return (*[x._version for x in self.tensors], *[part.turns for part in self.edited])
 
-    def comes_often(self, key: Hashable) -> bool:
+    def turn_folded(self) -> None:
+        """As arrows do that learn: weights may change without a trace."""
+        if torch.is_grad_enabled():
+            for arrow in self.folding:
+                if arrow.kept:
+                    arrow.turn()
+
+    def comes_often(self, key: Hashable, numbers: tuple[int, ...]) -> bool:
         """Whether it is time to write it down; then there is room for it."""
-        self.seen[key] = seen = self.seen.get(key, 0) + 1
+        before, count = self.seen.get(key, ((), 0))
+        count = count + 1 if before == numbers else 1
         if len(self.seen) > 64 * MOST:
             self.seen.clear()
-        if seen <= OFTEN:
+        self.seen[key] = numbers, count
+        if count <= OFTEN:
             return False
-        self.seen.pop(key, None)
+        del self.seen[key]
         while len(self.tapes) >= MOST:
             del self.tapes[next(iter(self.tapes))]
         return True
@@ -171,11 +188,20 @@ def _is_ours(part: nn.Module) -> bool:
         return True
     if not isinstance(part, Edited) or not type(part).__module__.startswith("ladderspec."):
         return False
-    if part._forward_hooks or part._forward_pre_hooks:
+    if any(_hooks_of(part)):
         return False
-    rows = (*part._parameters.values(), *part._buffers.values())
-    return not any(x is not None and x.is_inference() for x in rows) and not any(
-        _is_strange(part, name, value) for name, value in vars(part).items()
+    rows = [x for x in (*part._parameters.values(), *part._buffers.values()) if x is not None]
+    # Made in inference mode they have no versions; made from others they are there for one call.
+    odd = any(x.is_inference() or x.grad_fn is not None for x in rows)
+    return not odd and not any(_is_strange(part, *each) for each in vars(part).items())
+
+
+def _hooks_of(part: nn.Module) -> tuple[dict[int, Any], ...]:
+    return (
+        part._forward_hooks,
+        part._forward_pre_hooks,
+        part._backward_hooks,
+        part._backward_pre_hooks,
     )
 
 
@@ -220,33 +246,28 @@ class _Recorder(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.graph = fx.Graph()
-        self.nodes: dict[int, fx.Node] = {}
-        self.alive: list[Tensor] = []  # so that no two have the same id
+        self.nodes = WeakTensorKeyDictionary()
         self.constants: list[Tensor] = []
         self.last: fx.Node | None = None  # of the placeholders
 
     def enters(self, value: Tensor) -> Tensor:
         """A tensor that comes in, under a new identity."""
         alias = value.detach()
-        self._place(alias, f"x{len(self.alive)}")
+        self._place(alias, f"x{len(self.nodes)}")
         return alias
 
     def _place(self, value: Tensor, name: str) -> None:
         with self.graph.inserting_after(self.last):
             self.last = self.graph.placeholder(name)
-        self._keep(value, self.last)
-
-    def _keep(self, value: Tensor, node: fx.Node) -> None:
-        self.nodes[id(value)] = node
-        self.alive.append(value)
+        self.nodes[value] = self.last
 
     def _node(self, value: Any) -> Any:
         if not isinstance(value, Tensor):
             return value
-        if id(value) not in self.nodes:
+        if value not in self.nodes:
             self._place(value, f"w{len(self.constants)}")
             self.constants.append(value)
-        return self.nodes[id(value)]
+        return self.nodes[value]
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
@@ -265,7 +286,7 @@ class _Recorder(TorchFunctionMode):
                 call = self.graph.call_function(func, *given)
             for i, value in enumerate(found):
                 part = self.graph.call_function(operator.getitem, (call, i)) if several else call
-                self._keep(value, part)
+                self.nodes[value] = part
         return result
 
     def code(self, result: Any) -> Plain:
