@@ -11,8 +11,10 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from ladderspec.ablation import writers
@@ -86,9 +88,8 @@ def main() -> None:
     for study, results in recorded().items():
         write_report(results, RECORDS / study.name)
     if (RECORDS / ARROWS).is_dir():
-        left_out = leave_out()
         write_report(arrows(), RECORDS / ARROWS)
-        draw_worths(arrows(), left_out, RECORDS / ARROWS)
+        draw_worths(arrows(), left_out()[0], RECORDS / ARROWS)
     (DOCS / "results.md").write_text(page(), encoding="utf-8")
 
 
@@ -100,7 +101,7 @@ def record(study: str, folder: Path) -> None:
             target.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(times, target / times.name)
         return
-    experiment = open_experiment(leave_out().path) if study == ARROWS else experiment_of(study)
+    experiment = left_out()[1] if study == ARROWS else experiment_of(study)
     known = {run.id for run in experiment.runs}
     for result in sorted(folder.glob("*/result.json")):
         target = RECORDS / study / result.parent.name
@@ -114,13 +115,17 @@ def experiment_of(study: str) -> Experiment:
     return open_experiment(DOCS.parent / f"specs/experiments/{study}.yaml")
 
 
-def leave_out() -> LeaveOut:
-    """The study of arrows, whose file stands with its records."""
-    return make_study(DOCS.parent / f"specs/experiments/{ARROWS}.yaml", "role", RECORDS / ARROWS)
+@cache
+def left_out() -> tuple[LeaveOut, Experiment]:
+    """The study of arrows and its runs; its file is of no use here."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = DOCS.parent / f"specs/experiments/{ARROWS}.yaml"
+        study = make_study(file, "role", Path(folder))
+        return study, open_experiment(study.path)
 
 
 def arrows() -> Results:
-    experiment = open_experiment(RECORDS / ARROWS / "each_role.yaml")
+    experiment = left_out()[1]
     return collect(experiment, experiment.runs, RECORDS / ARROWS)
 
 

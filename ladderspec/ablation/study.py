@@ -63,8 +63,15 @@ def make_study(
     return Study(place, base, lacks, kept, WHAT[kind])
 
 
+class _Plain(yaml.SafeDumper):
+    """Writes what stands in several rows several times, as people do."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
 def _write(place: Path, kind: Kind, words: dict[str, Any]) -> None:
-    text = yaml.safe_dump(words, sort_keys=False, allow_unicode=True, width=100)
+    text = yaml.dump(words, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=100)
     write_atomic(place, HEAD.format(kind=kind, what=WHAT[kind]) + text)
 
 
