@@ -15,6 +15,7 @@ import pytest
 import torch
 from hypothesis import Phase, given, settings
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 import ladderspec as ls
 from ladderspec.network import tape
@@ -483,20 +484,16 @@ def test_streams_between_updates_see_every_update() -> None:
     """Also where batch norms stay in evaluation, and the optimiser counts nothing."""
     found = []
     for net in (ls.build(ls.loads(SPEC), seed=0), plainly(ls.build(ls.loads(SPEC), seed=0))):
+        for part in net.modules():
+            if isinstance(part, BatchNorm):
+                part.eval()
         optimiser = torch.optim.Adam(net.parameters(), lr=0.05, fused=True)
         frames = torch.rand(4, 2, 1, 8, 8, generator=torch.Generator().manual_seed(0))
         labels = torch.zeros(4, 8, 8).long()
         for _ in range(6):
-            net.train()
-            for part in net.modules():
-                if isinstance(part, BatchNorm):
-                    part.eval()
             optimiser.zero_grad()
             net.cost(frames, labels).total.backward()
             optimiser.step()
-            net.training = False
-            for part in net.modules():
-                part.__dict__["training"] = False  # nobody is told
             with torch.no_grad():
                 outputs, _ = net.iterate(frames[:, 0], net.initial_carry(4))
             found.append(outputs["next_frame"])
@@ -528,12 +525,18 @@ def test_recording_keeps_no_value_for_longer_than_needed() -> None:
     assert torch.equal(found, again(torch.zeros(2)))
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # torch's own tangents
 def test_tangents_and_anomalies_are_left_alone() -> None:
     net = ls.build(ls.loads(SPEC), seed=0)
     frames, labels = torch.rand(4, 2, 1, 8, 8), torch.zeros(4, 8, 8).long()
     with torch.autograd.set_detect_anomaly(True, check_nan=False):
         for _ in range(4):
             net.cost(frames, labels)
+    with forward_ad.dual_level():
+        moving = forward_ad.make_dual(frames, torch.ones_like(frames))
+        for _ in range(4):
+            cost = net.cost(moving, labels).total
+            assert forward_ad.unpack_dual(cost).tangent is not None
     assert not written(net)
 
 
@@ -570,13 +573,15 @@ def test_frames_and_carries_may_lie_in_memory_as_they_like() -> None:
 
 @torch.no_grad()
 def test_one_tensor_may_be_carried_under_two_names() -> None:
-    net = warm(small())
+    net = small()
     carry, frame = net.initial_carry(2), torch.rand(2, 1, 8, 8)
-    same = torch.rand(2, 2, 8, 8)
+    same, other = torch.rand(2, 2, 8, 8), torch.rand(2, 2, 8, 8)
     alike = carry._replace(values=carry.values | {"encoder.b": (same,), "encoder.b.c": (same,)})
-    for each in [alike] * 3 + [carry] * 2:  # written down with one, repeated with the other
+    apart = carry._replace(values=carry.values | {"encoder.b": (same,), "encoder.b.c": (other,)})
+    for each in [alike] * 3 + [apart] * 2:  # written down with one, repeated with the other
         ours, theirs = net.iterate(frame, each), net._iterate(frame, each)
         assert torch.equal(ours[0]["digit"], theirs[0]["digit"])
+    assert written(net)
 
 
 def test_copies_and_pickles_write_their_own() -> None:

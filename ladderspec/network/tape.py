@@ -85,7 +85,8 @@ class Tapes:
         numbers = () if learns else make.numbers()
         tape = make.tapes.get(key)
         if tape is not None and tape.numbers == numbers:
-            make.turn_folded()
+            if learns:
+                make.turn_folded()
             return tape(*given)
         if not make.comes_often(key, numbers):
             return plain(*given)
@@ -159,10 +160,9 @@ class Make:
 
     def turn_folded(self) -> None:
         """As arrows do that learn: weights may change without a trace."""
-        if torch.is_grad_enabled():
-            for arrow in self.folding:
-                if arrow.kept:
-                    arrow.turn()
+        for arrow in self.folding:
+            if arrow.kept:
+                arrow.turn()
 
     def comes_often(self, key: Hashable, numbers: tuple[int, ...]) -> bool:
         """Whether it is time to write it down; then there is room for it."""
