@@ -90,8 +90,8 @@ class Arrow(Owner):
 
         CHOICE: a state begins at 1/8, near the 0.1 of Cooijmans et al. 2016, and what the decoder
         feeds back at 1/64, since at first the decoder knows nothing. Small RLadders on occluded
-        moving digits learnt twice as fast with the first in their first 500 updates, and with the
-        second as fast again as without the feedback.
+        moving digits learnt twice as fast with the first in their first 500 updates; the second
+        helped with one seed and did nothing with another.
         """
         if self.norm is not None:
             self.start("gain", Blocks((gain,)))
