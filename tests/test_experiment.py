@@ -187,6 +187,14 @@ def test_an_experiment_extends_another_and_changes_parameters(tmp_path: Path) ->
         open_experiment(base)  # the spec's own expectation holds where nothing is changed
 
 
+def test_nothing_is_missed_that_the_base_may_have(tmp_path: Path) -> None:
+    place = tmp_path / "small.yaml"
+    place.write_text("extends: nowhere.yaml\nname: small\n", encoding="utf-8")
+    with pytest.raises(SpecError) as error:
+        open_experiment(place)
+    assert [finding.code for finding in error.value.findings] == ["S110"]
+
+
 ALL_OF_THE_ROW = "{all: {digit: 0.74 ± 0.09}, few: {digit: 10.5}}"
 
 

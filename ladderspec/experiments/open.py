@@ -47,7 +47,10 @@ def read_experiment(path: str | Path) -> Node:
 
 
 def _tree(path: Path, findings: Findings) -> Node:
-    return extend(parse(read_source(path), findings), path, None, findings)[0]
+    tree, whole = extend(parse(read_source(path), findings), path, None, findings)
+    if not whole:  # what it lacks may be in the file that cannot be read
+        findings.raise_if_any()
+    return tree
 
 
 def _of_seed(run: Run, seed: int, words: ExperimentWords) -> str | None:
