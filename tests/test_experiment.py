@@ -49,8 +49,8 @@ def test_rows_by_columns_by_seeds(tmp_path: Path) -> None:
     ]
     first, few, last = table.runs[0], table.runs[2], table.runs[-1]
     assert (first.title, last.title) == ("The whole", "open")
-    assert first.paper == {"digit": Quoted(value=0.74, spread=0.09)}
-    assert few.paper == {"digit": Quoted(value=10.5)}
+    assert first.paper == {"digit": Quoted(value=0.74, spread=0.09, text="0.74 ± 0.09")}
+    assert few.paper == {"digit": Quoted(value=10.5, text="10.5")}
     assert (first.data.labelled, few.data.labelled) == (None, 100)
     assert (first.training.batch, few.training.batch) == (50, 20)
     assert few.training.optimiser.lr == 0.01
@@ -221,6 +221,6 @@ def test_numbers_of_the_paper_have_a_place(paper: str, message: str, tmp_path: P
 def test_numbers_of_a_column_have_a_row(tmp_path: Path) -> None:
     said = "name: few\n    paper: {%s: {teacher.digit: 3}}"
     table = open_experiment(experiment(tmp_path, TEXT.replace("name: few", said % "open")))
-    assert table.runs[-1].paper == {"teacher.digit": Quoted(value=3)}
+    assert table.runs[-1].paper == {"teacher.digit": Quoted(value=3, text="3")}
     with pytest.raises(SpecError, match="no row `opn`"):
         open_experiment(experiment(tmp_path, TEXT.replace("name: few", said % "opn")))

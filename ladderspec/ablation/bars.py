@@ -21,7 +21,8 @@ def bars(results: Results) -> Figure:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    groups = [(m, group) for m in results.measures for group in groups_of(results, m)]
+    measured = [(m, group) for m in results.measures for group in groups_of(results, m)]
+    groups = [(m, group) for m, group in measured if any(e.ours for e in group.entries)]
     titles = [results.cell(row, results.columns[0]).place.title for row in results.rows]
     base = results.cell(results.base, results.columns[0]).place.title
     lines = _lines(groups)
@@ -72,7 +73,8 @@ def _fill(axes: Axes, panel: Panel | None, difference: str) -> None:
 def _bars(axes: Axes, group: Group) -> None:
     for y, entry in enumerate(group.entries):
         _bar(axes, y, entry)
-    axes.set_xlim(left=0)
+    low, high = axes.get_xlim()
+    axes.set_xlim(min(low, 0), high)
     axes.tick_params(axis="y", length=0)
 
 

@@ -60,7 +60,9 @@ def _panel(axes: Axes, results: Results, column: str, measure: Measure) -> bool:
                 axes.plot(list(curve), list(curve.values()), lw=0.5, alpha=0.35, **ink(number))
         shared = [x for x in found[0] if all(x in curve for curve in found)] if found else []
         means = [math.fsum(curve[x] for curve in found) / len(found) for x in shared]
-        axes.plot(shared, means, lw=1.4, **ink(number))
+        axes.plot(
+            shared, means, marker="o" if len(shared) == 1 else "", ms=3, lw=1.4, **ink(number)
+        )
     return bool(_curves(results, measure, column=column))
 
 

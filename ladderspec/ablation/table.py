@@ -79,7 +79,7 @@ class Table:
     title: str
     rows: tuple[str, ...]
     base: str  # the row that differences are to
-    parameters: tuple[int | None, ...]
+    parameters: tuple[tuple[int, ...], ...]  # of each row; several, where its columns differ
     groups: tuple[Group, ...]
 
     @property
@@ -139,7 +139,12 @@ def _table(results: Results, title: str, groups: Sequence[Group]) -> Table:
     cells = [results.cell(row, results.columns[0]) for row in results.rows]
     rows = tuple(cell.place.title for cell in cells)
     base = results.cell(results.base, results.columns[0]).place.title
-    return Table(title, rows, base, tuple(cell.parameters for cell in cells), tuple(groups))
+    counts = [
+        {cell.parameters: None for cell in results.cells if cell.place.row == row}
+        for row in results.rows
+    ]
+    parameters = tuple(tuple(n for n in count if n is not None) for count in counts)
+    return Table(title, rows, base, parameters, tuple(groups))
 
 
 def group(results: Results, column: str, measure: Measure, heading: str) -> Group:

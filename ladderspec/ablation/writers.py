@@ -14,7 +14,7 @@ GAP = "  "
 
 def counts(table: Table) -> list[str]:
     """The column of parameters."""
-    return [NOTHING if n is None else f"{n:,}" for n in table.parameters]
+    return [" / ".join(f"{n:,}" for n in row) or NOTHING for row in table.parameters]
 
 
 # --- terminal -------------------------------------------------------------------------------------

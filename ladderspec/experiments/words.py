@@ -39,9 +39,10 @@ class Quoted(Words):
 
     value: float
     spread: float | None = None
+    text: str  # with the digits that it was reported with
 
     def __str__(self) -> str:
-        return f"{self.value:g}" if self.spread is None else f"{self.value:g} ± {self.spread:g}"
+        return self.text
 
 
 _QUOTED = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*(?:(?:±|\+-|\+/-)\s*(\d+(?:\.\d+)?))?\s*")
@@ -50,16 +51,18 @@ _QUOTED = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*(?:(?:±|\+-|\+/-)\s*(\d+(?:\.\d+)
 def _quoted(value: Any) -> Any:
     """
     >>> _quoted("0.74 ± 0.09"), _quoted(2)
-    ({'value': 0.74, 'spread': 0.09}, {'value': 2.0})
+    ({'value': 0.74, 'spread': 0.09, 'text': '0.74 ± 0.09'}, {'value': 2.0, 'text': '2'})
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return {"value": float(value)}
+        return {"value": float(value), "text": f"{value:g}"}
     if isinstance(value, str):
         found = _QUOTED.fullmatch(value)
         if found is None:
             raise refusal("S104", f"{tick(value)} is no number", "like 0.74 or 0.74 ± 0.09")
-        spread = {"spread": float(found[2])} if found[2] else {}
-        return {"value": float(found[1]), **spread}
+        value, spread = found.groups()
+        if spread is None:
+            return {"value": float(value), "text": value}
+        return {"value": float(value), "spread": float(spread), "text": f"{value} ± {spread}"}
     return value
 
 
