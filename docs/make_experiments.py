@@ -36,7 +36,7 @@ def main() -> None:
 def page() -> str:
     parts = [PROSE.read_text(encoding="utf-8").rstrip()]
     parts += [f"## {title}\n\n{table(model)}" for title, model in PARTS]
-    parts.insert(3, "## A column\n\nAs a row, but for `spec`, `start` and `freeze`.")
+    parts.insert(3, "## A column\n\nAs a row, but for `of`, `spec`, `start` and `freeze`.")
     parts.append("## Schedules\n\n`constant` has no words of its own.")
     parts += [f"### {m.__name__.lower()}\n\n{m.__doc__}\n\n{table(m)}" for m in SCHEDULES]
     parts.append("## Data sets")

@@ -74,6 +74,43 @@ def test_every_arrow_goes_alone(tmp_path: Path) -> None:
     assert row == "no_decoder_lstm1_t_1_encoder_lstm1"
 
 
+@pytest.mark.parametrize("kind", ["role", "edge"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "edges: {decoder_to_encoder: all}",
+        "edges: {add: ['decoder.input(t-1) -> encoder.conv2']}",
+        "without: [lateral@conv2]",
+    ],
+)
+def test_a_row_that_changes_arrows_itself(tmp_path: Path, kind: Kind, change: str) -> None:
+    text = TEXT.replace("{name: ladder,", f"{{name: ladder, {change},")
+    study = make_study(experiment(tmp_path, text), kind, tmp_path / "out")
+    whole, *lacking = [run for run in open_experiment(study.path) if run.seed == 0]
+    assert lacking
+    for run in lacking:
+        assert edges(ls.graph(run.spec)) < edges(ls.graph(whole.spec))
+
+
+def test_what_a_column_lacks_already_stays(tmp_path: Path) -> None:
+    text = TEXT + "columns: [{name: full}, {name: open, without: [lateral]}]\n"
+    study = make_study(experiment(tmp_path, text.replace("paper: {digit: 0.74 ± 0.09}", "")),
+                       "role", tmp_path / "out")  # fmt: skip
+    assert list(study.lacks.values()) == ["decoder_to_encoder@*"]
+    assert "lateral@*" in study.kept
+
+
+def test_where_a_row_starts(tmp_path: Path) -> None:
+    (tmp_path / "before").mkdir()
+    begun = TEXT.replace("{name: ladder,", "{name: ladder, start: before, freeze: [lateral],")
+    study = make_study(experiment(tmp_path, begun), "edge", tmp_path / "out")
+    starts = {run.start for run in open_experiment(study.path)}
+    assert starts == {str(tmp_path / "before")}
+    after = TEXT.replace("{name: open,", "{name: open, start: ladder,")
+    with pytest.raises(UsageError, match="row `open` starts from row `ladder`, which the study"):
+        make_study(experiment(tmp_path, after), "edge", tmp_path / "out", row="open")
+
+
 def test_another_row(tmp_path: Path) -> None:
     study = study_of(tmp_path, "role", row="open")
     assert list(study.lacks.values()) == ["lateral@*", "decoder@*"]  # nothing loops through it

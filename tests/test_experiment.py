@@ -11,7 +11,7 @@ from ladderspec.cli import main
 from ladderspec.corridor import graph
 from ladderspec.errors import SpecError, UsageError
 from ladderspec.experiments.open import open_experiment
-from ladderspec.experiments.runs import digest
+from ladderspec.experiments.runs import Run, digest
 from ladderspec.experiments.words import Quoted
 from ladderspec.learn.words import Halve
 from tests.training import experiment
@@ -57,7 +57,9 @@ def test_rows_by_columns_by_seeds(tmp_path: Path) -> None:
     assert few.training.optimiser.schedule == Halve(kind="halve", floor=0.001)
     assert list(few.spec.words.tasks) == ["digit", "next_frame", "agree"]
     assert few.spec.words.tasks["next_frame"].weight == 3
-    assert (last.start, last.freeze) == ("ladder.few.seed5", ("encoder.conv2", "lateral"))
+    assert last.origin is not None
+    assert last.origin.id == "ladder.few.seed5"
+    assert last.freeze == ("encoder.conv2", "lateral")
 
 
 def test_choosing_runs(tmp_path: Path) -> None:
@@ -67,7 +69,8 @@ def test_choosing_runs(tmp_path: Path) -> None:
         "open.few.seed5",
     ]
     other = table.select(["open"], ["few"], [9])
-    assert [(run.id, run.start) for run in other] == [("open.few.seed9", "ladder.few.seed9")]
+    assert [run.id for run in other] == ["open.few.seed9"]
+    assert [run.origin.id for run in other if run.origin] == ["ladder.few.seed9"]
     with pytest.raises(UsageError, match=r"no row `opne`; did you mean `open`\?"):
         table.select(["opne"])
 
@@ -224,3 +227,90 @@ def test_numbers_of_a_column_have_a_row(tmp_path: Path) -> None:
     assert table.runs[-1].paper == {"teacher.digit": Quoted(value=3, text="3")}
     with pytest.raises(SpecError, match="no row `opn`"):
         open_experiment(experiment(tmp_path, TEXT.replace("name: few", said % "opn")))
+
+
+# --- rows that build on rows ----------------------------------------------------------------------
+
+ROWS = """
+name: rows
+data: {set: occluded_mnist, digits: embedded, canvas: 12, frames: 3}
+spec: nano.yaml
+rows:
+  - {name: whole, edges: {decoder_to_encoder: all}, training: {batch: 7}, freeze: [encoder.conv2]}
+  - {name: closed, of: whole, without: [decoder_to_encoder]}
+  - {name: again, of: closed, training: {batch: 9}}
+training: {updates: 12}
+"""
+
+
+def test_a_row_builds_on_another(tmp_path: Path) -> None:
+    """What it removes goes after what the other one has added."""
+    whole, closed, again = open_experiment(experiment(tmp_path, ROWS))
+    roles = [{str(r) for *_, r in graph(run.spec).edges(data="role")} for run in (whole, closed)]
+    assert roles[0] - roles[1] == {"decoder_to_encoder"}
+    assert [run.training.batch for run in (whole, closed, again)] == [7, 7, 9]
+    assert closed.freeze == ("encoder.conv2",)
+    assert digest(graph_facts(again)) == digest(graph_facts(closed))
+    assert [run.title for run in (whole, closed, again)] == ["whole", "closed", "again"]
+
+
+def graph_facts(run: Run) -> dict[str, object]:
+    return {"graph": run.facts()["graph"]}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("of: whole", "of: whoel", "no row `whoel`"),
+        ("of: whole", "of: again", "a row builds on itself: closed <- again <- closed"),
+        ("seeds: [1, 5]", "seeds: [1, 5, 1]", "seed 1 stands there twice"),
+        ("[encoder.conv2]", "[level.conv9]", "`level.conv9` selects nothing to freeze"),
+        ("[encoder.conv2]", "[task.digti]", "`task.digti` selects nothing to freeze"),
+    ],
+)
+def test_rows_that_build_on_nothing(tmp_path: Path, before: str, after: str, message: str) -> None:
+    text = ROWS + "seeds: [1, 5]\n"
+    assert before in text
+    with pytest.raises(SpecError) as error:
+        open_experiment(experiment(tmp_path, text.replace(before, after)))
+    assert message in [finding.message for finding in error.value.findings]
+
+
+def test_parameters_of_a_row_hold_over_those_of_its_variant(tmp_path: Path) -> None:
+    text = ROWS.replace("edges: {decoder_to_encoder: all}", "variant: wide, params: {width: 3}")
+    place = experiment(tmp_path, text)
+    spec = tmp_path / "nano.yaml"
+    wide = spec.read_text(encoding="utf-8").replace("channels: 4", "channels: $width")
+    wide = wide.replace("variants:\n", "variants:\n  wide: {set: {params.width: 6}}\n")
+    spec.write_text(f"params: {{width: 4}}\n{wide}", encoding="utf-8")
+    assert graph(open_experiment(place).runs[0].spec).nodes["encoder.conv2"]["shape"][0] == 3
+    place.write_text(text.replace("width: 3", "widht: 3"), encoding="utf-8")
+    with pytest.raises(SpecError, match="no parameter `widht` to set"):
+        open_experiment(place)
+
+
+def test_epochs_take_the_place_of_updates(tmp_path: Path) -> None:
+    text = ROWS.replace("training: {batch: 9}", "training: {epochs: 2}")
+    runs = open_experiment(experiment(tmp_path, text)).runs
+    assert [(run.training.updates, run.training.epochs) for run in runs] == [
+        (12, None),
+        (12, None),
+        (None, 2.0),
+    ]
+
+
+def test_a_folder_to_start_from_is_the_same_for_all_seeds(tmp_path: Path) -> None:
+    (tmp_path / "out" / "a.seed0").mkdir(parents=True)
+    text = ROWS.replace("of: whole", "start: out/a.seed0") + "seeds: 2\n"
+    table = open_experiment(experiment(tmp_path, text))
+    for run in (*table.select(["closed"]), *table.select(["closed"], seeds=[7])):
+        assert run.start == str(tmp_path / "out" / "a.seed0")
+
+
+def test_a_run_depends_on_the_one_that_it_starts_from(tmp_path: Path) -> None:
+    text = ROWS.replace("of: whole", "start: whole")
+    before = open_experiment(experiment(tmp_path, text)).runs
+    after = open_experiment(experiment(tmp_path, text.replace("batch: 7", "batch: 8"))).runs
+    same = [digest(a.facts()) == digest(b.facts()) for a, b in zip(before, after, strict=True)]
+    assert same == [False, False, False]
+    assert before[2].origin is not None  # which `again` has from `closed`

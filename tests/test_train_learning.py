@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import torch
 
 from benchmarks.overfit import ROOT, overfit
 from ladderspec.corridor import build, loads
-from ladderspec.data import words_of
+from ladderspec.data import DataError, words_of
 from ladderspec.data.baselines import Score, nats
 from ladderspec.errors import UsageError
 from ladderspec.experiments.open import open_experiment
@@ -25,7 +27,7 @@ from ladderspec.learn.measure import measure
 from ladderspec.learn.pictures import draw_samples
 from ladderspec.learn.sampler import Order
 from ladderspec.learn.schedule import Course, rate
-from ladderspec.learn.start import begin_with, freeze
+from ladderspec.learn.start import begin_with, freeze, weights_of
 from ladderspec.learn.statistics import settled
 from ladderspec.learn.teacher import average
 from ladderspec.learn.train import feeds, train
@@ -196,6 +198,18 @@ def test_frozen_parts_do_not_learn(tmp_path: Path) -> None:
     assert not [n for n in changed if n.startswith("encoder.conv2") or ".lateral." in n]
 
 
+def test_freezing_levels_by_pattern_and_everything(tmp_path: Path) -> None:
+    def frozen(words: str) -> set[str]:
+        text = EXPERIMENT.replace("{name: ladder,", f"{{name: ladder, freeze: [{words}],")
+        net = build(loads(SPEC), seed=1)
+        freeze(net, one_run(tmp_path, text))
+        return {name.split(".")[1] for name, p in net.named_parameters() if not p.requires_grad}
+
+    assert frozen("'level.*1'") == {"lstm1"}
+    with pytest.raises(UsageError, match="row `ladder` freezes all that could learn"):
+        frozen("encoder.*, decoder.*")
+
+
 def test_starting_from_another_run(tmp_path: Path) -> None:
     """What both have is taken over; the rest keeps its own initial values."""
     text = EXPERIMENT.replace("variant: open}", "variant: open, start: ladder}")
@@ -205,10 +219,30 @@ def test_starting_from_another_run(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="train that run first"):
         begin_with(net, following, data, tmp_path / following.id)
     train(ladder, tmp_path / ladder.id, quiet=True)
-    begin_with(net, following, data, tmp_path / following.id)
-    trained = checkpoint.read(tmp_path / ladder.id, "best").under("net.")
+    assert begin_with(net, following, data, tmp_path / following.id) == ""
+    trained = checkpoint.read(tmp_path / ladder.id, "last").under("net.")
     assert set(net.state_dict()) < set(trained)
     assert same(net.state_dict(), trained)
+
+
+def test_starting_says_what_it_could_not_take_over(tmp_path: Path) -> None:
+    wide = SPEC.replace("cell: ConvLSTM, channels: 2", "cell: ConvLSTM, channels: 3")
+    ladder = one_run(tmp_path, updates=2)
+    train(ladder, tmp_path / ladder.id, quiet=True)
+    other = replace(one_run(tmp_path, spec=wide), start=str(tmp_path / ladder.id))
+    said = begin_with(build(other.spec), other, DATA.open(0), tmp_path / "other")
+    assert re.fullmatch(r"starts from ladder\.seed0, but for \S+, \S+, \S+ and \d+ more", said)
+
+
+def test_the_weights_that_were_reported_are_started_from(tmp_path: Path) -> None:
+    run = one_run(tmp_path, EXPERIMENT.replace("every: 6", "every: 1, report: best"), updates=9)
+    result = train(run, tmp_path / run.id, quiet=True)
+    assert result["best_update"] < result["updates"]
+    best = checkpoint.read(tmp_path / run.id, "best").under("net.")
+    assert same(weights_of(tmp_path / run.id), best)
+    place = tmp_path / run.id / "result.json"
+    place.write_text(json.dumps({**result, "reported": "last"}))
+    assert not same(weights_of(tmp_path / run.id), best)
 
 
 # --- schedules ------------------------------------------------------------------------------------
@@ -372,6 +406,37 @@ def test_a_sequence_that_outlasts_its_batch_is_learnt_to_the_end() -> None:
         alone += len(feed) == 1 and not feed.first
         if alone == 2:
             break
+
+
+@pytest.mark.parametrize("steps", [3, 5, 20])
+def test_sequences_of_equal_length_are_cut_too(tmp_path: Path, steps: int) -> None:
+    """As those of unequal length are, where they happen to be equally long."""
+    notes = (np.random.default_rng(0).random((30, 12, 1, 1, 88)) < 0.1).astype(np.float32)
+    np.savez(tmp_path / "even.npz", frames=notes)
+    np.savez(tmp_path / "told.npz", frames=notes, lengths=np.full(30, 12))
+    kept = {"valid": 0.2, "test": 0.2}  # the other 18 are one batch
+    even, told = (
+        learner(
+            spec=MUSIC,
+            data=words_of("arrays", path=str(tmp_path / f"{name}.npz"), **kept),
+            steps=steps,
+            batch=18,
+        )
+        for name in ("even", "told")
+    )
+    pieces = -(-11 // steps) if steps < 12 else 1
+    assert even.order.updates(0) == told.order.updates(0) == pieces
+    said = [[row["cost"] for row in learn(one, 3 * pieces)] for one in (even, told)]
+    assert said[0] == pytest.approx(said[1], rel=1e-5)
+    reports = [measure(o.net.eval(), o.diet, split_feeds(o.diet, "test", 4)) for o in (even, told)]
+    nll = [report.metrics["next_notes.nll"] for report in reports]
+    assert nll[0] == pytest.approx(nll[1], rel=1e-5)
+
+
+def test_a_task_that_reads_the_end_is_not_cut() -> None:
+    one = learner(steps=2)
+    with pytest.raises(DataError, match="`digit` reads only some t"):
+        one.diet.check(one.net, 3)
 
 
 def test_workers_make_the_same_batches() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ladderspec.errors import LadderspecError, UsageError
+from ladderspec.errors import LadderspecError
 from ladderspec.experiments.open import open_experiment
 from ladderspec.experiments.runs import Run
 
@@ -86,9 +86,7 @@ def waves(runs: Iterable[Run]) -> list[list[Run]]:
     found: list[list[Run]] = []
     while left:
         waiting = {run.id for run in left}
-        ready = [run for run in left if run.start not in waiting]
-        if not ready:
-            raise UsageError(f"{', '.join(sorted(waiting))} start from each other")
+        ready = [run for run in left if run.origin is None or run.origin.id not in waiting]
         found.append(ready)
-        left = [run for run in left if run.start in waiting]
+        left = [run for run in left if run not in ready]
     return found

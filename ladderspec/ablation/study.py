@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -56,11 +56,11 @@ def make_study(
     }
     words.pop("base", None)
     _write(place, kind, words)
-    base = open_experiment(place).runs[0]
-    lacks, kept = _selectors(graph(base.spec), kind)
-    words["rows"] += [_without(chosen, name, selector) for name, selector in lacks.items()]
+    columns = open_experiment(place).select(seeds=[0])
+    lacks, kept = _selectors([graph(run.spec) for run in columns], kind)
+    words["rows"] += [_without(chosen["name"], name, selector) for name, selector in lacks.items()]
     _write(place, kind, words)
-    return Study(place, base, lacks, kept, WHAT[kind])
+    return Study(place, columns[0], lacks, kept, WHAT[kind])
 
 
 class _Plain(yaml.SafeDumper):
@@ -101,6 +101,9 @@ def _portable(tree: Node) -> dict[str, Any]:
         said = node.get("spec")
         if said is not None:
             own["spec"] = os.path.abspath(Path(said.source.name).parent / str(said.value))
+        said = node.get("start")
+        if said is not None and said.value not in [row["name"] for row in words["rows"]]:
+            own["start"] = os.path.abspath(Path(said.source.name).parent / str(said.value))
     return words
 
 
@@ -110,18 +113,26 @@ def _row(words: dict[str, Any], name: str) -> dict[str, Any]:
         hint = did_you_mean(name, names) or f"there are {one_of(names, 'and')}"
         raise UsageError(f"no row `{name}`; {hint}")
     found: dict[str, Any] = words["rows"][names.index(name) if name else 0]
-    return {word: value for word, value in found.items() if word != "start"}
+    for word, what in (("start", "starts from"), ("of", "builds on")):
+        if found.get(word) in names:
+            raise UsageError(
+                f"row `{found['name']}` {what} row `{found[word]}`, which the study lacks;"
+                f" study a row that stands alone"
+            )
+    return found
 
 
 # --- what it leaves out ---------------------------------------------------------------------------
 
 
-def _selectors(graph: Graph, kind: Kind) -> tuple[dict[str, str], tuple[str, ...]]:
-    """What can be left out, by the name of its row; and what cannot."""
+def _selectors(graphs: Sequence[Graph], kind: Kind) -> tuple[dict[str, str], tuple[str, ...]]:
+    """What can be left out in every column, by the name of its row; and what cannot."""
     found, kept = dict[str, str](), list[str]()
-    for selector in _roles(graph) if kind == "role" else _arrows(graph):
+    all_of = _roles if kind == "role" else _arrows
+    for selector in dict.fromkeys(selector for wired in graphs for selector in all_of(wired)):
         try:
-            lesion(graph, [selector])
+            for wired in graphs:
+                lesion(wired, [selector])
         except LadderspecError:
             kept.append(selector)
             continue
@@ -143,13 +154,8 @@ def _arrows(graph: Graph) -> Iterator[str]:
         yield f"{source}{delay} -> {target}"
 
 
-def _without(row: dict[str, Any], name: str, selector: str) -> dict[str, Any]:
+def _without(row: str, name: str, selector: str) -> dict[str, Any]:
     """The row without what the selector means."""
-    before = row.get("without", [])
     role, at, _ = selector.partition("@")
-    return {
-        **{word: value for word, value in row.items() if word != "paper"},
-        "name": name,
-        "title": f"w/o {role.replace('_', ' ')}" if at else f"w/o {selector}",
-        "without": [*(before if isinstance(before, list) else [before]), selector],
-    }
+    title = f"w/o {role.replace('_', ' ')}" if at else f"w/o {selector}"
+    return {"name": name, "of": row, "title": title, "without": [selector]}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from ladderspec.corridor import graph
 from ladderspec.data import DataWords
 from ladderspec.errors import Finding, Findings, did_you_mean, one_of, tick
-from ladderspec.experiments.words import ExperimentWords
 from ladderspec.language.read import Spec
 from ladderspec.learn.words import Training
 from ladderspec.text.tree import Node
@@ -16,22 +15,21 @@ from ladderspec.text.tree import Node
 WATCHES = (("stop", "watch"), ("optimiser", "schedule", "watch"))
 
 
-def check_starts(words: ExperimentWords, tree: Node, folder: Path, findings: Findings) -> None:
+def check_starts(said: Mapping[str, Node | None], findings: Findings) -> None:
     """Every row starts from another row, or from a folder that is there."""
-    starts = {row.name: row.start for row in words.rows}
-    for i, row in enumerate(words.rows):
-        said = tree.find(("rows", i))[0].get("start")
-        if said is None or row.start is None:
+    starts = {row: None if node is None else node.value for row, node in said.items()}
+    for row, node in said.items():
+        if node is None or node.value is None:
             continue
-        if row.start in starts:
-            way = list(_way(starts, row.name))
-            if way[-1] == row.name:
-                message = f"{tick(row.name)} starts from itself"
-                message += f": {' <- '.join([row.name, *way])}" if len(way) > 1 else ""
-                findings.add(Finding("S105", message, said.place, said.path))
-        elif not (folder / row.start).is_dir():
-            message = f"no row or folder {tick(row.start)} to start from"
-            findings.add(_unknown(message, row.start, starts, said))
+        if node.value in starts:
+            way = list(_way(starts, row))
+            if way[-1] == row:
+                message = f"{tick(row)} starts from itself"
+                message += f": {' <- '.join([row, *way])}" if len(way) > 1 else ""
+                findings.add(Finding("S105", message, node.place, node.path))
+        elif not (Path(node.source.name).parent / node.value).is_dir():
+            message = f"no row or folder {tick(node.value)} to start from"
+            findings.add(_unknown(message, node.value, starts, node))
 
 
 def _way(starts: dict[str, str | None], name: str) -> Iterator[str]:

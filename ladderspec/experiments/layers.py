@@ -1,4 +1,4 @@
-"""The layers of an experiment: what the file says, then a column, then a row; and what is wrong."""
+"""The layers of an experiment: what the file says, then a column, then rows; and what is wrong."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pydantic import BaseModel, ValidationError
 
 from ladderspec.errors import Finding, Findings
 from ladderspec.language.explain import explain
-from ladderspec.language.extends import merge, without_expect
+from ladderspec.language.extends import merge
 from ladderspec.language.read import MAX_ROUNDS
 from ladderspec.language.strays import find_strays
-from ladderspec.text.tree import Node
+from ladderspec.text.tree import Node, items_of
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -40,13 +40,22 @@ def checked(tree: Node, model: type[M], findings: Findings) -> tuple[M | None, N
 
 
 def merged(layers: Sequence[Node], key: str) -> Node:
-    """What the file says, then the column, then the row."""
+    """What the file says, then the column, then the rows."""
     found = layers[0].get(key)
     for layer in layers[1:]:
         over = layer.get(key)
         if over is not None:
-            found = over if found is None else merge(_long(found), over)
+            found = over if found is None else merge(_room_for(over, _long(found)), over)
     return layers[0].replaced({}) if found is None else found
+
+
+def _room_for(over: Node, found: Node) -> Node:
+    """Without `updates` where `epochs` are now said, and the other way round."""
+    said = [word for word in ("updates", "epochs") if over.get(word) is not None]
+    if len(said) != 1:
+        return found
+    (other,) = {"updates", "epochs"} - set(said)
+    return found.replaced({word: node for word, node in items_of(found) if word != other})
 
 
 def _long(node: Node) -> Node:
@@ -55,19 +64,15 @@ def _long(node: Node) -> Node:
 
 
 def patch_of(node: Node | None) -> Node | None:
-    """What a row or column says as a variant would."""
+    """What a row or column says as a variant would; its `params` hold over those of variants."""
     if node is None:
         return None
     words = {own: node.value[word] for word, own in PATCH.items() if word in node.value}
+    params = node.get("params")
+    if params is not None and params.value:
+        own = params.replaced({f"params.{name}": value for name, value in items_of(params)})
+        words["set"] = merge(words["set"], own) if "set" in words else own
     return node.replaced(words) if words else None
-
-
-def with_params(tree: Node, layers: Sequence[Node]) -> Node:
-    """The spec with other values of its parameters, as a spec that extends it would give them."""
-    params = merged(layers, "params")
-    if not params.value:
-        return tree
-    return merge(without_expect(tree), params.replaced({"params": params}))
 
 
 def with_variant(tree: Node, name: str, patch: Node) -> tuple[Node, str]:

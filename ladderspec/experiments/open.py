@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,17 +11,16 @@ from ladderspec.corridor import compile_graph
 from ladderspec.data import DataWords, registered
 from ladderspec.errors import Finding, Findings, did_you_mean, one_of, tick
 from ladderspec.experiments.checks import check_batch, check_names, check_starts
-from ladderspec.experiments.layers import checked, merged, patch_of, with_params, with_variant
+from ladderspec.experiments.frozen import prefixes
+from ladderspec.experiments.layers import checked, merged, patch_of, with_variant
 from ladderspec.experiments.paper import check_paper, paper_of
 from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.experiments.words import Column, ExperimentWords, Row
 from ladderspec.language.extends import extend, read_source
 from ladderspec.language.read import Document, Request, Spec, open_document, read
 from ladderspec.learn.words import Evaluation, Training
-from ladderspec.text.notation import parse_selector
 from ladderspec.text.parse import parse
 from ladderspec.text.tree import Node
-from ladderspec.wiring.selection import select
 
 
 def open_experiment(path: str | Path) -> Experiment:
@@ -30,11 +31,7 @@ def open_experiment(path: str | Path) -> Experiment:
     cells = _Reader(Path(path), words, tree, findings).cells() if words is not None else []
     findings.raise_if_any()
     assert words is not None
-    runs = [
-        replace(run, seed=seed, start=_of_seed(run, seed, words))
-        for run in cells
-        for seed in words.seeds
-    ]
+    runs = [run.of_seed(seed) for run in cells for seed in words.seeds]
     return Experiment(Path(path), words, tuple(runs))
 
 
@@ -53,11 +50,17 @@ def _tree(path: Path, findings: Findings) -> Node:
     return tree
 
 
-def _of_seed(run: Run, seed: int, words: ExperimentWords) -> str | None:
-    """Where a run starts: from the same seed of another row, or from a folder."""
-    if run.start in [row.name for row in words.rows]:
-        return replace(run, row=str(run.start), seed=seed).id
-    return run.start
+def _last(line: Sequence[Node], word: str) -> Node | None:
+    """What the last row says that says something of it."""
+    found = [node for at in line if (node := at.get(word)) is not None]
+    return found[-1] if found else None
+
+
+def _items(node: Node | None) -> list[Node]:
+    """One or several, as nodes."""
+    if node is None or node.value is None:
+        return []
+    return node.value if isinstance(node.value, list) else [node]
 
 
 @dataclass
@@ -74,19 +77,40 @@ class _Reader:
         for table in ("rows", "columns"):
             self._twice(table)
         self._base()
-        check_starts(self.words, self.tree, self.path.parent, self.findings)
+        lines = [self._line(i) for i in range(len(self.words.rows))]
+        rows = [(row, line) for row, line in zip(self.words.rows, lines, strict=True) if line]
+        check_starts({row.name: _last(line, "start") for row, line in rows}, self.findings)
         documents: dict[str, Document | None] = {}
         found = []
-        for i, row in enumerate(self.words.rows):
-            at = self.tree.find(("rows", i))[0]
-            document = self._document(row, at, documents)
+        for row, line in rows:
+            document = self._document(line, documents)
             for j, column in enumerate(self.words.columns or (None,)):
                 over = None if column is None else self.tree.find(("columns", j))[0]
-                run = self._cell(row, at, column, over, document)
+                run = self._cell(row, line, column, over, document)
                 found += [run] if run is not None else []
-        if not self.findings:
-            check_paper(self.words, self.tree, found, self.findings)
-        return found
+        if self.findings:
+            return []
+        check_paper(self.words, self.tree, found, self.findings)
+        return self._begun(self._told_apart(found))
+
+    def _told_apart(self, runs: Sequence[Run]) -> list[Run]:
+        """Rows whose titles would be the same are called by their names, but for those of users."""
+        titles = Counter({run.row: run.title for run in runs}.values())
+        own = {row.name for row in self.words.rows if row.title}
+        return [
+            replace(run, title=run.row) if titles[run.title] > 1 and run.row not in own else run
+            for run in runs
+        ]
+
+    def _begun(self, runs: Sequence[Run]) -> list[Run]:
+        """With the runs from which those start that name a row."""
+        cells = {(run.row, run.column): run for run in runs}
+
+        def begun(run: Run) -> Run:
+            origin = cells.get((run.start or "", run.column))
+            return run if origin is None else replace(run, start=None, origin=begun(origin))
+
+        return [begun(run) for run in runs]
 
     def _twice(self, table: str) -> None:
         seen: set[str] = set()
@@ -104,10 +128,28 @@ class _Reader:
             message = f"no row {tick(said.value)}"
             self.findings.add(Finding("S105", message, said.place, said.path, hint))
 
+    def _line(self, place: int) -> list[Node]:
+        """The rows that a row builds on, the first of them first, and itself; none: a mistake."""
+        rows = self.words.rows
+        places = {row.name: i for i, row in enumerate(rows)}
+        way = [place]
+        while (name := rows[way[0]].of) is not None:
+            said = self.tree.find(("rows", way[0], "of"))[0]
+            message = "" if name in places else f"no row {tick(name)}"
+            if places.get(name) in way:
+                names = [rows[i].name for i in reversed(way)]
+                message = f"a row builds on itself: {' <- '.join([*names, name])}"
+            if message:
+                hint = did_you_mean(name, places) if name not in places else ""
+                self.findings.add(Finding("S105", message, said.place, said.path, hint))
+                return []
+            way.insert(0, places[name])
+        return [self.tree.find(("rows", i))[0] for i in way]
+
     # --- the spec --------------------------------------------------------------------------------
 
-    def _document(self, row: Row, at: Node, known: dict[str, Document | None]) -> Document | None:
-        said = at.get("spec") or self.tree.get("spec")
+    def _document(self, line: Sequence[Node], known: dict[str, Document | None]) -> Document | None:
+        at, said = line[-1], _last(line, "spec") or self.tree.get("spec")
         if said is None:
             hint = "like `spec: ../ommnist/rladder_tiny.yaml`, here or for all rows"
             self.findings.add(
@@ -126,39 +168,33 @@ class _Reader:
                 known[name] = open_document(target)
         return known[name]
 
-    def _spec(self, at: Node, over: Node | None, document: Document) -> Spec | None:
-        """The spec with the experiment's changes, then the column's, then the row's."""
-        tree = with_params(document.tree, [self.tree, *([over] if over else []), at])
-        names = list[str]()
-        for name, node in (("experiment", self.tree), ("column", over), ("row", at)):
+    def _spec(self, line: Sequence[Node], over: Node | None, document: Document) -> Spec | None:
+        """The spec with the experiment's changes, then the column's, then those of the rows."""
+        tree, names, own = document.tree, list[str](), Findings()
+        layers = [("experiment", self.tree), ("column", over), *(("row", at) for at in line)]
+        for name, node in layers:
             patch = patch_of(node)
             if patch is not None:
                 tree, own_name = with_variant(tree, name, patch)
                 names.append(own_name)
-        own = Findings()
         spec = read(replace(document, tree=tree), Request(variant=tuple(names)), own)
         if spec is not None:
-            self._frozen(spec, at, own)
+            self._frozen(spec, line, own)
         self.findings.update(own)
         return None if own else spec
 
-    def _frozen(self, spec: Spec, at: Node, findings: Findings) -> None:
+    def _frozen(self, spec: Spec, line: Sequence[Node], findings: Findings) -> None:
         """Compile the graph, and see that `freeze` selects something of it."""
         graph = compile_graph(spec, findings)
-        said = at.get("freeze")
-        items = [] if said is None else said.value if isinstance(said.value, list) else [said]
-        for item in items:
-            selector = parse_selector(item.value)
-            known = selector.kind in ("level", "task") or any(select(graph, selector))
-            if not known:
+        for item in _items(_last(line, "freeze")):
+            if not prefixes(graph, item.value):
                 message = f"{tick(item.value)} selects nothing to freeze"
                 findings.add(Finding("G202", message, item.place, item.path))
 
-    def _title(self, row: Row, document: Document | None) -> str:
+    def _title(self, line: Sequence[Node], document: Document) -> str:
         """What the spec calls the variant, or itself."""
-        if document is None:
-            return ""
-        places = [("title",), *(("variants", name, "title") for name in row.variant)]
+        names = [str(node.value) for at in line for node in _items(at.get("variant"))]
+        places = [("title",), *(("variants", name, "title") for name in names)]
         found = [document.tree.find(place) for place in places]
         titles = [
             str(node.value)
@@ -172,21 +208,22 @@ class _Reader:
     def _cell(
         self,
         row: Row,
-        at: Node,
+        line: Sequence[Node],
         column: Column | None,
         over: Node | None,
         document: Document | None,
     ) -> Run | None:
-        layers = [self.tree, *([over] if over is not None else []), at]
+        layers = [self.tree, *([over] if over is not None else []), *line]
         data_said = merged(layers, "data")
         data = self._data(data_said)
         training, said = checked(merged(layers, "training"), Training, self.findings)
         evaluation, _ = checked(merged(layers, "evaluation"), Evaluation, self.findings)
-        spec = self._spec(at, over, document) if document is not None else None
+        spec = self._spec(line, over, document) if document is not None else None
         if training is not None and (training.updates is None) == (training.epochs is None):
-            self._how_long(training)
+            self._how_long(training, said)
         if spec is None or data is None or training is None or evaluation is None:
             return None
+        assert document is not None
         check_names(spec, training, said, self.findings)
         check_batch(data, training, data_said, self.findings)
         return Run(
@@ -194,19 +231,18 @@ class _Reader:
             row=row.name,
             column=column.name if column else "",
             seed=0,
-            title=row.title or self._title(row, document) or row.name,
+            title=row.title or self._title(line, document) or row.name,
             spec=spec,
             data=data,
             training=training,
             evaluation=evaluation,
             machine=self.words.machine,
-            start=self._start(row),
-            freeze=row.freeze,
+            start=self._start(line),
+            freeze=tuple(node.value for node in _items(_last(line, "freeze"))),
             paper=paper_of(row, column),
         )
 
-    def _how_long(self, training: Training) -> None:
-        node = self.tree.value["training"]
+    def _how_long(self, training: Training, node: Node) -> None:
         both = training.updates is not None
         message = "both `updates` and `epochs`" if both else "how long is not said"
         hint = "like `updates: 1000` or `epochs: 10`"
@@ -229,8 +265,11 @@ class _Reader:
         words, _ = checked(node, known[said.value], self.findings)
         return words
 
-    def _start(self, row: Row) -> str | None:
-        """The name of another row, or a folder."""
-        if row.start is None or row.start in [other.name for other in self.words.rows]:
-            return row.start
-        return str((self.path.parent / row.start).resolve())
+    def _start(self, line: Sequence[Node]) -> str | None:
+        """The name of another row, or a folder, from the file that says it."""
+        said = _last(line, "start")
+        if said is None or said.value is None:
+            return None
+        if said.value in [row.name for row in self.words.rows]:
+            return str(said.value)
+        return str((Path(said.source.name).parent / said.value).resolve())

@@ -17,7 +17,7 @@ from ladderspec.language.read import Spec
 from ladderspec.learn.words import Evaluation, Machine, Training
 from ladderspec.wiring import graph_json
 
-FORMAT = "ladderspec run 1"
+FORMAT = "ladderspec run 1"  # counts up where the same words come to give other numbers
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class Run:
     training: Training
     evaluation: Evaluation = field(default_factory=Evaluation)
     machine: Machine = field(default_factory=Machine)
-    start: str | None = None  # the id of a run of the experiment, or a folder
+    start: str | None = None  # a folder with weights to begin with
+    origin: Run | None = field(default=None, repr=False)  # or the run whose weights they are
     freeze: tuple[str, ...] = ()
     paper: dict[str, Quoted] = field(default_factory=dict)
 
@@ -42,6 +43,10 @@ class Run:
     def id(self) -> str:
         """Names its folder: `rladder.all_labels.seed0`."""
         return ".".join(filter(None, [self.row, self.column, f"seed{self.seed}"]))
+
+    def of_seed(self, seed: int) -> Run:
+        """The same with another seed; so is the run that it starts from."""
+        return replace(self, seed=seed, origin=self.origin and self.origin.of_seed(seed))
 
     def facts(self) -> dict[str, Any]:
         """Everything that the numbers of the run depend on, as JSON."""
@@ -52,7 +57,7 @@ class Run:
             "data": self.data.model_dump(mode="json"),
             "training": self.training.model_dump(mode="json"),
             "evaluation": self.evaluation.model_dump(mode="json"),
-            "start": self.start,
+            "start": digest(self.origin.facts()) if self.origin else self.start,
             "freeze": list(self.freeze),
         }
 
@@ -122,19 +127,7 @@ def with_seeds(runs: Sequence[Run], seeds: Sequence[int]) -> Sequence[Run]:
         return runs
     first = {(run.row, run.column): run for run in reversed(runs)}
     cells = dict.fromkeys((run.row, run.column) for run in runs)
-    return [
-        _reseeded(replace(first[cell], seed=seed), first[cell].seed)
-        for cell in cells
-        for seed in seeds
-    ]
-
-
-def _reseeded(run: Run, before: int) -> Run:
-    """A run that starts from another one starts from that with its own seed."""
-    end = f".seed{before}"
-    if run.start is None or not run.start.endswith(end):
-        return run
-    return replace(run, start=run.start.removesuffix(end) + f".seed{run.seed}")
+    return [first[cell].of_seed(seed) for cell in cells for seed in seeds]
 
 
 def _known(what: str, asked: Sequence[str], known: Sequence[str]) -> None:

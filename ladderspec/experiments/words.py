@@ -115,6 +115,9 @@ class Change(Patch):
 class Row(Change):
     """A row of the results: which network."""
 
+    of: str | None = Field(
+        None, description="Another row: what it says of the network, data and training holds too."
+    )
     spec: str | None = Field(None, description="Its file; default: that of the experiment.")
     start: str | None = Field(
         None, description="Begin with the weights of another row, or of a checkpoint's folder."
@@ -135,7 +138,12 @@ def _seeds(value: Any) -> Any:
         if value < 1:
             raise refusal("S106", f"`seeds` is {value}: at least one is needed", "like `seeds: 3`")
         return tuple(range(value))
-    return tuple(value) if isinstance(value, list) else value
+    if isinstance(value, list):
+        twice = [seed for i, seed in enumerate(value) if seed in value[:i]]
+        if twice:
+            raise refusal("S106", f"seed {twice[0]} stands there twice", "like `seeds: [0, 1, 2]`")
+        return tuple(value)
+    return value
 
 
 def _rows(value: Any) -> Any:

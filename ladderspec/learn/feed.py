@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ladderspec.data import DataError, DataSet
+from ladderspec.data import DataError, DataSet, Split
+from ladderspec.data._contract import Form
 from ladderspec.data._types import Batch, Indices
 from ladderspec.data.chunks import chunks
 from ladderspec.network.net import Net
@@ -69,7 +72,7 @@ class Diet:
             if isinstance(task, Classification) and field == "label":
                 self._check_classes(net, name)
             uncut = task.when != "all" and not isinstance(task, Consistency)
-            if self.steps and self.data.steps is None and uncut:
+            if self.cuts and uncut:
                 raise DataError(
                     f"task `{name}` reads only some t: it cannot be trained in pieces; leave out"
                     " `steps`, or say `when: all`"
@@ -105,19 +108,42 @@ class Diet:
         """The whole batch, or pieces of it along time."""
         if not self.data.forms[self.input].time:
             yield self._whole(batch, None)
-        elif "mask" not in batch:
+        elif "mask" not in batch and not self.cuts:
             yield self._whole(batch, self.data.steps)
+        elif "mask" not in batch:
+            assert self.steps is not None
+            yield from self._cut(self._masked(batch), self.steps)
         elif self.steps is None:
             lengths = batch["mask"].sum(1).tolist()
             yield self._whole(batch, batch["mask"].shape[1], lengths)
         else:
             yield from self._cut(batch, self.steps)
 
-    def count(self, lengths: Indices) -> int:
-        """How many pieces a batch of these lengths gives."""
-        if self.steps is None or self.data.steps is not None:
+    def count(self, lengths: Indices | None) -> int:
+        """How many pieces a batch of these lengths gives; None: all alike."""
+        if self.steps is None or not self.cuts:
             return 1
-        return -(-max(1, int(lengths.max()) - self._most_ahead) // self.steps)
+        longest = self._equal if lengths is None else int(lengths.max())
+        return -(-max(1, longest - self._most_ahead) // self.steps)
+
+    @property
+    def cuts(self) -> bool:
+        """Whether sequences may be longer than a piece."""
+        timed = self.data.forms[self.input].time
+        return self.steps is not None and timed and (self.data.steps or math.inf) > self.steps
+
+    @cached_property
+    def _equal(self) -> int:
+        """How many frames every sequence has that are run over or predicted."""
+        assert self.data.steps is not None
+        first = self.data.batch(Split.TRAIN, 0, np.zeros(1, dtype=np.int64), [self.input])
+        return min(int(first[self.input].shape[1]), self.data.steps + self._most_ahead)
+
+    def _masked(self, batch: Batch) -> Batch:
+        """Sequences of equal length as those of unequal length come."""
+        forms, length = self.data.forms, self._equal
+        cut = {name: v[:, :length] if forms[name].time else v for name, v in batch.items()}
+        return {**cut, "mask": np.ones((len(batch[self.input]), length), dtype=bool)}
 
     @property
     def _most_ahead(self) -> int:
@@ -142,7 +168,8 @@ class Diet:
     def _cut(self, batch: Batch, steps: int) -> Iterator[Feed]:
         """Pieces of a batch; each t that is run over has its target."""
         most, whole = self._most_ahead, batch["mask"].sum(1)
-        for chunk in chunks(batch, self.data.forms, steps, most):
+        forms = {**self.data.forms, "mask": Form((), time=True)}
+        for chunk in chunks(batch, forms, steps, most):
             targets = {}
             for name, task in self.tasks.items():
                 field, ahead = self.field(task), self.ahead(task)

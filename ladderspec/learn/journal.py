@@ -104,6 +104,11 @@ def read_result(folder: Path, facts: Mapping[str, Any] | None = None) -> dict[st
     return found if facts is None or found.get("digest") == digest(dict(facts)) else None
 
 
+def reported(folder: Path) -> str:
+    """The weights that the result of a run speaks of: `best` or `last`."""
+    return str((read_result(folder) or {}).get("reported", "last"))
+
+
 def check(folder: Path, run: Run, resume: bool) -> None:
     """Refuse a folder that is another run's, or that would be overwritten."""
     place, facts = folder / "run.json", run.facts()

@@ -109,7 +109,8 @@ def _add(
         key, values = f"{name}.{measure}", values.view(batch, length)
         counts = there * _when(task, there)
         whole.add(key, values.flatten(), counts.flatten())
-        if diet.data.steps is not None or feed.frames.dim() == seen.dim() - 1:
+        even = diet.data.steps is not None and not diet.cuts
+        if even or feed.frames.dim() == seen.dim() - 1:
             by_time.add(key, values, there)
 
 

@@ -41,7 +41,7 @@ class Order:
         lengths = self.diet.data.lengths(self.split)
         batches = self.epoch(epoch)
         if lengths is None:
-            return len(batches)
+            return len(batches) * self.diet.count(None)
         return sum(self.diet.count(lengths[batch]) for batch in batches)
 
     def total(self, epochs: float) -> int:

@@ -10,24 +10,38 @@ import torch
 from ladderspec.corridor import graph
 from ladderspec.data import DataError, DataSet, Split
 from ladderspec.errors import UsageError
+from ladderspec.experiments.frozen import prefixes
 from ladderspec.experiments.runs import Run
 from ladderspec.learn import checkpoint
+from ladderspec.learn.journal import reported
 from ladderspec.learn.trouble import not_finite
 from ladderspec.network.net import Net
 from ladderspec.tasks import Denoising, Prediction
-from ladderspec.text.notation import parse_selector
-from ladderspec.wiring.selection import select
 
 ITEMS = 1000  # whose mean is taken
 
 
-def begin_with(net: Net, run: Run, data: DataSet, folder: Path) -> None:
-    """Offsets at the mean of the data; then the weights of another run, where one is named."""
+def begin_with(net: Net, run: Run, data: DataSet, folder: Path) -> str:
+    """Offsets at the mean of the data; then the weights of another run, where one is named.
+
+    What that run has not, or not in the same shape, is said: it begins as in any other run.
+    """
     for name, task in net.tasks.items():
         if isinstance(task, Prediction | Denoising):
             net.set_offset(_mean(data, task.field or data.words.input), name)
-    if run.start is not None:
-        net.adopt(weights_of(place_of(run, folder)))
+    place = place_of(run, folder)
+    if place is None:
+        return ""
+    adopted = net.adopt(weights_of(place))
+    if not adopted.kept:
+        raise UsageError(f"nothing of {place} fits this network; it cannot start from there")
+    new = [*adopted.missing, *adopted.reshaped]
+    return f"starts from {place.name}, but for {_few(new)}" if new else ""
+
+
+def _few(names: list[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
 
 
 def _mean(data: DataSet, field: str) -> torch.Tensor:
@@ -40,20 +54,21 @@ def _mean(data: DataSet, field: str) -> torch.Tensor:
     return mean
 
 
-def place_of(run: Run, folder: Path) -> Path:
+def place_of(run: Run, folder: Path) -> Path | None:
     """The folder of the run that this one starts from: beside its own, or as named."""
-    named = Path(str(run.start))
-    return named if named.is_absolute() else folder.parent / named
+    if run.origin is not None:
+        return folder.parent / run.origin.id
+    return None if run.start is None else Path(run.start)
 
 
 def weights_of(folder: Path) -> dict[str, torch.Tensor]:
-    """The weights of a finished run: of the retrained one, else the best, else the last."""
-    if (folder / "retrain").is_dir():
+    """The weights that the result of a finished run speaks of."""
+    if (folder / "retrain" / "last.json").exists():
         folder = folder / "retrain"
-    for name in ("best", "last"):
-        if (folder / f"{name}.json").exists():
-            return checkpoint.read(folder, name).under("net.")
-    raise UsageError(f"{folder} holds no checkpoint to start from; train that run first")
+    name = reported(folder)
+    if not (folder / f"{name}.json").exists():
+        raise UsageError(f"{folder} holds no checkpoint to start from; train that run first")
+    return checkpoint.read(folder, name).under("net.")
 
 
 def freeze(net: Net, run: Run) -> None:
@@ -61,19 +76,9 @@ def freeze(net: Net, run: Run) -> None:
     if not run.freeze:
         return
     wired = graph(run.spec)
-    prefixes: list[str] = []
-    for text in run.freeze:
-        selector = parse_selector(text)
-        if selector.kind == "level":
-            prefixes += [
-                f"{side}.{selector.pattern}." for side in ("encoder", "decoder", "lateral")
-            ]
-        elif selector.kind == "task":
-            prefixes.append(f"task.{selector.pattern}.")
-        else:
-            nodes, edges = select(wired, selector)
-            prefixes += [f"{node}." for node in nodes]
-            prefixes += [f"{target}.{key}." for _, target, key in edges]
+    frozen = tuple(prefix for text in run.freeze for prefix in prefixes(wired, text))
     for name, parameter in net.named_parameters():
-        if name.startswith(tuple(prefixes)):
+        if name.startswith(frozen):
             parameter.requires_grad_(False)
+    if not any(parameter.requires_grad for parameter in net.parameters()):
+        raise UsageError(f"row `{run.row}` freezes all that could learn; freeze less")

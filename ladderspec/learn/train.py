@@ -80,14 +80,14 @@ class Phase:
 
     def run_through(self) -> dict[str, Any]:
         """Train, test, and write the result."""
-        learner = self._learner()
+        learner, began = self._learner()
         silent = processes.rank() > 0
         journal = Journal(
             self.folder, silent, tracker(self.folder, self.run.machine.track and not silent)
         )
         progress = Progress(self.run.id, learner.total, self.quiet)
         examiner = Examiner(self.run, learner, journal, self.folder, progress)
-        self._resume(learner, journal, progress)
+        self._resume(learner, journal, progress, began)
         loop(examiner)
         result = {
             "digest": digest(self.run.facts()),
@@ -102,14 +102,15 @@ class Phase:
             journal.conclude(result)
         return result
 
-    def _learner(self) -> Learner:
+    def _learner(self) -> tuple[Learner, str]:
+        """The learner, and what there is to say of the weights that it begins with."""
         run, words = self.run, self.run.training
         net = build(run.spec, run.seed)
         dtype = torch.float64 if words.precision == "float64" else torch.float32
         net.to(self.device, dtype)
         diet = Diet(self.data, net.tasks, words.steps, self.device, dtype)
         diet.check(net, run.spec.words.time.frames)
-        begin_with(net, run, self.data, self.folder)
+        began = begin_with(net, run, self.data, self.folder)
         freeze(net, run)
         order = Order(diet, self.split, words.batch, processes.rank(), processes.world())
         order.check()
@@ -117,14 +118,16 @@ class Phase:
         learner = learner_of(net, diet, order, words, run.seed, total)
         if self.replay is not None:
             learner.course, learner.replays = replace(self.replay, factor=1.0, stopped=""), True
-        return learner
+        return learner, began
 
-    def _resume(self, learner: Learner, journal: Journal, progress: Progress) -> None:
+    def _resume(self, learner: Learner, journal: Journal, progress: Progress, began: str) -> None:
         """Go on with the last checkpoint that is whole; the first one is written at once."""
         begun = (self.folder / "last.json").exists()
         processes.wait()  # until all have looked
         if not begun:
             save(learner, self.folder)
+            if began:
+                progress.say(began)
             return
         try:
             found = checkpoint.read(self.folder, "last")

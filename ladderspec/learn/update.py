@@ -69,7 +69,7 @@ def _costs(learner: Learner, feed: Feed, carry: Carry | None, weigh: Mapping[str
 
 def _carry_for(learner: Learner, feed: Feed) -> Carry | None:
     """What the piece before has left; None where sequences are not cut."""
-    if learner.diet.steps is None or learner.diet.data.steps is not None:
+    if not learner.diet.cuts:
         return None
     if feed.first or learner.carry is None:
         return learner.net.initial_carry(len(feed))

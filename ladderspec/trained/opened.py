@@ -16,6 +16,7 @@ from ladderspec.errors import UsageError
 from ladderspec.learn import checkpoint
 from ladderspec.learn.evaluation import training_feeds
 from ladderspec.learn.feed import Diet, Feed
+from ladderspec.learn.journal import reported
 from ladderspec.learn.words import Evaluation, Training
 from ladderspec.network.adopt import Adopted
 from ladderspec.network.net import Net
@@ -98,7 +99,7 @@ def open_run(place: str | Path, which: str | None = None, data: Path | None = No
         raise UsageError(f"{home} holds no run: there is no run.json") from None
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot read {record}: {error}") from None
-    chosen = which or _reported(place)
+    chosen = which or reported(place)
     weights = checkpoint.read(place, chosen)
     return Opened(place, facts, weights, chosen, open_graph(home), data)
 
@@ -111,12 +112,3 @@ def take_weights(net: Net, place: str | Path) -> None:
         tensors = open_run(place).weights.under("net.")
     net.to(next(iter(tensors.values())).dtype)
     checkpoint.restore(net, tensors, str(place))
-
-
-def _reported(folder: Path) -> str:
-    """The weights that the result speaks of."""
-    try:
-        said = json.loads((folder / "result.json").read_text(encoding="utf-8"))["reported"]
-        return str(said)
-    except (OSError, ValueError, KeyError):
-        return "last"
