@@ -26,16 +26,19 @@ from ladderspec.ablation.study import make_study
 from ladderspec.ablation.table import label, tables
 from ladderspec.ablation.worth import draw_worths
 from ladderspec.corridor import graph
+from ladderspec.data.occluded_mnist import OccludedMnist
 from ladderspec.experiments.open import open_experiment
-from ladderspec.experiments.runs import Experiment
+from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.wiring.shapes import parameters
 
 DOCS = Path(__file__).parent
 RECORDS = DOCS / "results"
 KEPT = ("metrics.jsonl", "times.jsonl", "result.json")  # the last says that all are there
 LARGE = "table1"
+EARLIER = "earlier"
 ARROWS = "arrows_small"
 TRAINING_DIGITS = 50_000
+TRAININGS = 6  # of a row at the paper's size: three seeds, each trained anew on all digits
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,6 @@ class Study:
 
     name: str
     heading: str
-    scale: str  # in what it is smaller than the paper's
     orders: tuple[tuple[str, str, str], ...] = ()  # measure, better row, worse row, as in the paper
     apart: tuple[str, ...] = ()  # measures that mean something else than the paper's at this scale
 
@@ -57,25 +59,27 @@ STUDIES = (
     Study(
         "table1_small",
         "Occluded Moving MNIST, small",
-        "width 8 of 32, 16x16 of 32x32, 2,000 updates of 64 sequences",
         (
+            ("digit.error", "optimal_reconstruction", "rladder"),
             ("digit.error", "rladder", "no_decoder_to_encoder"),
+            ("digit.error", "no_decoder_to_encoder", "no_prediction"),
+            ("digit.error", "no_prediction", "hierarchical_rnn"),
             ("digit.error", "no_decoder_to_encoder", "hierarchical_rnn"),
             ("digit.error", "hierarchical_rnn", "temporal_baseline"),
-            ("digit.error", "rladder", "temporal_baseline"),
             ("digit.error", "rladder", "no_prediction"),
-            ("digit.error", "optimal_reconstruction", "rladder"),
-            ("next_frame.error", "rladder", "no_decoder_to_encoder"),
+            ("digit.error", "rladder", "hierarchical_rnn"),
+            ("digit.error", "rladder", "temporal_baseline"),
+            ("digit.error", "optimal_reconstruction", "temporal_baseline"),
             ("next_frame.error", "rladder", "no_classification"),
+            ("next_frame.error", "rladder", "no_decoder_to_encoder"),
+            ("next_frame.error", "no_classification", "no_decoder_to_encoder"),
         ),
         apart=("next_frame.error",),  # the mean over the pixels of another canvas
     ),
-    Study(
-        "table2_small",
-        "Semi-supervised, small",
-        "width 8 of 32, 16x16 of 32x32, 600 updates of 64 sequences",
-    ),
-    Study("table3_music", "Polyphonic music", "the paper's size; fewer epochs"),
+    Study("table1_small_longer", "The same, longer"),
+    Study("table1_small_wider", "The same, wider"),
+    Study("table2_small", "Semi-supervised, small"),
+    Study("table3_music", "Polyphonic music"),
 )
 
 
@@ -142,12 +146,13 @@ def page() -> str:
     found = recorded()
     parts = [(RECORDS / "intro.md").read_text(encoding="utf-8").rstrip(), overview(found)]
     for study, results in found.items():
-        parts += section(study, results)
-        if study.name == "table1_small":
+        if study.name == "table2_small":
             parts += large()
+        parts += section(study, results)
     if (RECORDS / ARROWS).is_dir():
         parts += worth_of_arrows()
     parts.append((RECORDS / "pictures.md").read_text(encoding="utf-8").rstrip())
+    parts += earlier()
     return "\n\n".join(parts) + "\n"
 
 
@@ -158,14 +163,26 @@ def overview(found: dict[Study, Results]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for study, results in found.items():
+        scales = {(run.row, run.column): scale(run) for run in experiment_of(study.name)}
         for cell in results.cells:
+            small = scales[cell.place.row, cell.place.column]
             for measure in results.measures:
                 if cell.quoted(measure) and measure.name in cell.values:
-                    lines.append(_compared(study, cell, measure))
+                    lines.append(_compared(study, cell, measure, small))
     return "\n".join(lines)
 
 
-def _compared(study: Study, cell: Cell, measure: Measure) -> str:
+def scale(run: Run) -> str:
+    """In what a run may be smaller than the paper's: width 32, 32x32, up to 10 epochs of music."""
+    words = [f"width {run.spec.words.params['width']}"]
+    if isinstance(run.data, OccludedMnist):
+        words.append(f"{run.data.canvas}x{run.data.canvas}")
+    epochs, updates = run.training.epochs, run.training.updates
+    words.append(f"{epochs:g} epochs" if epochs else f"{updates:,} updates of {run.training.batch}")
+    return ", ".join(words)
+
+
+def _compared(study: Study, cell: Cell, measure: Measure, small: str) -> str:
     paper, ours = cell.quoted(measure), spread(list(cell.values[measure.name].values()))
     assert paper is not None
     assert ours is not None
@@ -175,7 +192,7 @@ def _compared(study: Study, cell: Cell, measure: Measure) -> str:
     title = ", ".join(filter(None, [cell.place.title, cell.place.heading]))
     gap = "-" if measure.name in study.apart else f"{ours.mean - paper.value:+.{digits}f}"
     return (
-        f"| {title} | {label(measure)} | {paper} | {shown} | {ours.count} | {gap} | {study.scale} |"
+        f"| {title} | {label(measure)} | {paper} | {shown} | {ours.count} | {gap} | {small} |"
     )
 
 
@@ -188,13 +205,13 @@ def section(study: Study, results: Results) -> Iterator[str]:
     yield "\n".join(map(writers.to_markdown, tables(results))).rstrip()
     if study.orders:
         yield "\n".join(orders(study, results))
-    yield "\n".join(run_by_run(study, results))
+    yield "\n".join(run_by_run(study.name, results))
     yield f"![learning curves](results/{study.name}/curves.png)"
 
 
 def orders(study: Study, results: Results) -> Iterator[str]:
     """The paper's orderings, each with the interval of its difference over paired seeds."""
-    yield "| the paper's order | measure | difference, paired over seeds | |"
+    yield "| the paper's order | measure | right minus left, paired over seeds, 95 % interval | |"
     yield "|---|---|---|---|"
     measures = {measure.name: measure for measure in results.all_measures}
     for name, better, worse in study.orders:
@@ -222,8 +239,9 @@ def large() -> Iterator[str]:
     yield "## Occluded Moving MNIST at the paper's size"
     yield (RECORDS / f"{LARGE}.md").read_text(encoding="utf-8").rstrip()
     yield "```sh\nladderspec train specs/experiments/table1.yaml --seed 0 --threads 1\n```"
-    lines = ["| run | parameters | updates done | seconds for one | all updates | days |"]
-    lines.append("|---" * 6 + "|")
+    lines = ["| run | parameters | updates done | seconds for one | all | days | with all seeds |"]
+    lines.append("|---" * 7 + "|")
+    total = 0.0
     for run in experiment_of(LARGE).runs:
         times = RECORDS / LARGE / run.id / "times.jsonl"
         if times.exists():
@@ -231,10 +249,13 @@ def large() -> Iterator[str]:
             seconds = 1 / last["updates per second"]
             assert run.training.epochs is not None
             updates = int(run.training.epochs * TRAINING_DIGITS / run.training.batch)
+            days = updates * seconds / 86400
+            total += days
             lines.append(
                 f"| {run.id} | {parameters(graph(run.spec)):,} | {last['update']} | {seconds:.2f}"
-                f" | {updates:,} | {updates * seconds / 86400:.1f} |"
+                f" | {updates:,} | {days:.1f} | {TRAININGS * days:.0f} |"
             )
+    lines.append(f"| all rows | | | | | {total:.1f} | {TRAININGS * total:.0f} |")
     yield "\n".join(lines)
 
 
@@ -245,12 +266,31 @@ def worth_of_arrows() -> Iterator[str]:
     yield f"```sh\nladderspec ablate specs/experiments/{ARROWS}.yaml --each-role --threads 1\n```"
     results = arrows()
     yield "\n".join(map(writers.to_markdown, tables(results))).rstrip()
+    yield "\n".join(run_by_run(ARROWS, results))
     for measure in results.measures:
         name = f"worth_{measure.name.replace('.', '_')}.svg"
         yield f"![what each is worth in {label(measure)}](results/{ARROWS}/{name})"
 
 
-def run_by_run(study: Study, results: Results) -> Iterator[str]:
+def earlier() -> Iterator[str]:
+    """Runs that today's code does not repeat."""
+    yield "## Earlier runs"
+    yield (RECORDS / f"{EARLIER}.md").read_text(encoding="utf-8").rstrip()
+    lines = ["| experiment | run | updates | minutes | on test data |", "|---" * 5 + "|"]
+    for place in sorted((RECORDS / EARLIER).glob("*/*/result.json")):
+        result = json.loads(place.read_text())
+        first = dict[str, str]()  # the most telling measure of each task
+        for name, value in result["metrics"]["test"].items():
+            measure = Measure(name, result["units"].get(name, ""))
+            first.setdefault(measure.task, f"{label(measure)} {value:.2f}")
+        lines.append(
+            f"| {place.parts[-3]} | {place.parts[-2]} | {result['updates']:,}"
+            f" | {minutes(place.parent):.0f} | {', '.join(first.values())} |"
+        )
+    yield "\n".join(lines)
+
+
+def run_by_run(study: str, results: Results) -> Iterator[str]:
     """Every run."""
     names = [measure.name for measure in results.measures]
     heads = " | ".join(label(measure) for measure in results.measures)
@@ -259,17 +299,17 @@ def run_by_run(study: Study, results: Results) -> Iterator[str]:
     for cell in results.cells:
         for seed in sorted({seed for by_seed in cell.values.values() for seed in by_seed}):
             run = ".".join(filter(None, [cell.place.row, cell.place.column, f"seed{seed}"]))
-            result = json.loads((RECORDS / study.name / run / "result.json").read_text())
+            result = json.loads((RECORDS / study / run / "result.json").read_text())
             values = [cell.values.get(name, {}).get(seed) for name in names]
             shown = " | ".join("-" if value is None else f"{value:.2f}" for value in values)
             yield (
                 f"| {run} | {cell.parameters:,} | {result['updates']:,}"
-                f" | {minutes(RECORDS / study.name / run):.0f} | {shown} |"
+                f" | {minutes(RECORDS / study / run):.0f} | {shown} |"
             )
 
 
 def minutes(folder: Path) -> float:
-    """How long a run took on one core, its evaluations on the way included."""
+    """How long a run took on one core, evaluations and whatever ran beside it included."""
     last = json.loads((folder / "times.jsonl").read_text().splitlines()[-1])
     return float(last["update"] / last["updates per second"] / 60)
 
