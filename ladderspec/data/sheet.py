@@ -18,6 +18,7 @@ GAP, MARGIN, LINE = 8, 20, 20
 BAR: Colour = (214, 224, 238)
 BEHIND: Colour = (160, 174, 196)  # ink behind a bar
 NOTE: Colour = (38, 84, 150)
+OWN_NOTE: Colour = (205, 100, 30)
 KEYS: tuple[Colour, Colour] = (PAPER, (243, 245, 248))  # white keys, black keys
 OCTAVE: Colour = (224, 229, 236)
 
@@ -83,8 +84,16 @@ def behind_bars(clean: NDArray[Any], mask: NDArray[np.bool_]) -> Pixels:
 # --- piano rolls ----------------------------------------------------------------------------------
 
 
-def rolls(title: str, pieces: Sequence[tuple[str, NDArray[Any]]], longest: int = 192) -> Picture:
-    """Piano rolls (steps, 88) one below the other, time to the right, high notes above."""
+def rolls(
+    title: str,
+    pieces: Sequence[tuple[str, NDArray[Any]]],
+    longest: int = 192,
+    given: int | None = None,
+) -> Picture:
+    """Piano rolls (steps, 88) one below the other, time to the right, high notes above.
+
+    Notes after the first `given` steps have another colour.
+    """
     low, high = _range([roll for _, roll in pieces])
     steps = min(longest, max(len(roll) for _, roll in pieces))
     across = max(2, min(6, 960 // steps))
@@ -98,7 +107,7 @@ def rolls(title: str, pieces: Sequence[tuple[str, NDArray[Any]]], longest: int =
         cut = "" if len(roll) <= steps else f", the first {steps} shown"
         texts.append(Text(left, y, f"{name}, {len(roll)} steps{cut}", colour=QUIET))
         y += GAP
-        tiles.append(Tile(left, y, _keyboard(shown, low, high), (4, across)))
+        tiles.append(Tile(left, y, _keyboard(shown, low, high, given), (4, across)))
         for note in range(low, high + 1):
             if (note + LOWEST) % 12 == 0:
                 name_of = f"C{(note + LOWEST) // 12 - 1}"
@@ -115,12 +124,14 @@ def _range(pieces: Sequence[NDArray[Any]]) -> tuple[int, int]:
     return max(0, low - 2), min(87, high + 2)
 
 
-def _keyboard(roll: NDArray[Any], low: int, high: int) -> Pixels:
+def _keyboard(roll: NDArray[Any], low: int, high: int, given: int | None) -> Pixels:
     """Notes on the rows of a keyboard; every C has a darker line."""
     pitch = np.arange(low, high + 1) + LOWEST
     black = np.isin(pitch % 12, [1, 3, 6, 8, 10])
     ground = np.where(black[:, None], KEYS[1], KEYS[0])
     ground[pitch % 12 == 0] = OCTAVE
     sounds = roll[:, low : high + 1].T > 0
-    image = np.where(sounds[..., None], np.array(NOTE), ground[:, None])
+    own = np.arange(len(roll)) >= (len(roll) if given is None else given)
+    ink = np.where(own[:, None], np.array(OWN_NOTE), np.array(NOTE))
+    image = np.where(sounds[..., None], ink, ground[:, None])
     return image[::-1].astype(np.uint8)

@@ -190,10 +190,8 @@ def continuation_sheet(
     """What was given and how it goes on, one row for each item; rolls one below the other."""
     if given.ndim == 5 and given.shape[3] == 1:
         whole = np.concatenate([given, later], 1)[:, :, 0, 0] > 0.5
-        start = given.shape[1] + 1
-        return sheet.rolls(
-            title, [(f"item {i}, by itself from {start}", w) for i, w in enumerate(whole, first)]
-        )
+        pieces = [(f"item {i}", w) for i, w in enumerate(whole, first)]
+        return sheet.rolls(title, pieces, given=given.shape[1])
     columns = [f"t = {t + 1}" for t in range(given.shape[1])]
     columns += [f"+{t + 1}" for t in range(later.shape[1])]
     rows = [
