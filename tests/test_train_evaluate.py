@@ -113,6 +113,19 @@ def test_vectors_are_drawn_channel_by_channel(folder: Path, tmp_path: Path) -> N
     assert inks[t, channel] == inks.min(), "the largest value has the most ink"
 
 
+def test_activations_end_where_their_items_end() -> None:
+    arrays = {
+        "frames": np.ones((3, 5, 4)),
+        "encoder.top": np.ones((3, 5, 2)),
+        "lengths": np.array([2, 5, 3]),
+        "items": np.array([7, 8, 9]),
+    }
+    arrays["encoder.top"][0, 2:] = 1000
+    picture = activation_sheet(arrays, "top")
+    assert len(picture.tiles) == 2 * (2 + 5)
+    assert [t.text for t in picture.texts if "item" in t.text] == ["item 7", "item 8"]
+
+
 def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nodes = ["--activations", "encoder.lstm1", "--activations", "encoder.top"]
     assert main(["evaluate", str(folder), "-o", str(tmp_path), *nodes]) == 0
@@ -125,6 +138,7 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
         assert arrays["encoder.lstm1"].shape == (16, 3, 2, 12, 12)
         assert arrays["encoder.top"].shape == (16, 3, 8)
         assert arrays["frames"].shape == (16, 3, 1, 12, 12)
+        assert arrays["items"].tolist() == list(range(16))
     assert (tmp_path / "activations.png").stat().st_size > 500
     words = ["--without", "lateral", "--json", "--split", "valid"]
     assert main(["evaluate", str(folder), "-o", str(tmp_path), *words]) == 0

@@ -37,6 +37,16 @@ from ladderspec.nn import BatchNorm
 from tests.training import EXPERIMENT, MUSIC, SPEC, experiment, one_run, rows
 
 DATA = words_of("occluded_mnist", digits="embedded", canvas=12, frames=3)
+UNEQUAL = """
+name: unequal
+input: {channels: 4}
+time: {frames: any}
+levels:
+  - {name: top, encoder: {cell: LSTM, channels: 8}, decoder: G1}
+tasks:
+  next: {kind: prediction, at: decoder.input, cost: mse}
+  kind: {kind: classification, at: encoder.top, when: last}
+"""
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -96,6 +106,29 @@ def test_pictures_show_what_a_probe_is_asked_for() -> None:
     texts = [text.text for text in picture.texts]
     assert [texts.count(name) for name in ("clean", "frames", "next_frame", "probe")] == [2] * 4
     assert texts.index("clean") < texts.index("frames")
+
+
+def test_pictures_end_where_their_items_end(tmp_path: Path) -> None:
+    """Items in their order, the class at the end of each, and nothing beyond it."""
+    lengths = np.array([2, 5, 3])
+    frames = np.random.default_rng(0).random((3, 5, 4), dtype=np.float32)
+    np.savez(tmp_path / "d.npz", frames=frames, lengths=lengths, label=np.arange(3))
+    data = words_of("arrays", path=str(tmp_path / "d.npz"), valid=0, test=0)
+    one = learner(spec=UNEQUAL, data=data)
+    one.net.eval()
+    captions = []
+    for item in range(3):
+        (feed,) = one.diet.pieces(one.diet.take("train", 0, np.array([item])))
+        taken = int(one.net(feed.frames)["kind"][0, -1].argmax())
+        captions.append(f"{int(feed.targets['label'])}, taken for {taken}")
+    picture = draw_samples(one.net, one.diet, "train", 3, "samples")
+    assert picture is not None
+    assert [text.text for text in picture.texts if "taken for" in text.text] == captions
+    assert len(picture.tiles) == 2 * lengths.sum(), "frames and predictions"
+    unlabelled = learner(spec=UNEQUAL, data=data, changes={"without": ["task.kind"]})
+    picture = draw_samples(unlabelled.net, unlabelled.diet, "train", 3, "samples")
+    assert picture is not None
+    assert [t.text for t in picture.texts if "item" in t.text] == ["item 0", "item 1", "item 2"]
 
 
 def test_nor_when_gradients_are_clipped() -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ladderspec.data import sheet
 from ladderspec.data._picture import Picture
+from ladderspec.data._types import Indices
 from ladderspec.data.preview import _image
 from ladderspec.learn.feed import Diet, Feed
 from ladderspec.names import Shape
@@ -38,18 +39,24 @@ def draw_samples(net: Net, diet: Diet, split: str, count: int, title: str) -> Pi
     }
     shown = {name: seen for name, seen in shown.items() if tuple(seen.shape[2:]) == net.shape}
     if _is_roll(net.shape):
-        return _rolls(diet, feed, shown, title)
+        return _rolls(diet, feed, shown, title, items)
     timed = feed.frames if feed.frames.dim() == len(net.shape) + 2 else feed.frames[:, None]
     true = _probed(diet, feed, timed)
+    ends = _ends(feed, timed)
     groups = [
         (
-            _caption(diet, feed, outputs, i),
-            _strips(diet, {k: v[i] for k, v in true.items()}, {k: v[i] for k, v in shown.items()}),
+            _caption(diet, feed, outputs, i) or f"item {items[i]}",
+            _strips(
+                diet,
+                {name: value[i, : ends[i]] for name, value in true.items()},
+                {name: value[i, : ends[i]] for name, value in shown.items()},
+            ),
         )
-        for i in range(len(feed))
+        for i in np.argsort(items)  # as they stand in the data
+        if ends[i]
     ]
     columns = [f"t = {t + 1}" for t in range(min(MOST, timed.shape[1]))]
-    return sheet.strips(title, columns, groups)
+    return sheet.strips(title, columns, groups) if groups else None
 
 
 def presented(task: Task, seen: Tensor) -> Tensor:
@@ -62,16 +69,22 @@ def _is_roll(shape: Shape) -> bool:
 
 
 def _caption(diet: Diet, feed: Feed, outputs: Any, item: int) -> str:
-    """`3, taken for 5`."""
+    """`3, taken for 5` at its end; nothing where no class is read."""
     parts = []
     for name, task in diet.tasks.items():
         if isinstance(task, Classification) and outputs[name].dim() == 3:
-            taken = int(outputs[name][item, -1].argmax())
+            last = _ends(feed, outputs[name])[item] - 1
+            taken = int(outputs[name][item, last].argmax())
             target = feed.targets[str(diet.field(task))][item]
             known = target.dim() == 0 and int(target) >= 0
             true = f"{int(target)}, " if known else ""
             parts.append(f"{true}taken for {taken}")
-    return "; ".join(parts) or f"item {item}"
+    return "; ".join(parts)
+
+
+def _ends(feed: Feed, values: Tensor) -> Sequence[int]:
+    """How many t of the values, (B, T, ...), each item has."""
+    return feed.lengths or (values.shape[1],) * len(values)
 
 
 def _probed(diet: Diet, feed: Feed, frames: Tensor) -> dict[str, Tensor]:
@@ -104,11 +117,12 @@ def images(frames: Tensor) -> list[NDArray[Any]]:
     return found
 
 
-def _rolls(diet: Diet, feed: Feed, shown: dict[str, Tensor], title: str) -> Picture:
+def _rolls(diet: Diet, feed: Feed, shown: dict[str, Tensor], title: str, items: Indices) -> Picture:
     pieces: list[tuple[str, NDArray[Any]]] = []
-    ends: Sequence[int] = feed.lengths or (feed.frames.shape[1],) * len(feed)
-    for i, end in enumerate(ends):
-        pieces.append((f"item {i}", feed.frames[i, :end, 0, 0].cpu().numpy()))
+    ends = _ends(feed, feed.frames)
+    for i in np.argsort(items):
+        end = ends[i]
+        pieces.append((f"item {items[i]}", feed.frames[i, :end, 0, 0].cpu().numpy()))
         for name, seen in shown.items():
             ahead = diet.ahead(diet.tasks[name])
             said = (seen[i, :end, 0, 0] > 0.5).float()

@@ -78,10 +78,13 @@ def activations(
     without: Sequence[str] = (),
     count: int = 16,
 ) -> dict[str, NDArray[Any]]:
-    """The values of nodes over time, (items, T, ...), and the input that they saw."""
+    """The values of nodes over time, (items, T, ...), and the input that they saw.
+
+    `items` says which items these are, in their order; `lengths` where each ends, if not at T.
+    """
     net = opened.net(without)
     diet = opened.diet(net)
-    feed, _ = first_feed(diet, split, count)
+    feed, items = first_feed(diet, split, count)
     with _ready(opened, net, diet):
         try:
             found = net.values(feed.frames, *nodes, lengths=feed.lengths)
@@ -91,7 +94,9 @@ def activations(
     arrays = {diet.input: feed.frames, **values}
     if feed.lengths is not None:
         arrays["lengths"] = torch.tensor(feed.lengths)
-    return {name: value.cpu().numpy() for name, value in arrays.items()}
+    order = np.argsort(items)
+    ordered = {name: value.cpu().numpy()[order] for name, value in arrays.items()}
+    return {**ordered, "items": items[order]}
 
 
 def first_feed(diet: Diet, split: str, count: int, first: int = 0) -> tuple[Feed, Indices]:
@@ -112,22 +117,23 @@ def activation_sheet(
     """Nodes as rows, t as columns; each node from its smallest to its largest value.
 
     Of several maps the mean of the absolute values is shown; of a vector every channel, one below
-    the other. `timed`: the input runs over time too.
+    the other; nothing beyond the end of an item. `timed`: the input runs over time too.
     """
-    (name, frames), *nodes = ((k, v) for k, v in arrays.items() if k != "lengths")
+    (name, frames), *nodes = ((k, v) for k, v in arrays.items() if k not in ("lengths", "items"))
     steps = min(most, max(values.shape[1] for _, values in nodes))
+    ends = np.minimum(steps, arrays.get("lengths", np.full(len(frames), steps)))
     groups = []
-    for i in range(min(items, len(frames))):
+    for i in np.flatnonzero(ends)[:items]:
         seen = frames[i] if timed else [frames[i]] * steps
         shape = _image(seen[0]).shape[:2]
-        rows = [sheet.Strip(name, [np.clip(_image(seen[t]), 0, 1) for t in range(steps)])]
+        rows = [sheet.Strip(name, [np.clip(_image(seen[t]), 0, 1) for t in range(ends[i])])]
         for node, values in nodes:
-            flat = [_flat(values[i, t]) for t in range(steps)]
+            flat = [_flat(values[i, t]) for t in range(ends[i])]
             low, high = min(f.min() for f in flat), max(f.max() for f in flat)
             scaled = [(f - low) / max(high - low, 1e-12) for f in flat]
             maps = values.ndim > 3
             rows.append(sheet.Strip(node, [_fitted(f, shape) for f in scaled] if maps else scaled))
-        groups.append((f"item {i}", rows))
+        groups.append((f"item {arrays['items'][i]}", rows))
     return sheet.strips(title, [f"t = {t + 1}" for t in range(steps)], groups)
 
 
