@@ -188,6 +188,21 @@ def test_differences_to_another_row(tmp_path: Path) -> None:
         open_experiment(experiment(tmp_path, TEXT + "base: opne\n"))
 
 
+def test_tables_say_which_data_they_are_of(tmp_path: Path) -> None:
+    """Validation, where there are no test data."""
+    (table,) = whole_table(tmp_path)
+    assert table.note.startswith("Test data, mean ± standard deviation over 3 to 4 seeds.")
+    notes = []
+    for result in sorted((tmp_path / "out").glob("*/result.json")):
+        facts = json.loads(result.read_text())
+        result.write_text(json.dumps(facts | {"metrics": {"valid": facts["metrics"]["test"]}}))
+        found = open_experiment(tmp_path / "experiment.yaml")
+        (table,) = tables(collect(found, found.runs, tmp_path / "out"))
+        notes.append(table.note)
+    assert notes[4].startswith("Test data (validation data where there are none), mean")
+    assert notes[-1].startswith("Validation data, mean")
+
+
 def test_columns_have_a_table_for_each_measure(tmp_path: Path) -> None:
     digit, frame = whole_table(tmp_path, WIDE)
     assert digit.title == "Digits & bars, 100 %: digit error (%)"

@@ -113,6 +113,22 @@ def test_vectors_are_drawn_channel_by_channel(folder: Path, tmp_path: Path) -> N
     assert inks[t, channel] == inks.min(), "the largest value has the most ink"
 
 
+def test_data_without_test_items(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frames = np.random.default_rng(0).random((20, 3, 1, 12, 12), dtype=np.float32)
+    np.savez(tmp_path / "d.npz", frames=frames, label=np.arange(20) % 10)
+    data = f"{{set: arrays, path: {tmp_path / 'd.npz'}, test: 0}}"
+    text = EXPERIMENT.replace(
+        "{set: occluded_mnist, digits: embedded, canvas: 12, frames: 3}", data
+    )
+    train(one_run(tmp_path, text, updates=1), tmp_path / "run", quiet=True)
+    assert main(["evaluate", str(tmp_path / "run")]) == 2
+    said = capsys.readouterr()
+    sizes = "train has 18, valid has 2, test has 0"
+    assert said.err == f"ladderspec: there are no test items to evaluate: {sizes}\n"
+    assert not said.out
+    assert main(["evaluate", str(tmp_path / "run"), "--split", "valid"]) == 0
+
+
 def test_activations_end_where_their_items_end() -> None:
     arrays = {
         "frames": np.ones((3, 5, 4)),

@@ -13,7 +13,6 @@ from ladderspec.experiments.words import Quoted
 from ladderspec.learn.journal import check, read_result, read_rows
 from ladderspec.learn.words import TEACHER
 
-SPLIT = "test"
 Result = dict[str, Any]  # what result.json says
 
 
@@ -48,6 +47,7 @@ class Cell:
     values: dict[str, dict[int, float]]  # measure -> seed -> value
     paper: dict[str, Quoted]
     parameters: int | None
+    split: str  # the data that the values are of; empty where no run is finished
 
     def quoted(self, measure: Measure) -> Quoted | None:
         """What the paper reports: by measure, or by task."""
@@ -84,7 +84,7 @@ class Results:
 
 
 def collect(experiment: Experiment, runs: Sequence[Run], folder: Path) -> Results:
-    """What the finished runs have measured on test data, from the JSON in their folders."""
+    """What the finished runs have measured in the end, from the JSON in their folders."""
     headings = {column.name: column.title or column.name for column in experiment.words.columns}
     found, left_out = _found(runs, folder)
     cells = []
@@ -124,24 +124,28 @@ def _found(runs: Sequence[Run], folder: Path) -> tuple[dict[str, Result], tuple[
 
 
 def _cell(place: Place, paper: dict[str, Quoted], results: Mapping[int, Result]) -> Cell:
-    values, parameters = dict[str, dict[int, float]](), None
+    values, parameters, split = dict[str, dict[int, float]](), None, ""
     for seed, result in results.items():
         parameters = result["parameters"]
-        for name, value in _tested(result).items():
+        split, metrics = _tested(result)
+        for name, value in metrics.items():
             values.setdefault(name, {})[seed] = value
-    return Cell(place, values, paper, parameters)
+    return Cell(place, values, paper, parameters, split)
 
 
-def _tested(result: Result) -> dict[str, float]:
-    """The measures of the test data; of validation, where there are no test data."""
+def _tested(result: Result) -> tuple[str, dict[str, float]]:
+    """`test` and its measures; those of validation, where there are no test data."""
     metrics: dict[str, dict[str, float]] = result["metrics"]
-    return metrics[SPLIT] if SPLIT in metrics else next(iter(metrics.values()), {})
+    return next(
+        ((split, metrics[split]) for split in ("test", "valid") if split in metrics), ("", {})
+    )
 
 
 def _measures(results: Iterable[Result]) -> tuple[Measure, ...]:
     """All that any run has measured."""
     units = dict[str, str]()
     for result in results:
-        for name in _tested(result):
+        _, metrics = _tested(result)
+        for name in metrics:
             units.setdefault(name, result["units"].get(name.removeprefix(TEACHER), ""))
     return tuple(Measure(name, unit) for name, unit in units.items())

@@ -15,9 +15,11 @@ from ladderspec.ablation.spread import Difference, Spread, difference, spread
 
 NOTHING = "-"
 OURS, CHANGE, PAPER = "ours", "difference", "paper"
-
-
-_OVER_SEEDS = "Test data, mean ± standard deviation over {} seeds."
+_DATA = {
+    ("test",): "Test data",
+    ("valid",): "Validation data",
+    ("test", "valid"): "Test data (validation data where there are none)",
+}
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,9 @@ class Table:
             return "No run is finished yet."
         count = " to ".join(str(n) for n in dict.fromkeys((self.seeds[0], self.seeds[-1])))
         entries = [entry for group in self.groups for entry in group.entries]
-        found = "Test data, one seed." if self.seeds == (1,) else _OVER_SEEDS.format(count)
+        splits = {entry.cell.split for entry in entries if entry.ours is not None}
+        seeds = f"mean ± standard deviation over {count} seeds"
+        found = f"{_DATA[tuple(sorted(splits))]}, {'one seed' if self.seeds == (1,) else seeds}."
         if any(entry.change is not None for entry in entries):
             found += f" Differences are to {self.base}" + (
                 "." if self.seeds == (1,) else ", paired by seed, with their 95 % interval."

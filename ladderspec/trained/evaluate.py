@@ -31,12 +31,19 @@ def evaluate(
     opened: Opened, split: str = "test", without: Sequence[str] = (), statistics: int | None = None
 ) -> Report:
     """Measure a trained network, and its teacher where it has one; `without` lesions both."""
+    _check_items(opened, split)
     found = _measured(opened, opened.net(without), split, statistics)
     if opened.has_teacher:
         taught = _measured(opened, opened.net(without, teacher=True), split, statistics)
         extra = {f"{TEACHER}{name}": value for name, value in taught.metrics.items()}
         found = Report({**found.metrics, **extra}, found.by_time, found.confusion, found.units)
     return found
+
+
+def _check_items(opened: Opened, split: str) -> None:
+    if not opened.data.size(split):
+        sizes = [f"{name} has {opened.data.size(name)}" for name in ("train", "valid", "test")]
+        raise UsageError(f"there are no {split} items to evaluate: {', '.join(sizes)}")
 
 
 def _measured(opened: Opened, net: Net, split: str, statistics: int | None) -> Report:
