@@ -6,6 +6,7 @@ import copy
 import json
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -288,7 +289,7 @@ def test_halving_down_to_the_floor() -> None:
     course = Course()
     rates = []
     for update_, error in enumerate([5.0, 4.0, 4.5, 4.4, 4.6, 4.7, 4.8]):
-        course.follow(words, update_, error)
+        course.slow_down(words, update_, error)
         rates.append(rate(words.optimiser, update_, 100, course.factor))
     assert rates == pytest.approx([1e-3, 1e-3, 5e-4, 5e-4, 2.5e-4, 2e-4, 2e-4])
     assert course.stopped == "the error rose at the smallest learning rate"
@@ -309,6 +310,34 @@ def test_early_stopping() -> None:
     assert better == [True, True, False, False]
     assert course.stopped == "no better one in 2 evaluations"
     assert (course.best, course.best_update) == (2.0, 1)
+
+
+@pytest.mark.parametrize(
+    ("stop", "halve", "watched"),
+    [
+        ("digit.error", "next_frame.error", ("digit.error", "next_frame.error")),
+        ("next_frame.error", None, ("next_frame.error", "next_frame.error")),
+        (None, "next_frame.error", ("next_frame.error", "next_frame.error")),
+        (None, None, ("digit.error", "digit.error")),
+    ],
+)
+def test_stopping_and_the_learning_rate_watch_their_own(
+    stop: str | None, halve: str | None, watched: tuple[str, str], tmp_path: Path
+) -> None:
+    schedule = Halve(kind="halve", floor=1e-6, watch=halve, stop=False)
+    run = one_run(
+        tmp_path,
+        EXPERIMENT.replace("every: 6", "every: 2"),
+        stop=Stop(patience=50, watch=stop),
+        optimiser=Optimiser(lr=0.05, schedule=schedule),
+        updates=16,
+    )
+    result = train(run, tmp_path / "run", quiet=True)
+    seen = [row for row in rows(tmp_path / "run") if row["split"] == "valid"]
+    best, followed = watched
+    rose = [b["update"] for a, b in pairwise(seen) if b[followed] > a[followed]]
+    assert [update_ for update_, _ in result["changes"]] == rose
+    assert result["best_update"] == min(seen, key=lambda row: (row[best], row["update"]))["update"]
 
 
 def test_stopping_and_retraining_on_both(tmp_path: Path) -> None:

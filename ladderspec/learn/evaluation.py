@@ -51,19 +51,21 @@ class Examiner:
     journal: Journal
     folder: Path
     progress: Progress
-    watched: str = field(init=False)
+    watched: str = field(init=False)  # by stopping and the best
+    watched_by_rate: str = field(init=False)
 
     def __post_init__(self) -> None:
         units = units_of(self.learner.net.tasks.items())
         words = self.run.training
         schedule = words.optimiser.schedule
-        asked = words.stop.watch if words.stop is not None else None
-        asked = asked or (schedule.watch if isinstance(schedule, Halve) else None)
-        asked = asked or next(iter(units), "")
-        if asked and asked not in units:
-            hint = did_you_mean(asked, units) or f"there are {one_of(units, 'and')}"
-            raise UsageError(f"`watch: {asked}`: no such measure; {hint}")
-        self.watched = asked
+        stop = words.stop.watch if words.stop is not None else None
+        rate = schedule.watch if isinstance(schedule, Halve) else None
+        for asked in filter(None, (stop, rate)):
+            if asked not in units:
+                hint = did_you_mean(asked, units) or f"there are {one_of(units, 'and')}"
+                raise UsageError(f"`watch: {asked}`: no such measure; {hint}")
+        self.watched = stop or rate or next(iter(units), "")
+        self.watched_by_rate = rate or self.watched
 
     @property
     def has_validation(self) -> bool:
@@ -79,8 +81,9 @@ class Examiner:
             learner.written = self.journal.append({**row, **report.metrics}, learner.written)
             self.progress.say(f"valid after {learner.update}: {self._short(report.metrics)}")
             if self.watched and not learner.replays:
-                value = report.metrics[self.watched]
-                if learner.course.follow(self.run.training, learner.update, value):
+                words, course = self.run.training, learner.course
+                course.slow_down(words, learner.update, report.metrics[self.watched_by_rate])
+                if course.follow(words, learner.update, report.metrics[self.watched]):
                     self._keep_best()
 
     def report(self, split: str, items: int | None = None, draw: bool = False) -> Report:

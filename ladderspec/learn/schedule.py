@@ -56,15 +56,15 @@ class Course:
     """What evaluations have decided so far."""
 
     factor: float = 1.0  # of the learning rate
-    last: float | None = None  # what was watched, at the last evaluation
+    last: float | None = None  # what the learning rate follows, at the last evaluation
     best: float | None = None
     best_update: int = 0
     waited: int = 0  # evaluations since the best
     stopped: str = ""  # why
     changes: list[tuple[int, float]] = field(default_factory=list)  # from which update on
 
-    def follow(self, words: Training, update: int, value: float) -> bool:
-        """Take in an evaluation; whether it is the best so far."""
+    def slow_down(self, words: Training, update: int, value: float) -> None:
+        """Let the learning rate follow an evaluation."""
         schedule = words.optimiser.schedule
         if isinstance(schedule, Halve) and self.last is not None and value > self.last:
             lowest = min(1.0, schedule.floor / words.optimiser.lr)
@@ -72,8 +72,11 @@ class Course:
                 self.stopped = "the error rose at the smallest learning rate"
             self.factor = max(self.factor / 2, lowest)
             self.changes.append((update, self.factor))
-        better = self.best is None or value < self.best
         self.last = value
+
+    def follow(self, words: Training, update: int, value: float) -> bool:
+        """Let stopping follow an evaluation; whether it is the best so far."""
+        better = self.best is None or value < self.best
         self.waited = 0 if better else self.waited + 1
         if better:
             self.best, self.best_update = value, update

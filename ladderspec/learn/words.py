@@ -38,7 +38,9 @@ class Halve(Words):
     kind: Literal["halve"]
     floor: Positive = Field(1e-4, description="The smallest learning rate.")
     watch: str | None = Field(
-        None, description="The measure, like `digit.error`; default: that of the first task."
+        None,
+        description="The measure, like `digit.error`; default: that of early stopping, or of the"
+        " first task.",
     )
     stop: bool = Field(True, description="Stop when it rises at the floor.")
 
@@ -129,7 +131,9 @@ class Stop(Words):
 
     patience: Count = Field(description="Evaluations without a better one, before it stops.")
     watch: str | None = Field(
-        None, description="The measure, like `digit.error`; default: that of the first task."
+        None,
+        description="The measure, like `digit.error`; default: that of `schedule: halve`, or of the"
+        " first task.",
     )
 
 
