@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.export import Dim, export
 from torch.utils import _pytree
 
 from ladderspec.corridor import build, load, loads
+from ladderspec.language.spec import SET_BY_TORCH
+from ladderspec.names import LEVEL_NAME
 from ladderspec.network.carry import Carry
 from ladderspec.network.net import Net
 from ladderspec.network.portable import Iteration, Unrolled
@@ -98,6 +100,26 @@ def test_what_is_exported_has_the_weights_of_the_network():
         ours, theirs = list(module.parameters()), list(net.parameters())
         assert all(a is b for a, b in zip(ours, theirs, strict=True))
         assert "weights.encoder/class/bias" in module.state_dict()
+
+
+@pytest.mark.parametrize(
+    "name", ["half", "to", "type", "apply", "forward", "modules", "state_dict"]
+)
+def test_levels_and_tasks_with_names_of_torch(name):
+    text = SMALL.replace("name: conv,", f"name: {name},").replace("next: {", f"{name}: {{")
+    net = build(loads(text)).eval()
+    frames = torch.rand(2, 4, 1, 6, 6)
+    same(export(Unrolled(net), (frames,)).module()(frames), net(frames))
+    assert f"encoder.{name}.encoder.weight" in net.state_dict()
+
+
+def test_a_task_of_several_nodes_with_a_name_of_torch():
+    text = SMALL + "  train: {kind: denoising, at: 'decoder.*', target: clean, head: 1}\n"
+    assert build(loads(text)).train().eval()
+
+
+def test_names_that_torch_sets_are_refused():
+    assert {name for name in vars(nn.Module()) if LEVEL_NAME.fullmatch(name)} == SET_BY_TORCH
 
 
 @pytest.mark.parametrize("variant", [None, "no_decoder_to_encoder", "temporal_baseline"])

@@ -65,13 +65,25 @@ def _name(value: Any) -> Any:
     return value
 
 
+# What torch sets on every module; levels and tasks are modules by name.
+SET_BY_TORCH = frozenset({"training"})
+
+
+def _module_name(value: Any) -> Any:
+    name = _name(value)
+    if name in SET_BY_TORCH:
+        raise refusal("S107", f"{tick(name)} is a word of torch's own", "choose another name")
+    return name
+
+
 def _level_name(value: Any) -> Any:
     if value == INPUT:
         raise refusal("S107", "`input` is the level below the first row", "choose another name")
-    return _name(value)
+    return _module_name(value)
 
 
 Name = Annotated[str, BeforeValidator(_name)]
+TaskName = Annotated[str, BeforeValidator(_module_name)]
 LevelName = Annotated[str, BeforeValidator(_level_name)]
 
 
@@ -182,7 +194,7 @@ class SpecWords(Words):
     defaults: Mapping[str, Mapping[str, Any]] = Field(
         default_factory=dict, description="Fields by cell: {Conv: {activation: leaky_relu}}."
     )
-    tasks: Annotated[dict[Name, AnyTaskField], BeforeValidator(not_too_many)] = Field(
+    tasks: Annotated[dict[TaskName, AnyTaskField], BeforeValidator(not_too_many)] = Field(
         default_factory=dict, description="What is learnt, where."
     )
     edges: Edges = Field(Edges.model_construct(), description="Changes to the arrows.")

@@ -3,15 +3,17 @@
     torch.export.export(ls.Iteration(net.eval()), (frame, net.initial_carry(2)), ...)
 
 The traced program reaches each weight by an attribute, and levels may bear names that Python keeps
-for itself, like `class`: so the weights, the network's own, stand here under one name each.
+for itself, like `class`, or torch, like `half`: so the weights, the network's own, stand here under
+one name each.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from ladderspec.network.carry import Carry
 from ladderspec.network.net import Net
@@ -64,5 +66,24 @@ class _Weights(nn.Module):
             self.register_buffer(self.names[key], buffer)
 
     def forward(self, *inputs: Any) -> Any:
-        weights = {key: getattr(self, name) for key, name in self.names.items()}
-        return functional_call(self.called[0], weights, inputs)
+        (module,) = self.called
+        with _holding(module, {key: getattr(self, name) for key, name in self.names.items()}):
+            return module(*inputs)
+
+
+@contextmanager
+def _holding(module: nn.Module, weights: Mapping[str, Tensor]) -> Iterator[None]:
+    """The module with other weights. As torch.func.functional_call, which finds no level `half`."""
+    parts = dict(module.named_modules())
+    places = []
+    for key, weight in weights.items():
+        owner, _, name = key.rpartition(".")
+        part = parts[owner]
+        table = part._parameters if name in part._parameters else part._buffers
+        places.append((table, name, table[name]))
+        table[name] = weight
+    try:
+        yield
+    finally:
+        for table, name, own in places:
+            table[name] = own

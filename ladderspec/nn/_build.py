@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import singledispatch
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 import torch
 from torch import nn
@@ -104,10 +104,9 @@ def nest(root: nn.Module, modules: Mapping[str, nn.Module]) -> None:
     for name, module in modules.items():
         *path, last = name.split(".")
         parent = root
+        # Not get_submodule, nor add_module: a level or a task may be called `train`.
         for part in path:
-            parent._modules.setdefault(part, nn.Module())
-            parent = parent.get_submodule(part)
-        # Not add_module: it refuses a level called `train`, which is fine as a key.
+            parent = cast(nn.Module, parent._modules.setdefault(part, nn.Module()))
         parent._modules[last] = module
 
 
