@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 
 import numpy as np
 import pytest
@@ -182,8 +183,35 @@ def test_generate_needs_a_frame_of_every_sequence(net):
         net.generate(X, -1)
 
 
+@pytest.mark.parametrize("odd", [2.5, "3", None, True])
+def test_counts_are_whole_numbers(net, odd):
+    shown = re.escape(repr(odd))
+    with pytest.raises(ValueError, match=f"frames to generate is whole, at least 0, not {shown}"):
+        net.generate(X, odd)
+    with pytest.raises(ValueError, match=f"a number of sequences, at least 1, not {shown}"):
+        net.initial_carry(odd)
+    if odd not in (None, True):
+        with pytest.raises(ValueError, match=f"True, or a number of t, at least 1, not {shown}"):
+            net.cost(X, Y, checkpoint=odd)
+    assert net.generate(X, np.int64(2)).shape[1] == 2
+
+
+def test_nodes_weights_and_means_of_wrong_types(net):
+    for nodes in ((3,), ([3],), (None,)):
+        with pytest.raises(ValueError, match="a node is given by its name, not as"):
+            net.values(X, *nodes)
+    with pytest.raises(ValueError, match="the weight of task `digit` is a number, not '2'"):
+        net.cost(X, Y, weights={"digit": "2"})
+    for mean, shown in ((torch.zeros(3, 3), "(3, 3)"), ("half", "'half'")):
+        said = re.escape(f"a mean is a number or a frame (1, 16, 16), not {shown}")
+        with pytest.raises(ValueError, match=said):
+            net.set_offset(mean)
+
+
 def test_checkpoints_of_a_negative_length(net):
-    with pytest.raises(ValueError, match="at least 1, or True; not -1"):
+    with pytest.raises(
+        ValueError, match="checkpoint is True, or a number of t, at least 1, not -1"
+    ):
         net.cost(X, Y, checkpoint=-1)
 
 

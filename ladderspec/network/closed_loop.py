@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ladderspec.network.carry import Carry
-from ladderspec.network.doorway import Lengths
+from ladderspec.network.doorway import Lengths, check_count
 from ladderspec.tasks import Prediction
 
 if TYPE_CHECKING:
@@ -22,8 +22,7 @@ def generate(
     name, task = _predictor(net)
     if sample and task.cost != "bce":
         raise ValueError(f"task `{name}` predicts by mse: there is no distribution to sample")
-    if n < 0:
-        raise ValueError(f"the number of frames to generate is at least 0, not {n}")
+    check_count(n, 0, "the number of frames to generate is whole")
     before = net(frames, lengths, carry)
     seen, carry = _last(before[name], lengths), before.carry
     found: list[Tensor] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from numbers import Real
 from typing import Any
 
 import torch
@@ -143,11 +144,17 @@ def read_by(tasks: Mapping[str, Task], readers: Sequence[Reader], batch: Batch) 
 
 
 def check_tasks(
-    tasks: Mapping[str, Task], targets: Targets, chosen: Iterable[str], weights: Iterable[str]
+    tasks: Mapping[str, Task],
+    targets: Targets,
+    chosen: Iterable[str],
+    weights: Mapping[str, float],
 ) -> None:
     """Refuse words that mean nothing here: they would be passed over in silence."""
     check_names(list(chosen), tasks, "task")
     check_names(list(weights), tasks, "task")
+    for name, weight in weights.items():
+        if not isinstance(weight, Real | Tensor):
+            raise ValueError(f"the weight of task `{name}` is a number, not {weight!r}")
     if isinstance(targets, Mapping):
         known = {*tasks, *(task.field for task in tasks.values() if task.field is not None)}
         for name in targets.keys() - known:

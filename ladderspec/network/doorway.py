@@ -124,7 +124,17 @@ def _check_kept(slot: Slot, kept: tuple[Tensor, ...], frames: Tensor) -> None:
             )
 
 
-# --- names ---------------------------------------------------------------------------------------
+# --- numbers and names ---------------------------------------------------------------------------
+
+
+def check_count(given: Any, least: int, said: str) -> None:
+    """Refuse what is no whole number, like 2.5 or True, or is too small."""
+    try:
+        number = least - 1 if isinstance(given, bool) else operator.index(given)
+    except TypeError:
+        number = least - 1
+    if number < least:
+        raise ValueError(f"{said}, at least {least}, not {given!r}")
 
 
 def check_names(given: Collection[str], known: Collection[str], what: str) -> None:
@@ -133,6 +143,17 @@ def check_names(given: Collection[str], known: Collection[str], what: str) -> No
         if name not in known:
             meant = did_you_mean(name, known) or f"there is {', '.join(known) or 'none'}"
             raise ValueError(f"no {what} `{name}`: {meant}")
+
+
+def names_of_nodes(given: Sequence[Any]) -> list[str]:
+    """Names one by one, or in lists."""
+    names: list[Any] = []
+    for each in given:
+        names += each if isinstance(each, Iterable) and not isinstance(each, str) else [each]
+    for name in names:
+        if not isinstance(name, str):
+            raise ValueError(f"a node is given by its name, not as {name!r:.60}")
+    return names
 
 
 def check_nodes(given: Sequence[str], known: Collection[str], graph: Graph) -> None:

@@ -13,7 +13,15 @@ from ladderspec.network.adopt import Adopted, adopt
 from ladderspec.network.carry import Carry
 from ladderspec.network.closed_loop import generate
 from ladderspec.network.costs import Batch, Costs, Targets, add_up, check_tasks, read_by, tied
-from ladderspec.network.doorway import Doorway, Lengths, check_names, check_nodes, without_padding
+from ladderspec.network.doorway import (
+    Doorway,
+    Lengths,
+    check_count,
+    check_names,
+    check_nodes,
+    names_of_nodes,
+    without_padding,
+)
 from ladderspec.network.engine import INPUT, Call, Engine
 from ladderspec.network.modules import OFFSET, cells_of, homes_of, names_of, readouts_of
 from ladderspec.network.noise import noisy
@@ -111,7 +119,7 @@ class Net(nn.Module):
         """
         frames, length, ends = self._enter(frames, lengths, carry)
         counting = (tasks,) if isinstance(tasks, str) else self.tasks if tasks is None else tasks
-        check_tasks(self.tasks, targets, counting, weights or ())
+        check_tasks(self.tasks, targets, counting, weights or {})
         chosen = {name: task for name, task in self.tasks.items() if name in counting}
         readings = read_by(chosen, self.plan.tasks, Batch(frames, targets, length, ends))
         readers = tuple(reading.reader() for reading in readings)
@@ -151,7 +159,7 @@ class Net(nn.Module):
 
         Several, or a list of them, by name; `encoder.lstm1.c` is what that cell remembers.
         """
-        names = [name for each in nodes for name in ([each] if isinstance(each, str) else each)]
+        names = names_of_nodes(nodes)
         index = self.engine.layout.index
         check_nodes(names, index, self.graph)
         owners = tuple(".".join(name.split(".")[:2]) for name in names)
@@ -167,8 +175,8 @@ class Net(nn.Module):
 
     def initial_carry(self, batch: int) -> Carry:
         """What the first iteration remembers."""
-        if not torch.compiler.is_compiling() and not (isinstance(batch, int) and batch > 0):
-            raise ValueError(f"a batch is a number of sequences, at least 1, not {batch!r}")
+        if not torch.compiler.is_compiling():
+            check_count(batch, 1, "a batch is a number of sequences")
         like = next(self.parameters(), torch.zeros(()))
         values = {}
         for slot in self.engine.layout.slots:

@@ -48,5 +48,10 @@ class Readout(Owner):
         """Set the offset, where there is one, from the mean of the data: a number, or a frame."""
         if self.offset is None:
             return
-        value = torch.as_tensor(mean, dtype=self.offset.dtype)
-        self.offset.copy_((value.logit(1e-6) if logits else value).expand_as(self.offset))
+        try:
+            value = torch.as_tensor(mean, dtype=self.offset.dtype).expand_as(self.offset)
+        except (TypeError, ValueError, RuntimeError):
+            given = tuple(mean.shape) if isinstance(mean, Tensor) else repr(mean)
+            whole = tuple(self.offset.shape)
+            raise ValueError(f"a mean is a number or a frame {whole}, not {given}") from None
+        self.offset.copy_(value.logit(1e-6) if logits else value)

@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from ladderspec.network.carry import Carry
 from ladderspec.network.clock import Clock
+from ladderspec.network.doorway import check_count
 from ladderspec.network.engine import Call, Engine
 from ladderspec.network.program import Masks, by_iteration
 from ladderspec.network.run import run
@@ -26,8 +27,8 @@ def unroll_twice(
     engine: Engine, frames: Tensor, call: Call, carry: Carry | None, stretch: bool | int
 ) -> Tracks:
     """Like `Engine.unroll`, in stretches of so many t; True chooses about the root of all."""
-    if stretch < 1:
-        raise ValueError(f"checkpoint is a number of t, at least 1, or True; not {stretch}")
+    if stretch is not True:
+        check_count(stretch, 1, "checkpoint is True, or a number of t")
     size = isqrt(call.length - 1) + 1 if stretch is True else stretch
     masks, clock = engine.masks(call), engine.clock(frames, call, carry)
     past = past_of(engine.layout, frames.shape[0], carry)
