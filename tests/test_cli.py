@@ -46,6 +46,30 @@ def test_unknown_command_is_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "vlidate")[0] == 2
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "evaluate run --threads 0",
+        "evaluate run --statistics -1",
+        "generate run --threads -3",
+        "generate run --seed -1",
+        "train file --threads 0",
+        "train file --workers -1",
+        "train file --seed -1",
+        "ablate file --threads -3",
+        "ablate file --seed 0 -1",
+        "ablate file --seed 1.5",
+    ],
+)
+def test_numbers_that_cannot_be(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, *words.split())
+    option, value = words.split()[2], words.split()[-1]
+    least = 1 if option == "--threads" else 0
+    assert (code, out) == (2, "")
+    said = f"argument {option}: a whole number, at least {least}, not '{value}'"
+    assert err.splitlines()[-1].endswith(said)
+
+
 def test_validate_good_files(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "validate", RLADDER, TINY)
     assert (code, err) == (0, "")

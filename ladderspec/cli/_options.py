@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 from ladderspec.corridor import graph, open_spec
@@ -40,6 +42,17 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
         "--root", metavar="FOLDER", type=Path, help="where `extends` may reach; default: the spec's"
     )
     add_plugin(reading)
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """What an option takes: a whole number, not smaller than this."""
+
+    def number(text: str) -> int:
+        if not re.fullmatch(r"[+-]?[0-9]+", text) or int(text) < least:
+            raise argparse.ArgumentTypeError(f"a whole number, at least {least}, not {text!r}")
+        return int(text)
+
+    return number
 
 
 def add_plugin(parser: argparse._ActionsContainer) -> None:

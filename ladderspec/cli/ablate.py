@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ladderspec.cli._options import add_plugin, load_plugins
+from ladderspec.cli._options import add_plugin, at_least, load_plugins
 from ladderspec.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="rows by name")  # fmt: skip
     chosen.add_argument("--column", metavar="NAME", nargs="+", action="extend", default=[])
     chosen.add_argument("--seeds", metavar="N", type=int, help="how many: 0 to N - 1")
-    chosen.add_argument("--seed", metavar="N", type=int, nargs="+", action="extend", default=[],
-                        help="which")  # fmt: skip
+    chosen.add_argument("--seed", metavar="N", type=at_least(0), nargs="+", action="extend",
+                        default=[], help="which")  # fmt: skip
     parser.add_argument("-o", "--output", metavar="FOLDER", type=Path,
                         help="one folder for each run in it; default: out/EXPERIMENT")  # fmt: skip
     parser.add_argument("--resume", action="store_true",
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help="of submitit: timeout_min=600 slurm_partition=gpu")  # fmt: skip
     where.add_argument("--workers", metavar="N", type=int,
                        help="so many processes at once, which share the cores")  # fmt: skip
-    where.add_argument("--threads", metavar="N", type=int, help="of each run, at most")
+    where.add_argument("--threads", metavar="N", type=at_least(1), help="of each run, at most")
     where.add_argument("--device", metavar="NAME", help="instead of the file's: cpu, cuda")
     parser.add_argument("--data", metavar="FOLDER", type=Path, help="the data folder")
     add_plugin(parser)

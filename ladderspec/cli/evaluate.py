@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ladderspec.cli._options import add_plugin, load_plugins
+from ladderspec.cli._options import add_plugin, at_least, load_plugins
 from ladderspec.files import make_folder
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="take arrows, nodes or tasks out of the trained network")  # fmt: skip
     parser.add_argument("--activations", metavar="NODE", action="append", default=[],
                         help="write what a node gives over time, as .npz and picture")  # fmt: skip
-    parser.add_argument("--statistics", metavar="N", type=int,
+    parser.add_argument("--statistics", metavar="N", type=at_least(0),
                         help="batches to measure batch norms on; 0: none")  # fmt: skip
     parser.add_argument(
-        "--count", metavar="N", type=int, default=4, help="items in pictures; default: 4"
+        "--count", metavar="N", type=at_least(0), default=4, help="items in pictures; default: 4"
     )
     parser.add_argument("-o", "--output", metavar="FOLDER", type=Path,
                         help="for pictures and arrays; default: evaluation in the run")  # fmt: skip
@@ -43,7 +43,9 @@ def add_run(parser: argparse.ArgumentParser) -> None:
                         help="default: the one that its result reports")  # fmt: skip
     parser.add_argument("--split", choices=["train", "valid", "test"], default="test")
     parser.add_argument("--data", metavar="FOLDER", type=Path, help="the data folder")
-    parser.add_argument("--threads", metavar="N", type=int, help="default: as torch decides")
+    parser.add_argument(
+        "--threads", metavar="N", type=at_least(1), help="default: as torch decides"
+    )
     add_plugin(parser)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ladderspec.cli._options import at_least
 from ladderspec.cli.evaluate import add_run, open_asked
 from ladderspec.errors import UsageError
 from ladderspec.files import make_folder
@@ -21,10 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="frames that are given first; default: as many as the shortest"
                         " item has, at most the `steps` of its training")  # fmt: skip
     parser.add_argument("--first", metavar="N", type=int, default=0, help="the first item")
-    parser.add_argument("--count", metavar="N", type=int, default=4, help="how many; default: 4")
+    parser.add_argument(
+        "--count", metavar="N", type=at_least(1), default=4, help="how many; default: 4"
+    )
     parser.add_argument("--sample", action="store_true",
                         help="draw from probabilities instead of feeding them back")  # fmt: skip
-    parser.add_argument("--seed", metavar="N", type=int, default=0, help="of the draws")
+    parser.add_argument("--seed", metavar="N", type=at_least(0), default=0, help="of the draws")
     parser.add_argument("--step", metavar="QUARTERS", type=float, default=0.5,
                         help="length of a step of music; default: an eighth, 0.5")  # fmt: skip
     parser.add_argument("-o", "--output", metavar="FILE", type=Path,

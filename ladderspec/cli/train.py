@@ -10,7 +10,7 @@ import argparse
 import os
 from pathlib import Path
 
-from ladderspec.cli._options import add_plugin, load_plugins
+from ladderspec.cli._options import add_plugin, at_least, load_plugins
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,14 +18,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     chosen = parser.add_argument_group("which runs", "each may be repeated; default: all")
     chosen.add_argument("--row", metavar="NAME", action="append", default=[])
     chosen.add_argument("--column", metavar="NAME", action="append", default=[])
-    chosen.add_argument("--seed", metavar="N", type=int, action="append", default=[])
+    chosen.add_argument("--seed", metavar="N", type=at_least(0), action="append", default=[])
     parser.add_argument("-o", "--output", metavar="FOLDER", type=Path,
                         help="one folder for each run in it; default: out/EXPERIMENT")  # fmt: skip
     parser.add_argument("--resume", action="store_true",
                         help="go on with runs that were interrupted")  # fmt: skip
     parser.add_argument("--data", metavar="FOLDER", type=Path, help="the data folder")
-    parser.add_argument("--threads", metavar="N", type=int, help="instead of the file's")
-    parser.add_argument("--workers", metavar="N", type=int, help="that make batches ahead")
+    parser.add_argument("--threads", metavar="N", type=at_least(1), help="instead of the file's")
+    parser.add_argument("--workers", metavar="N", type=at_least(0), help="that make batches ahead")
     parser.add_argument("--device", metavar="NAME", help="instead of the file's: cpu, cuda")
     parser.add_argument("--list", action="store_true", help="print the runs, and train none")
     add_plugin(parser)
