@@ -386,5 +386,20 @@ def test_commands_take_the_folder_of_a_network(
     capsys.readouterr()
     assert main(["show", str(place), "--without", "lateral"]) == 2
     assert "holds a network as it is" in capsys.readouterr().err
-    assert main(["show", str(tmp_path)]) == 2
-    assert "there is no graph.json" in capsys.readouterr().err
+    for words in (["show"], ["diff", str(spec)]):
+        assert main([*words, str(tmp_path)]) == 2
+        assert "there is no graph.json" in capsys.readouterr().err
+
+
+def test_folders_are_compared(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec, place = tmp_path / "nano.yaml", save(build(loads(SPEC)), tmp_path / "net")
+    spec.write_text(SPEC)
+    assert main(["diff", str(spec), str(place)]) == 0
+    assert main(["diff", str(place), str(spec), "--without", "decoder_to_encoder"]) == 1
+    assert "- arrow decoder.top(t-1) -> encoder.top" in capsys.readouterr().out
+    assert main(["diff", str(place), str(folder)]) == 1
+    assert "+ task  probe" in capsys.readouterr().out
+    assert main(["diff", str(place), "--without", "lateral"]) == 2
+    assert "holds a network as it is" in capsys.readouterr().err

@@ -78,11 +78,16 @@ def request(args: argparse.Namespace) -> Request:
 
 def open_graph(args: argparse.Namespace, spec: str | None = None) -> Graph:
     """The graph of the spec or the folder that is asked for, with the changes."""
-    changes = request(args) if spec is None else Request()
-    named = args.spec if spec is None else spec
-    folder = saved(named)
+    if spec is None:
+        return graph_of(args.spec, request(args), args.root)
+    return graph_of(spec, Request(), args.root)
+
+
+def graph_of(spec: str, changes: Request, root: Path | None) -> Graph:
+    """The graph of a spec with changes, or of a folder, which takes none."""
+    folder = saved(spec)
     if folder is None:
-        return graph(open_spec(named, changes, args.root))
+        return graph(open_spec(spec, changes, root))
     if changes != Request():
         raise UsageError(f"{folder} holds a network as it is: changes are for specs")
     from ladderspec.wiring.graph_json import open_graph as read_graph

@@ -12,8 +12,7 @@ import argparse
 import json
 from dataclasses import asdict
 
-from ladderspec.cli._options import add_changes, add_spec, request
-from ladderspec.corridor import graph, open_spec
+from ladderspec.cli._options import add_changes, add_spec, graph_of, request
 from ladderspec.errors import UsageError
 from ladderspec.language.read import Request
 from ladderspec.wiring.compare import compare, summary
@@ -22,7 +21,7 @@ from ladderspec.wiring.shapes import parameters
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_spec(parser)
-    parser.add_argument("other", metavar="OTHER", nargs="?", help="a second spec")
+    parser.add_argument("other", metavar="OTHER", nargs="?", help="a second spec or folder")
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
     add_changes(parser)
 
@@ -31,8 +30,8 @@ def run(args: argparse.Namespace) -> int:
     changes = request(args)
     if args.other is None and changes == Request():
         raise UsageError("diff needs a second spec, or a change such as --variant NAME")
-    first = graph(open_spec(args.spec, Request(), args.root))
-    second = graph(open_spec(args.other or args.spec, changes, args.root))
+    first = graph_of(args.spec, Request(), args.root)
+    second = graph_of(args.other or args.spec, changes, args.root)
     found = compare(first, second)
     if args.json:
         facts = {
