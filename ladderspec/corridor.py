@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from ladderspec.network.net import Net
     from ladderspec.schedule.plan import Plan
 
+# Not where a spec is read for an experiment: its commands take no root.
+ROOT_WIDENS = "`--root FOLDER` widens it"
+
 
 def load(
     path: str | Path,
@@ -46,7 +49,7 @@ def loads(text: str, variant: str | Sequence[str] | None = None, **changes: Any)
 
 def open_spec(path: str | Path, request: Request, root: str | Path | None = None) -> Spec:
     """`load` with the changes as one value."""
-    return spec_of(open_document(path, Path(root) if root else None), request)
+    return spec_of(open_document(path, Path(root) if root else None, ROOT_WIDENS), request)
 
 
 def spec_of(document: Document, request: Request) -> Spec:
@@ -124,7 +127,7 @@ def validate(path: str | Path, request: Request, root: str | Path | None = None)
     """Check a file with all its variants, or as changed by `request`."""
     findings = Findings()
     try:
-        document = open_document(path, Path(root) if root else None)
+        document = open_document(path, Path(root) if root else None, ROOT_WIDENS)
         spec = read(document, request, findings)
         if spec is None:
             return Checked(tuple(findings.sorted()))

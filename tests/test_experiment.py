@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from ladderspec.cli import main
-from ladderspec.corridor import graph
+from ladderspec.corridor import graph, load
 from ladderspec.errors import SpecError, UsageError
 from ladderspec.experiments.open import open_experiment
 from ladderspec.experiments.runs import Run, digest
 from ladderspec.experiments.words import Quoted
 from ladderspec.learn.words import Halve
-from tests.training import experiment
+from tests.training import EXPERIMENT, experiment
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -173,6 +173,24 @@ def test_shipped_experiments(capsys: pytest.CaptureFixture[str]) -> None:
     for place in sorted((ROOT / "specs" / "experiments").glob("*.yaml")):
         assert main(["train", str(place), "--list"]) == 0
         assert capsys.readouterr().out.strip()
+
+
+def test_advice_that_no_experiment_can_take_is_not_given(tmp_path: Path) -> None:
+    """`--root` is for specs alone."""
+    experiment(tmp_path)
+    (tmp_path / "sub").mkdir()
+    for name, text in [
+        ("child", "extends: ../experiment.yaml\nname: child\n"),
+        ("of_spec", EXPERIMENT.replace("nano.yaml", "spec.yaml")),
+        ("spec", "extends: ../nano.yaml\n"),
+    ]:
+        (tmp_path / "sub" / f"{name}.yaml").write_text(text, encoding="utf-8")
+    for name in ("child", "of_spec"):
+        with pytest.raises(SpecError, match="those of its own folder tree") as caught:
+            open_experiment(tmp_path / "sub" / f"{name}.yaml")
+        assert "--root" not in str(caught.value)
+    with pytest.raises(SpecError, match="folder tree; `--root FOLDER` widens it"):
+        load(tmp_path / "sub" / "spec.yaml")
 
 
 def test_an_experiment_extends_another_and_changes_parameters(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import json
 import sys
 
 from ladderspec.cli._options import add_changes, add_spec, open_graph, request, saved
-from ladderspec.corridor import graph, spec_of
+from ladderspec.corridor import ROOT_WIDENS, graph, spec_of
 from ladderspec.errors import UsageError
 from ladderspec.language.read import Document, Request, open_document
 from ladderspec.wiring import table
@@ -68,7 +68,7 @@ def _open(args: argparse.Namespace) -> tuple[Graph, list[dict[str, object]]]:
     """The graph, and of a bare spec its variants."""
     if saved(args.spec) is not None:
         return open_graph(args), []
-    document = open_document(args.spec, args.root)
+    document = open_document(args.spec, args.root, ROOT_WIDENS)
     asked = request(args)
     spec = spec_of(document, asked)
     all_of_it = asked == Request() and not args.ladder

@@ -67,16 +67,17 @@ def plain_source(name: str, text: str) -> Source:
 
 
 def extend(
-    tree: Node, path: Path | None, root: Path | None, findings: Findings
+    tree: Node, path: Path | None, root: Path | None, findings: Findings, advice: str = ""
 ) -> tuple[Node, bool]:
     """Put the words of the file that `extends` names under those of this one.
 
+    `advice` says how files outside of the folder tree can be reached, where they can.
     False: a base could not be read, so that words may be missing that are none of this file's.
     """
     seen = [path.resolve()] if path else []
     layers, whole = [tree], True
     while (link := layers[-1].get("extends")) is not None and link.value is not None:
-        base = _base(link, seen, root, findings)
+        base = _base(link, seen, root, findings, advice)
         if base is None:
             whole = False
             break
@@ -87,9 +88,11 @@ def extend(
     return merged, whole
 
 
-def _base(link: Node, seen: list[Path], root: Path | None, findings: Findings) -> Node | None:
+def _base(
+    link: Node, seen: list[Path], root: Path | None, findings: Findings, advice: str
+) -> Node | None:
     """The tree of the file that `link` names; `seen` grows by it."""
-    target = _target(link, seen, root)
+    target = _target(link, seen, root, advice)
     if isinstance(target, Finding):
         findings.add(target)
         return None
@@ -108,7 +111,7 @@ def _base(link: Node, seen: list[Path], root: Path | None, findings: Findings) -
     return base
 
 
-def _target(link: Node, seen: list[Path], root: Path | None) -> Path | Finding:
+def _target(link: Node, seen: list[Path], root: Path | None, advice: str) -> Path | Finding:
     def refuse(message: str, hint: str = "") -> Finding:
         return Finding("S110", message, link.place, link.path, hint)
 
@@ -129,7 +132,7 @@ def _target(link: Node, seen: list[Path], root: Path | None) -> Path | Finding:
         return refuse(f"`extends` goes in a circle: {chain}")
     allowed = (root or seen[0].parent).resolve()
     if not target.is_relative_to(allowed):
-        hint = "a spec builds on files of its own folder tree; `--root FOLDER` widens it"
+        hint = "; ".join(filter(None, ["a file builds on those of its own folder tree", advice]))
         return refuse(f"{tick(name)} lies outside `{allowed.name or allowed}/`", hint)
     return target if regular else refuse(f"{tick(name)} is no file", "like `extends: base.yaml`")
 

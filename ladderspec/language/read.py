@@ -74,16 +74,18 @@ class Document:
     whole: bool  # False: a file that it builds on could not be read
 
 
-def open_document(path: str | Path, root: Path | None = None) -> Document:
+def open_document(path: str | Path, root: Path | None = None, advice: str = "") -> Document:
     """Read a file; `-` is standard input. `extends` stays inside `root`, or the file's folder."""
     if str(path) == "-":
         return document(read_stdin())
-    return document(read_source(Path(path)), Path(path), root)
+    return document(read_source(Path(path)), Path(path), root, advice)
 
 
-def document(source: Source, path: Path | None = None, root: Path | None = None) -> Document:
+def document(
+    source: Source, path: Path | None = None, root: Path | None = None, advice: str = ""
+) -> Document:
     findings = Findings()
-    tree, whole = extend(parse(source, findings), path, root, findings)
+    tree, whole = extend(parse(source, findings), path, root, findings, advice)
     return Document(tree, findings, whole)
 
 
