@@ -18,6 +18,7 @@ from scipy import stats
 
 from ladderspec.ablation.bars import bars
 from ladderspec.ablation.collect import collect
+from ladderspec.ablation.curves import curves
 from ladderspec.ablation.spread import difference, spread, student
 from ladderspec.ablation.table import Table, tables
 from ladderspec.ablation.writers import to_latex, to_markdown, to_text
@@ -254,6 +255,21 @@ def test_many_bars_stand_in_several_lines(tmp_path: Path) -> None:
     assert len(shown) == 2 * 3 * 2, "two measures in three columns, each with its differences"
     assert figure.axes[0].get_subplotspec().get_gridspec().get_geometry() == (4, 4)
     assert all(axes.patches or axes.lines for axes in shown)
+
+
+def test_the_lowest_panel_of_a_measure_counts_the_updates(tmp_path: Path) -> None:
+    """Also where the panels below it are switched off, as nothing was measured there."""
+    columns = "columns: [{name: both}, {name: digit, without: [task.next_frame]}]\n"
+    text = re.sub(r", paper: {.*?}", "", TEXT).replace(", without: [task.next_frame]", "")
+    place, runs = finished(tmp_path, text + columns)
+    for rows in (tmp_path / "out").glob("*.digit.seed*/metrics.jsonl"):
+        rows.write_text(re.sub(r', "next_frame.error": [0-9.]+', "", rows.read_text()))
+    figure = curves(collect(open_experiment(place), runs, tmp_path / "out"))
+    *shown, off = figure.axes
+    assert not off.axison
+    assert [axes.get_xlabel() != "" for axes in shown] == [False, True, True]
+    numbered = [axes.xaxis.get_tick_params()["labelbottom"] for axes in shown]
+    assert numbered == [False, True, True]
 
 
 def test_without_matplotlib(

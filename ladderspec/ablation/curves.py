@@ -43,8 +43,10 @@ def curves(results: Results) -> Figure:
                     axes.set_title(f"{heading}\n{typeset(measure)}".lstrip(), loc="left")
                 else:
                     axes.set_axis_off()
-        for axes in panels[-1]:
-            axes.set_xlabel("updates (validation data)")
+        for line in panels.T:  # the lowest of a measure may be switched off
+            for axes in [axes for axes in line if axes.axison][-1:]:
+                axes.set_xlabel("updates (validation data)")
+                axes.tick_params(labelbottom=True)
         for axes, measure in zip(panels[0], measures, strict=True):
             _scale(axes, results, measure)
         _legend(figure, results, across)
