@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -26,14 +27,14 @@ def edges(graph: object) -> Edges:
     return set(graph.edges(keys=True))  # type: ignore[attr-defined]
 
 
-def study_of(folder: Path, kind: Kind, **words: object) -> Study:
-    return make_study(experiment(folder, TEXT), kind, folder / "out", **words)  # type: ignore[arg-type]
+def study_of(folder: Path, kind: Kind, text: str = TEXT, **words: object) -> Study:
+    return make_study(experiment(folder, text), kind, folder / "out", **words)  # type: ignore[arg-type]
 
 
-def finish(study: Study) -> dict[str, float]:
+def finish(study: Study, columns: Sequence[str] = ()) -> dict[str, float]:
     """Made-up results: what is lacking costs a number of its own; by selector."""
     cost = {selector: 1.5 * (i + 1) for i, selector in enumerate(study.lacks.values())}
-    for run in open_experiment(study.path):
+    for run in open_experiment(study.path).select(columns=columns):
         error = 10 + 3 * run.seed + cost.get(study.lacks.get(run.row, ""), 0)
         folder = study.path.parent / run.id
         folder.mkdir()
@@ -133,7 +134,26 @@ def test_the_worth_of_an_arrow(tmp_path: Path) -> None:
     cost = finish(study)
     found = open_experiment(study.path)
     results = collect(found, found.runs, tmp_path / "out")
-    assert worths(results, study, results.measures[0]) == pytest.approx(cost)
+    assert worths(results, study, "", results.measures[0]) == pytest.approx(cost)
+
+
+COLUMNS = """
+columns:
+  - {name: small}
+  - {name: wide, title: Wide, set: {encoder.lstm1.channels: 3}}
+  - {name: wider, set: {encoder.lstm1.channels: 5}}
+"""
+
+
+def test_the_worth_in_every_column_that_has_runs(tmp_path: Path) -> None:
+    text = TEXT.replace(", paper: {digit: 0.74 ± 0.09}", "") + COLUMNS
+    finish(study_of(tmp_path, "role", text), ["wide", "wider"])
+    words = ["ablate", str(tmp_path / "experiment.yaml"), "-o", str(tmp_path / "out")]
+    assert main([*words, "--each-role", "--table-only"]) == 0
+    drawn = {place.name: place.read_text() for place in (tmp_path / "out").glob("*.svg")}
+    assert set(drawn) == {"worth_digit_error_wide.svg", "worth_digit_error_wider.svg"}
+    assert "ladder, Wide: what each kind of arrow is worth" in drawn["worth_digit_error_wide.svg"]
+    assert all("rise of digit error (%) without it" in text for text in drawn.values())
 
 
 def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
