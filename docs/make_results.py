@@ -24,7 +24,7 @@ from ladderspec.ablation.spread import difference, spread
 from ladderspec.ablation.study import Study as LeaveOut
 from ladderspec.ablation.study import make_study
 from ladderspec.ablation.table import label, tables
-from ladderspec.ablation.worth import draw_worths
+from ladderspec.ablation.worth import draw_worths, worths
 from ladderspec.corridor import graph
 from ladderspec.data.occluded_mnist import OccludedMnist
 from ladderspec.experiments.open import open_experiment
@@ -93,7 +93,8 @@ def main() -> None:
         write_report(results, RECORDS / study.name)
     if (RECORDS / ARROWS).is_dir():
         write_report(arrows(), RECORDS / ARROWS)
-        draw_worths(arrows(), left_out()[0], RECORDS / ARROWS)
+        study, experiment = left_out()
+        draw_worths(arrows(), study, experiment.runs, RECORDS / ARROWS)
     (DOCS / "results.md").write_text(page(), encoding="utf-8")
 
 
@@ -191,9 +192,7 @@ def _compared(study: Study, cell: Cell, measure: Measure, small: str) -> str:
     shown += "" if ours.deviation is None else f" ± {ours.deviation:.{digits}f}"
     title = ", ".join(filter(None, [cell.place.title, cell.place.heading]))
     gap = "-" if measure.name in study.apart else f"{ours.mean - paper.value:+.{digits}f}"
-    return (
-        f"| {title} | {label(measure)} | {paper} | {shown} | {ours.count} | {gap} | {small} |"
-    )
+    return f"| {title} | {label(measure)} | {paper} | {shown} | {ours.count} | {gap} | {small} |"
 
 
 def section(study: Study, results: Results) -> Iterator[str]:
@@ -268,6 +267,8 @@ def worth_of_arrows() -> Iterator[str]:
     yield "\n".join(map(writers.to_markdown, tables(results))).rstrip()
     yield "\n".join(run_by_run(ARROWS, results))
     for measure in results.measures:
+        if max(worths(results, left_out()[0], "", measure).values()) <= 0:
+            continue  # nothing to see: all arrows would be thin
         name = f"worth_{measure.name.replace('.', '_')}.svg"
         yield f"![what each is worth in {label(measure)}](results/{ARROWS}/{name})"
 
