@@ -470,6 +470,18 @@ def test_a_sequence_that_outlasts_its_batch_is_learnt_to_the_end() -> None:
             break
 
 
+def test_a_head_that_makes_a_frame_as_a_vector(tmp_path: Path) -> None:
+    spec = MUSIC.replace("at: decoder.input,", "at: encoder.top, head: 88,")
+    text = EXPERIMENT.replace(
+        "occluded_mnist, digits: embedded, canvas: 12, frames: 3", "music, name: etudes"
+    )
+    text = text.replace("  - {name: open, variant: open}\n", "").replace(
+        ", paper: {digit: 0.74 ± 0.09}", ""
+    )
+    run = one_run(tmp_path, text, spec, updates=2, steps=20)
+    assert 0 < train(run, tmp_path / run.id, quiet=True)["metrics"]["test"]["next_notes.nll"] < 100
+
+
 @pytest.mark.parametrize("steps", [3, 5, 20])
 def test_sequences_of_equal_length_are_cut_too(tmp_path: Path, steps: int) -> None:
     """As those of unequal length are, where they happen to be equally long."""

@@ -45,13 +45,18 @@ class Readout(Owner):
         return x if self.offset is None else x + self.offset
 
     def start_at(self, mean: Tensor | float, logits: bool) -> None:
-        """Set the offset, where there is one, from the mean of the data: a number, or a frame."""
+        """Set the offset, where there is one, from the mean of the data: a number, or a frame.
+
+        A head may make a frame as a vector.
+        """
         if self.offset is None:
             return
         try:
-            value = torch.as_tensor(mean, dtype=self.offset.dtype).expand_as(self.offset)
+            value = torch.as_tensor(mean, dtype=self.offset.dtype)
+            whole = value.numel() == self.offset.numel()
+            value = value.reshape(self.offset.shape) if whole else value.expand_as(self.offset)
         except (TypeError, ValueError, RuntimeError):
             given = tuple(mean.shape) if isinstance(mean, Tensor) else repr(mean)
-            whole = tuple(self.offset.shape)
-            raise ValueError(f"a mean is a number or a frame {whole}, not {given}") from None
+            shape = tuple(self.offset.shape)
+            raise ValueError(f"a mean is a number or a frame {shape}, not {given}") from None
         self.offset.copy_(value.logit(1e-6) if logits else value)
