@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ladderspec.cli._options import add_plugin, load_plugins
+from ladderspec.cli._options import add_plugin, at_least, load_plugins
 from ladderspec.data import Split, registered, words_of
 from ladderspec.data.sources import (
     VARIABLE,
@@ -70,7 +70,7 @@ def _add_preview_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--split", choices=[str(split) for split in Split], default="test")
     parser.add_argument("--seed", type=int, default=0, help="default: 0")
     parser.add_argument("--first", type=int, default=0, help="the first item; default: 0")
-    parser.add_argument("--count", type=int, default=4, help="how many; default: 4")
+    parser.add_argument("--count", type=at_least(1), default=4, help="how many; default: 4")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -189,7 +189,7 @@ def _preview(args: argparse.Namespace) -> int:
     data = words.open(args.seed, args.data)
     from ladderspec.data.preview import preview
 
-    picture = preview(data, args.split, args.first, max(1, args.count))
+    picture = preview(data, args.split, args.first, args.count)
     picture.save(args.output)
     print(f"wrote {args.output}")
     return 0

@@ -31,7 +31,7 @@ def preview(data: DataSet, split: str = "test", first: int = 0, count: int = 4) 
         return sheet.rolls(title, pieces)
     if isinstance(data, Still):
         return _still(data, split, first, count, title)
-    return _any(data, title, data.batch(split, 0, indices))
+    return _any(data, title, data.batch(split, 0, indices), first)
 
 
 def _moving(data: Moving, title: str, batch: Batch) -> Picture:
@@ -64,7 +64,7 @@ def _still(data: Still, split: str, first: int, count: int, title: str) -> Pictu
     return sheet.strips(title, [str(digit) for digit in classes], [("", rows)])
 
 
-def _any(data: DataSet, title: str, batch: Batch) -> Picture:
+def _any(data: DataSet, title: str, batch: Batch, first: int) -> Picture:
     """The input of each item as one row, with its label where there is one."""
     name = data.words.input
     timed = data.forms[name].time
@@ -72,7 +72,7 @@ def _any(data: DataSet, title: str, batch: Batch) -> Picture:
     rows = []
     for i, values in enumerate(batch[name]):
         frames = [_image(frame) for frame in values[:shown]] if timed else [_image(values)]
-        label = f"label {batch['label'][i]}" if "label" in batch else f"item {i}"
+        label = f"label {batch['label'][i]}" if "label" in batch else f"item {first + i}"
         rows.append(sheet.Strip(label, frames))
     columns = [f"t = {t + 1}" for t in range(shown)] if timed else [""]
     return sheet.strips(title, columns, [("", rows)])
