@@ -29,6 +29,7 @@ from ladderspec.corridor import graph
 from ladderspec.data.occluded_mnist import OccludedMnist
 from ladderspec.experiments.open import open_experiment
 from ladderspec.experiments.runs import Experiment, Run
+from ladderspec.learn.journal import read_result
 from ladderspec.wiring.shapes import parameters
 
 DOCS = Path(__file__).parent
@@ -107,13 +108,13 @@ def record(study: str, folder: Path) -> None:
             shutil.copyfile(times, target / times.name)
         return
     experiment = left_out()[1] if study == ARROWS else experiment_of(study)
-    known = {run.id for run in experiment.runs}
-    for result in sorted(folder.glob("*/result.json")):
-        target = RECORDS / study / result.parent.name
-        if target.name in known and not (target / "result.json").exists():
+    for run in experiment.runs:
+        target = RECORDS / study / run.id
+        finished = read_result(folder / run.id, run.facts()) is not None
+        if finished and not (target / "result.json").exists():
             target.mkdir(parents=True, exist_ok=True)
             for name in KEPT:
-                shutil.copyfile(result.parent / name, target / name)
+                shutil.copyfile(folder / run.id / name, target / name)
 
 
 def experiment_of(study: str) -> Experiment:
