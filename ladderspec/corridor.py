@@ -120,14 +120,17 @@ class Checked:
     levels: int = 0
     parameters: int = 0
     variants: int = 0
+    runs: int = 0  # of an experiment
     notes: tuple[str, ...] = ()  # what was pruned
 
 
 def validate(path: str | Path, request: Request, root: str | Path | None = None) -> Checked:
-    """Check a file with all its variants, or as changed by `request`."""
+    """Check a spec with all its variants, or as changed by `request`; or an experiment."""
     findings = Findings()
     try:
         document = open_document(path, Path(root) if root else None, ROOT_WIDENS)
+        if document.is_experiment and request == Request() and str(path) != "-":
+            return _check_experiment(path)
         spec = read(document, request, findings)
         if spec is None:
             return Checked(tuple(findings.sorted()))
@@ -141,7 +144,15 @@ def validate(path: str | Path, request: Request, root: str | Path | None = None)
     if findings:
         return Checked(tuple(findings.sorted()))
     size = shapes.parameters(built)
-    return Checked((), len(built.graph["levels"]), size, len(names), tuple(built.graph["notes"]))
+    return Checked(
+        (), len(built.graph["levels"]), size, len(names), notes=tuple(built.graph["notes"])
+    )
+
+
+def _check_experiment(path: str | Path) -> Checked:
+    from ladderspec.experiments.open import open_experiment  # which reads specs with this module
+
+    return Checked((), runs=len(open_experiment(path).runs))
 
 
 def _check_variant(document: Document, name: str, findings: Findings) -> None:

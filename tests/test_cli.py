@@ -82,8 +82,22 @@ def test_validate_good_files(capsys: pytest.CaptureFixture[str]) -> None:
 def test_validate_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "validate", "specs")
     assert code == 0
-    specs = [p for p in Path("specs").rglob("*.yaml") if "experiments" not in p.parts]
-    assert len(out.splitlines()) == len(specs)
+    assert len(out.splitlines()) == len(list(Path("specs").rglob("*.yaml")))
+
+
+def test_validate_experiments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "validate", "specs/experiments/table1_small.yaml")
+    assert (code, out) == (0, "specs/experiments/table1_small.yaml: fine, 21 runs\n")
+    spec = Path("specs/ommnist/rladder_tiny.yaml").resolve()
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text(
+        f"spec: {spec}\nparams: {{width: 8}}\ndata: occluded_mnist\n"
+        "rows: [{name: a, varient: none}]\ntraining: {updates: 1}\n"
+    )
+    code, out, err = run(capsys, "validate", str(wrong))
+    assert (code, out) == (1, "")
+    assert "did you mean `variant`?" in err
+    assert "nothing uses the parameter" not in err
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Check specs: language, graph, shapes, expectations, and every variant.
+"""Check specs: language, graph, shapes, expectations, every variant; and experiments.
 
 Prints one line per good file, and all that is wrong with a bad one.
 
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "specs",
         metavar="SPEC",
         nargs="+",
-        help="spec files or folders of them; - is standard input",
+        help="spec or experiment files, or folders of them; - is standard input",
     )
     parser.add_argument("--output-format", choices=FORMATS, default="full", help="of what is wrong")
     parser.add_argument("--json", action="store_true", help="short for --output-format json")
@@ -55,19 +55,20 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _files(paths: list[str]) -> list[str]:
-    """Files as named, folders as the specs in them (experiment files are none)."""
+    """Files as named, folders as the files in them."""
     found: list[str] = []
     for path in paths:
         if Path(path).is_dir():
             inside = sorted(Path(path).rglob("*.yaml"))
-            specs = [file for file in inside if "experiments" not in file.parts]
-            found += [str(file) for file in specs if file.is_file()]  # a pipe would never end
+            found += [str(file) for file in inside if file.is_file()]  # a pipe would never end
         else:
             found.append(path)
     return found
 
 
 def _summary(path: str, checked: Checked) -> str:
+    if checked.runs:
+        return f"{path}: fine, {_count(checked.runs, 'run')}"
     counts = [_count(checked.levels, "level"), _count(checked.parameters, "parameter")]
     if checked.variants:
         counts.append(_count(checked.variants, "variant"))

@@ -73,6 +73,11 @@ class Document:
     findings: Findings  # what could be read past
     whole: bool  # False: a file that it builds on could not be read
 
+    @property
+    def is_experiment(self) -> bool:
+        words = self.tree.value
+        return isinstance(words, dict) and "rows" in words and not {"levels", "input"} & set(words)
+
 
 def open_document(path: str | Path, root: Path | None = None, advice: str = "") -> Document:
     """Read a file; `-` is standard input. `extends` stays inside `root`, or the file's folder."""
@@ -95,6 +100,9 @@ def read(document: Document, request: Request, findings: Findings) -> Spec | Non
     Misspelt keys are said and put right, and reading begins anew.
     """
     findings.update(document.findings)
+    if document.is_experiment:
+        findings.add(_experiment(document.tree))
+        return None
     tree, command = document.tree, command_line(request, findings)
     for _ in range(MAX_ROUNDS):
         found = findings.copy()
@@ -128,9 +136,6 @@ class _Words:
             hint = "put `levels:` above the rows" if isinstance(tree.value, list) else ""
             message = "a spec is a mapping, with `input:` and `levels:`"
             findings.add(Finding("S104", message, tree.place, hint=hint))
-            return
-        if "rows" in tree.value and not {"levels", "input"} & set(tree.value):
-            findings.add(_experiment(tree))
             return
         known = {word for side in Side for word in registered(side)}
         if cell_words(tree) - known:
