@@ -13,11 +13,11 @@ from ladderspec.ablation.collect import collect
 from ladderspec.ablation.study import Kind, Study, make_study
 from ladderspec.ablation.worth import worths
 from ladderspec.cli import main
-from ladderspec.errors import UsageError
+from ladderspec.errors import SpecError, UsageError
 from ladderspec.experiments.open import open_experiment
 from ladderspec.experiments.runs import digest
 from ladderspec.names import Role
-from tests.training import EXPERIMENT, experiment
+from tests.training import EXPERIMENT, SPEC, experiment
 
 TEXT = EXPERIMENT + "seeds: 2\n"
 Edges = set[tuple[str, str, str]]
@@ -112,6 +112,29 @@ def test_where_a_row_starts(tmp_path: Path) -> None:
         make_study(experiment(tmp_path, after), "edge", tmp_path / "out", row="open")
 
 
+def test_what_is_said_of_rows_that_the_study_lacks(tmp_path: Path) -> None:
+    plain = TEXT.replace(", paper: {digit: 0.74 ± 0.09}", "")
+    column = "columns: [{name: all, paper: {ladder: {digit: 1}, open: {digit: 2}}}]\n"
+    assert study_of(tmp_path, "role", plain + column).lacks
+    frozen = plain.replace("{name: ladder", "{name: ladder, start: null, freeze: [lateral]")
+    study = study_of(tmp_path, "role", frozen)
+    assert "lateral@*" in study.kept, "nothing would be left to freeze"
+    assert study.base.start is None
+    long = SPEC.replace("lstm1", "a_first_layer_that_remembers").replace("conv2", "b" * 40)
+    study = make_study(experiment(tmp_path, plain, long), "edge", tmp_path / "out")
+    assert max(map(len, study.lacks)) < 60
+
+
+@pytest.mark.parametrize("rows", ["[{title: a}]", "{a: {variant: open}}"])
+def test_what_is_wrong_is_said_of_the_experiment(tmp_path: Path, rows: str) -> None:
+    text = TEXT[: TEXT.index("rows:")] + f"rows: {rows}\n" + TEXT[TEXT.index("training:") :]
+    with pytest.raises(SpecError) as error:
+        study_of(tmp_path, "role", text)
+    assert all(
+        f.place and f.place.source.name.endswith("experiment.yaml") for f in error.value.findings
+    )
+
+
 def test_another_row(tmp_path: Path) -> None:
     study = study_of(tmp_path, "role", row="open")
     assert list(study.lacks.values()) == ["lateral@*", "decoder@*"]  # nothing loops through it
@@ -161,7 +184,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     words = ["ablate", str(tmp_path / "experiment.yaml"), "-o", str(tmp_path / "out")]
     assert main([*words, "--each-role", "--table-only"]) == 0
     said = capsys.readouterr()
-    assert said.err == "not left out, the network needs it: `encoder@*`, `state@*`, `decoder@*`\n"
+    assert said.err == "cannot be left out: `encoder@*`, `state@*`, `decoder@*`\n"
     line = next(line for line in said.out.splitlines() if line.startswith("w/o lateral"))
     assert line.split() == ["w/o", "lateral", "1", "13.00", "±", "2.12", "+1.50", "[1.50,", "1.50]"]
     drawn = (tmp_path / "out" / "worth_digit_error.svg").read_text()

@@ -14,7 +14,7 @@ from ladderspec.experiments.open import open_experiment
 from ladderspec.experiments.runs import Run, digest
 from ladderspec.experiments.words import Quoted
 from ladderspec.learn.words import Halve
-from tests.training import EXPERIMENT, experiment
+from tests.training import EXPERIMENT, SPEC, experiment
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -332,3 +332,33 @@ def test_a_run_depends_on_the_one_that_it_starts_from(tmp_path: Path) -> None:
     same = [digest(a.facts()) == digest(b.facts()) for a, b in zip(before, after, strict=True)]
     assert same == [False, False, False]
     assert before[2].origin is not None  # which `again` has from `closed`
+
+
+def test_specs_are_told_apart_by_where_they_are(tmp_path: Path) -> None:
+    """Two files may call different specs by the same name."""
+    (tmp_path / "sub").mkdir()
+    experiment(tmp_path / "sub", TEXT)
+    (tmp_path / "nano.yaml").write_text(SPEC.replace("channels: 8", "channels: 6"))
+    own = tmp_path / "own.yaml"
+    rows = "[{name: theirs}, {name: ours, spec: nano.yaml}]"
+    own.write_text(f"extends: sub/experiment.yaml\nrows: {rows}\nbase: null\n")
+    theirs, ours = (
+        graph(run.spec) for run in open_experiment(own).select(seeds=[1], columns=["all"])
+    )
+    assert theirs.nodes["encoder.top"]["shape"] == (8,)
+    assert ours.nodes["encoder.top"]["shape"] == (6,)
+
+
+def test_broken_specs_hide_nothing(tmp_path: Path) -> None:
+    (tmp_path / "broken.yaml").write_text("levels: [")
+    rows = """[{name: a, spec: broken.yaml}, {name: b, spec: none.yaml}, {name: c, spec: null},
+  {name: d, of: dd}, {name: e, start: d}]"""
+    text = f"data: occluded_mnist\nspec: nano.yaml\nrows: {rows}\ntraining: {{updates: 0}}\n"
+    with pytest.raises(SpecError) as error:
+        open_experiment(experiment(tmp_path, text))
+    said = [finding.message for finding in error.value.findings]
+    assert "no file `none.yaml` beside this one" in said
+    assert "`spec` is missing" in said
+    assert "`updates` is `0`, out of range" in said
+    assert [message for message in said if "row" in message] == ["no row `dd`"]
+    assert len(said) == 5, said

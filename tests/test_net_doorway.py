@@ -202,7 +202,11 @@ def test_nodes_weights_and_means_of_wrong_types(net):
             net.values(X, *nodes)
     with pytest.raises(ValueError, match="the weight of task `digit` is a number, not '2'"):
         net.cost(X, Y, weights={"digit": "2"})
-    for mean, shown in ((torch.zeros(3, 3), "(3, 3)"), ("half", "'half'")):
+    for mean, shown in (
+        (torch.zeros(8, 32), "(8, 32)"),
+        (torch.zeros(3, 3), "(3, 3)"),
+        ("half", "'half'"),
+    ):
         said = re.escape(f"a mean is a number or a frame (1, 16, 16), not {shown}")
         with pytest.raises(ValueError, match=said):
             net.set_offset(mean)

@@ -15,7 +15,7 @@ from ladderspec.corridor import build, graph, loads
 from ladderspec.errors import UsageError
 from ladderspec.learn.checkpoint import CheckpointError
 from ladderspec.learn.train import train
-from ladderspec.trained.evaluate import activation_sheet, evaluate, generate
+from ladderspec.trained.evaluate import activation_sheet, activations, evaluate, generate, samples
 from ladderspec.trained.lesion import lesion
 from ladderspec.trained.midi import to_midi
 from ladderspec.trained.opened import open_run, take_weights
@@ -127,6 +127,18 @@ def test_data_without_test_items(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert said.err == f"ladderspec: there are no test items to evaluate: {sizes}\n"
     assert not said.out
     assert main(["evaluate", str(tmp_path / "run"), "--split", "valid"]) == 0
+
+
+def test_statistics_rule_pictures_and_activations_too(folder: Path) -> None:
+    opened = open_run(folder)
+    measured, kept = (
+        activations(opened, ["encoder.conv2"], statistics=count)["encoder.conv2"]
+        for count in (2, 0)
+    )
+    assert not np.allclose(measured, kept)
+    drawn = [samples(opened, statistics=count) for count in (2, 0)]
+    tiles = [[tile.image for tile in picture.tiles] for picture in drawn if picture is not None]
+    assert not all(map(np.array_equal, *tiles))
 
 
 def test_activations_end_where_their_items_end() -> None:

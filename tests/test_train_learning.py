@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import shutil
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -259,6 +260,31 @@ def test_starting_from_another_run(tmp_path: Path) -> None:
     assert same(net.state_dict(), trained)
 
 
+def test_starting_needs_that_very_run_finished(tmp_path: Path) -> None:
+    text = EXPERIMENT.replace("variant: open}", "start: ladder, training: {retrain: train+valid}}")
+    text = text.replace("updates: 12", "updates: 2")
+    ladder, following = open_experiment(experiment(tmp_path, text)).runs
+    train(ladder, tmp_path / ladder.id, quiet=True)
+    result = train(following, tmp_path / following.id, quiet=True)
+    assert result["first"]["updates"] == 2, "both trainings start from there"
+    changed = text.replace("{name: ladder,", "{name: ladder, training: {updates: 3},")
+    other = open_experiment(experiment(tmp_path, changed)).runs[1]
+    with pytest.raises(UsageError, match=r"ladder\.seed0 does not hold ladder\.seed0, finished"):
+        train(other, tmp_path / "other", quiet=True)
+
+
+def test_going_on_needs_no_run_to_start_from(tmp_path: Path) -> None:
+    text = EXPERIMENT.replace("variant: open}", "start: ladder}").replace(
+        "updates: 12", "updates: 2"
+    )
+    ladder, following = open_experiment(experiment(tmp_path, text)).runs
+    train(ladder, tmp_path / ladder.id, quiet=True)
+    result = train(following, tmp_path / following.id, quiet=True)
+    (tmp_path / following.id / "result.json").unlink()
+    shutil.rmtree(tmp_path / ladder.id)
+    assert train(following, tmp_path / following.id, quiet=True, resume=True) == result
+
+
 def test_starting_says_what_it_could_not_take_over(tmp_path: Path) -> None:
     wide = SPEC.replace("cell: ConvLSTM, channels: 2", "cell: ConvLSTM, channels: 3")
     ladder = one_run(tmp_path, updates=2)
@@ -511,6 +537,68 @@ def test_a_task_that_reads_the_end_is_not_cut() -> None:
     one = learner(steps=2)
     with pytest.raises(DataError, match="`digit` reads only some t"):
         one.diet.check(one.net, 3)
+
+
+FRAMEWISE = """
+name: framewise
+input: {channels: 4}
+time: {frames: any}
+levels:
+  - {name: top, encoder: {cell: LSTM, channels: 8}, decoder: G1}
+  - {name: class, encoder: {cell: SoftMax, channels: 3}}
+tasks:
+  kind: {kind: classification, at: encoder.class, when: all}
+variants:
+  ahead: {tasks: {next: {kind: prediction, at: decoder.input, cost: mse}}}
+  taught: {tasks: {agree: {kind: consistency, at: encoder.class, when: all}}}
+"""
+
+
+def framewise(folder: Path) -> Any:
+    """Sequences of 8 frames with a label for each."""
+    draw = np.random.default_rng(0)
+    frames = draw.random((20, 8, 4), dtype=np.float32)
+    np.savez(folder / "d.npz", frames=frames, label=draw.integers(0, 3, (20, 8)))
+    return words_of("arrays", path=str(folder / "d.npz"), valid=0.2, test=0.2)
+
+
+def test_cutting_changes_no_measure(tmp_path: Path) -> None:
+    data = framewise(tmp_path)
+    whole, cut = (learner(spec=FRAMEWISE, data=data, steps=steps) for steps in (None, 3))
+    for one in (whole, cut):
+        one.diet.check(one.net.eval(), "any")
+        picture = draw_samples(one.net, one.diet, "test", 2, "samples")
+        assert picture is not None
+        assert any("taken for" in text.text for text in picture.texts)
+    reports = [measure(o.net, o.diet, split_feeds(o.diet, "test", 4)) for o in (whole, cut)]
+    assert reports[0].metrics == pytest.approx(reports[1].metrics)
+
+
+@pytest.mark.parametrize(
+    ("variant", "message"),
+    [
+        ("ahead", "`kind` would not see the last frames"),
+        ("taught", "`agree`: a teacher carries no state"),
+    ],
+)
+def test_tasks_that_cannot_be_cut(tmp_path: Path, variant: str, message: str) -> None:
+    one = learner(variant, spec=FRAMEWISE, data=framewise(tmp_path), steps=3)
+    with pytest.raises(DataError, match=message):
+        one.diet.check(one.net, "any")
+
+
+def test_iterations_over_still_input() -> None:
+    """Measured by t, and drawn at every t."""
+    spec = SPEC.replace("frames: 3", "iterations: 3").replace("kind: prediction", "kind: denoising")
+    data = words_of("occluded_mnist", digits="embedded", canvas=12, frames=3, input="optimal")
+    one = learner(spec=spec, data=data)
+    report = measure(one.net.eval(), one.diet, split_feeds(one.diet, "test", 32, items=32))
+    assert {name: len(by_t) for name, by_t in report.by_time.items()} == {
+        "digit.error": 3, "digit.nll": 3, "next_frame.error": 3,
+    }  # fmt: skip
+    picture = draw_samples(one.net, one.diet, "test", 2, "samples")
+    assert picture is not None
+    assert len(picture.tiles) == 2 * 2 * 3, "two items, input and output, three t"
 
 
 def test_workers_make_the_same_batches() -> None:

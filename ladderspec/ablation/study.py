@@ -17,6 +17,7 @@ import yaml
 
 from ladderspec.corridor import graph
 from ladderspec.errors import LadderspecError, UsageError, did_you_mean, one_of
+from ladderspec.experiments.frozen import prefixes
 from ladderspec.experiments.open import open_experiment, read_experiment
 from ladderspec.experiments.runs import Run
 from ladderspec.files import make_folder, write_atomic
@@ -55,9 +56,11 @@ def make_study(
         "rows": [chosen],
     }
     words.pop("base", None)
+    for column in words.get("columns", []):  # whose numbers are of the rows of the experiment
+        column.pop("paper", None)
     _write(place, kind, words)
     columns = open_experiment(place).select(seeds=[0])
-    lacks, kept = _selectors([graph(run.spec) for run in columns], kind)
+    lacks, kept = _selectors(columns, kind)
     words["rows"] += [_without(chosen["name"], name, selector) for name, selector in lacks.items()]
     _write(place, kind, words)
     return Study(place, columns[0], lacks, kept, WHAT[kind])
@@ -82,6 +85,7 @@ def _words(source: Path, like: Path | None) -> dict[str, Any]:
     """An experiment as plain words, with paths that hold wherever it is written."""
     tree = read_experiment(source)
     if "rows" in tree.value:
+        open_experiment(source)  # what is wrong with it is said of its own lines
         return _portable(tree)
     if like is None:
         hint = "`--like EXPERIMENT` takes them from one"
@@ -96,14 +100,13 @@ def _words(source: Path, like: Path | None) -> dict[str, Any]:
 def _portable(tree: Node) -> dict[str, Any]:
     words: dict[str, Any] = tree.plain()
     words.pop("extends", None)
+    rows = {("start", row["name"]) for row in words.get("rows", [])}  # which are no paths
     nodes = [tree, *(tree.value["rows"].value if "rows" in tree.value else [])]
     for own, node in zip([words, *words.get("rows", [])], nodes, strict=True):
-        said = node.get("spec")
-        if said is not None:
-            own["spec"] = os.path.abspath(Path(said.source.name).parent / str(said.value))
-        said = node.get("start")
-        if said is not None and said.value not in [row["name"] for row in words["rows"]]:
-            own["start"] = os.path.abspath(Path(said.source.name).parent / str(said.value))
+        for word in ("spec", "start"):
+            said = node.get(word)
+            if said is not None and said.value is not None and (word, said.value) not in rows:
+                own[word] = os.path.abspath(Path(said.source.name).parent / str(said.value))
     return words
 
 
@@ -125,18 +128,22 @@ def _row(words: dict[str, Any], name: str) -> dict[str, Any]:
 # --- what it leaves out ---------------------------------------------------------------------------
 
 
-def _selectors(graphs: Sequence[Graph], kind: Kind) -> tuple[dict[str, str], tuple[str, ...]]:
+def _selectors(columns: Sequence[Run], kind: Kind) -> tuple[dict[str, str], tuple[str, ...]]:
     """What can be left out in every column, by the name of its row; and what cannot."""
     found, kept = dict[str, str](), list[str]()
     all_of = _roles if kind == "role" else _arrows
+    graphs = [graph(run.spec) for run in columns]
     for selector in dict.fromkeys(selector for wired in graphs for selector in all_of(wired)):
         try:
-            for wired in graphs:
-                lesion(wired, [selector])
+            left = [lesion(wired, [selector]) for wired in graphs]
         except LadderspecError:
+            left = []
+        frozen = columns[0].freeze  # which must still select something
+        if not left or not all(prefixes(wired, text) for wired in left for text in frozen):
             kept.append(selector)
             continue
         name = "no_" + re.sub(r"[^a-z0-9]+", "_", selector.removesuffix("@*")).strip("_")
+        name = name if len(name) <= 58 else f"no_{len(found) + 1}"
         while name in found:
             name += "_"
         found[name] = selector

@@ -90,7 +90,7 @@ def _study(args: argparse.Namespace) -> Study:
     output = args.output or Path("out") / f"{args.experiment.stem}_each_{args.each}"
     study = make_study(args.experiment, args.each, output, args.of, args.like)
     if study.kept:
-        print(f"not left out, the network needs it: {few(study.kept)}", file=sys.stderr)
+        print(f"cannot be left out: {few(study.kept)}", file=sys.stderr)
     return study
 
 

@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     report = evaluate(opened, args.split, args.without, args.statistics)
     output = make_folder(args.output or opened.folder / "evaluation")
     files = []
-    picture = samples(opened, args.split, args.without, args.count)
+    picture = samples(opened, args.split, args.without, args.count, args.statistics)
     if picture is not None:
         picture.save(output / f"{args.split}.png")
         files.append(output / f"{args.split}.png")
@@ -90,7 +90,9 @@ def _activations(opened: Opened, args: argparse.Namespace, output: Path) -> list
 
     from ladderspec.trained.evaluate import activation_sheet, activations
 
-    arrays = activations(opened, args.activations, args.split, args.without, max(16, args.count))
+    arrays = activations(
+        opened, args.activations, args.split, args.without, max(16, args.count), args.statistics
+    )
     np.savez_compressed(output / "activations.npz", **arrays)  # type: ignore[arg-type]
     title = f"{opened.facts['title']}: {args.split}"
     timed = opened.data.forms[next(iter(arrays))].time
@@ -99,12 +101,14 @@ def _activations(opened: Opened, args: argparse.Namespace, output: Path) -> list
 
 
 def _print(report: Report, opened: Opened, args: argparse.Namespace) -> None:
+    from ladderspec.learn.words import TEACHER
+
     lesions = f" without {', '.join(args.without)}" if args.without else ""
     update = opened.weights.facts.get("update")
     print(f"{opened.facts['title']}{lesions}: {args.split}, {opened.which} after {update} updates")
     width = max((len(name) for name in report.metrics), default=0)
     for name, value in report.metrics.items():
-        unit = report.units.get(name.removeprefix("teacher."), "")
+        unit = report.units.get(name.removeprefix(TEACHER), "")
         times = "  ".join(f"{t:.4g}" for t in report.by_time.get(name, []))
         print(f"  {name:<{width}}  {value:8.4g} {unit:<7}" + (f"  by t: {times}" if times else ""))
     for name, table in report.confusion.items():

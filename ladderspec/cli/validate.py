@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     for path in _files(args.specs):
         checked = validate(path, asked, root=args.root)
         found += checked.findings
-        unread = unread or any(finding.code == "F001" for finding in checked.findings)
+        unread = unread or any(f.code == "F001" and f.place is None for f in checked.findings)
         if not checked.findings and not args.quiet and form in ("full", "concise"):
             print(_summary(path, checked))
     if form == "json":

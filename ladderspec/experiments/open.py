@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ladderspec.corridor import compile_graph
 from ladderspec.data import DataWords, registered
-from ladderspec.errors import Finding, Findings, did_you_mean, one_of, tick
+from ladderspec.errors import Finding, Findings, SpecError, did_you_mean, one_of, tick
 from ladderspec.experiments.checks import check_batch, check_names, check_starts
 from ladderspec.experiments.frozen import prefixes
 from ladderspec.experiments.layers import checked, merged, patch_of, with_variant
@@ -21,6 +21,7 @@ from ladderspec.language.read import Document, Request, Spec, open_document, rea
 from ladderspec.learn.words import Evaluation, Training
 from ladderspec.text.parse import parse
 from ladderspec.text.tree import Node
+from ladderspec.wiring.graph import Graph
 
 
 def open_experiment(path: str | Path) -> Experiment:
@@ -78,11 +79,11 @@ class _Reader:
             self._twice(table)
         self._base()
         lines = [self._line(i) for i in range(len(self.words.rows))]
-        rows = [(row, line) for row, line in zip(self.words.rows, lines, strict=True) if line]
+        rows = list(zip(self.words.rows, lines, strict=True))
         check_starts({row.name: _last(line, "start") for row, line in rows}, self.findings)
-        documents: dict[str, Document | None] = {}
+        documents: dict[Path, Document | None] = {}
         found = []
-        for row, line in rows:
+        for row, line in [(row, line) for row, line in rows if line]:
             document = self._document(line, documents)
             for j, column in enumerate(self.words.columns or (None,)):
                 over = None if column is None else self.tree.find(("columns", j))[0]
@@ -148,25 +149,30 @@ class _Reader:
 
     # --- the spec --------------------------------------------------------------------------------
 
-    def _document(self, line: Sequence[Node], known: dict[str, Document | None]) -> Document | None:
-        at, said = line[-1], _last(line, "spec") or self.tree.get("spec")
-        if said is None:
+    def _document(
+        self, line: Sequence[Node], known: dict[Path, Document | None]
+    ) -> Document | None:
+        at, said = line[-1], _last([self.tree, *line], "spec")
+        if said is None or said.value is None:
             hint = "like `spec: ../ommnist/rladder_tiny.yaml`, here or for all rows"
             self.findings.add(
                 Finding("S102", "`spec` is missing", at.mark, f"{at.path}.spec", hint)
             )
             return None
-        name = str(said.value)
-        if name not in known:
-            known[name] = None
-            target = Path(said.source.name).parent / name
+        name, target = str(said.value), Path(said.source.name).parent / str(said.value)
+        if target not in known:
+            known[target] = None
             if not target.is_file():
                 hint = did_you_mean(target.name, [p.name for p in target.parent.glob("*.yaml")])
                 message = f"no file {tick(name)} beside this one"
                 self.findings.add(Finding("F001", message, said.place, said.path, hint))
             else:
-                known[name] = open_document(target)
-        return known[name]
+                try:
+                    known[target] = open_document(target)
+                except SpecError as error:
+                    for finding in error.findings:
+                        self.findings.add(finding)
+        return known[target]
 
     def _spec(self, line: Sequence[Node], over: Node | None, document: Document) -> Spec | None:
         """The spec with the experiment's changes, then the column's, then those of the rows."""
@@ -179,13 +185,11 @@ class _Reader:
                 names.append(own_name)
         spec = read(replace(document, tree=tree), Request(variant=tuple(names)), own)
         if spec is not None:
-            self._frozen(spec, line, own)
+            self._check_frozen(compile_graph(spec, own), line, own)
         self.findings.update(own)
         return None if own else spec
 
-    def _frozen(self, spec: Spec, line: Sequence[Node], findings: Findings) -> None:
-        """Compile the graph, and see that `freeze` selects something of it."""
-        graph = compile_graph(spec, findings)
+    def _check_frozen(self, graph: Graph, line: Sequence[Node], findings: Findings) -> None:
         for item in _items(_last(line, "freeze")):
             if not prefixes(graph, item.value):
                 message = f"{tick(item.value)} selects nothing to freeze"

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ladderspec.data import Split
-from ladderspec.errors import UsageError, did_you_mean, one_of
 from ladderspec.experiments.runs import Run
 from ladderspec.learn import checkpoint, processes
 from ladderspec.learn.feed import Diet, Feed
@@ -60,10 +59,6 @@ class Examiner:
         schedule = words.optimiser.schedule
         stop = words.stop.watch if words.stop is not None else None
         rate = schedule.watch if isinstance(schedule, Halve) else None
-        for asked in filter(None, (stop, rate)):
-            if asked not in units:
-                hint = did_you_mean(asked, units) or f"there are {one_of(units, 'and')}"
-                raise UsageError(f"`watch: {asked}`: no such measure; {hint}")
         self.watched = stop or rate or next(iter(units), "")
         self.watched_by_rate = rate or self.watched
 
@@ -90,11 +85,7 @@ class Examiner:
         """Everything about a split: the network, and its teacher where it has one."""
         found = self._report(self.learner.net, split, items, draw)
         if self.learner.teacher is not None:
-            taught = self._report(self.learner.teacher, split, items, False)
-            metrics = {f"{TEACHER}{name}": value for name, value in taught.metrics.items()}
-            found = Report(
-                {**found.metrics, **metrics}, found.by_time, found.confusion, found.units
-            )
+            found = found.beside(self._report(self.learner.teacher, split, items, False))
         return found
 
     def _report(self, net: Net, split: str, items: int | None, draw: bool) -> Report:

@@ -34,6 +34,10 @@ class Feed:
     def __len__(self) -> int:
         return len(self.frames)
 
+    def target(self, name: str, field: str | None) -> Tensor:
+        """What a task compares with: under its own name, or that of the field."""
+        return self.targets[name if name in self.targets else str(field)]
+
 
 @dataclass(frozen=True)
 class Diet:
@@ -67,15 +71,27 @@ class Diet:
         """Refuse data that the network cannot take."""
         self.data.check_input(net.shape, frames)
         for name, task in self.tasks.items():
-            if (field := self.field(task)) is not None and field not in self.data.forms:
-                raise DataError(f"task `{name}`: {self._lacks(field)}")
+            field = self.field(task)
+            try:
+                self.data.form(field or self.input)
+            except DataError as error:
+                raise DataError(f"task `{name}`: {error}") from None
             if isinstance(task, Classification) and field == "label":
                 self._check_classes(net, name)
-            uncut = task.when != "all" and not isinstance(task, Consistency)
-            if self.cuts and uncut:
+            if self.cuts and isinstance(task, Consistency):
+                raise DataError(
+                    f"task `{name}`: a teacher carries no state from piece to piece; leave out"
+                    " `steps`"
+                )
+            if self.cuts and task.when != "all":
                 raise DataError(
                     f"task `{name}` reads only some t: it cannot be trained in pieces; leave out"
                     " `steps`, or say `when: all`"
+                )
+            if self.cuts and self.ahead(task) < self._most_ahead:
+                raise DataError(
+                    f"task `{name}` would not see the last frames of sequences that are cut, since"
+                    " another one looks ahead; leave out `steps`"
                 )
 
     def _check_classes(self, net: Net, name: str) -> None:
@@ -87,13 +103,6 @@ class Diet:
                     f"`label` goes up to {self.data.classes - 1}, but {where} has {classes} classes"
                 )
 
-    def _lacks(self, field: str) -> str:
-        try:
-            self.data.form(field)
-        except DataError as error:
-            return str(error)
-        return ""
-
     # --- batches ---------------------------------------------------------------------------------
 
     def take(self, split: str, epoch: int, indices: Indices) -> Batch:
@@ -104,20 +113,25 @@ class Diet:
         batch.pop("labelled", None)
         return batch
 
+    def first(self, split: str, count: int, start: int = 0) -> tuple[Feed, Indices]:
+        """Some items of a split, or the beginning of them; longest first, and which they are."""
+        items = np.arange(start, min(start + count, self.data.size(split)))
+        lengths = self.data.lengths(split)
+        if lengths is not None:
+            items = items[np.argsort(-lengths[items], kind="stable")]
+        return next(self.pieces(self.take(split, 0, items))), items
+
     def pieces(self, batch: Batch) -> Iterator[Feed]:
         """The whole batch, or pieces of it along time."""
         if not self.data.forms[self.input].time:
             yield self._whole(batch, None)
-        elif "mask" not in batch and not self.cuts:
-            yield self._whole(batch, self.data.steps)
-        elif "mask" not in batch:
-            assert self.steps is not None
-            yield from self._cut(self._masked(batch), self.steps)
-        elif self.steps is None:
+        elif self.steps is not None and self.cuts:
+            yield from self._cut(batch if "mask" in batch else self._masked(batch), self.steps)
+        elif "mask" in batch:
             lengths = batch["mask"].sum(1).tolist()
             yield self._whole(batch, batch["mask"].shape[1], lengths)
         else:
-            yield from self._cut(batch, self.steps)
+            yield self._whole(batch, self.data.steps)
 
     def count(self, lengths: Indices | None) -> int:
         """How many pieces a batch of these lengths gives; None: all alike."""

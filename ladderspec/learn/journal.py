@@ -104,9 +104,11 @@ def read_result(folder: Path, facts: Mapping[str, Any] | None = None) -> dict[st
     return found if facts is None or found.get("digest") == digest(dict(facts)) else None
 
 
-def reported(folder: Path) -> str:
-    """The weights that the result of a run speaks of: `best` or `last`."""
-    return str((read_result(folder) or {}).get("reported", "last"))
+def reported(folder: Path) -> tuple[Path, str]:
+    """The weights that the result of a run speaks of: where they are, and `best` or `last`."""
+    again = folder / "retrain"
+    place = again if (again / "last.json").exists() else folder
+    return place, str((read_result(place) or {}).get("reported", "last"))
 
 
 def check(folder: Path, run: Run, resume: bool) -> None:

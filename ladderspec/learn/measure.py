@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
 from ladderspec.learn import processes
 from ladderspec.learn.feed import Diet, Feed
+from ladderspec.learn.words import TEACHER
 from ladderspec.network.carry import Carry
 from ladderspec.network.net import Net
 from ladderspec.tasks import Classification, Task
@@ -45,6 +46,11 @@ class Report:
     by_time: dict[str, list[float]]
     confusion: dict[str, list[list[int]]]
     units: dict[str, str]
+
+    def beside(self, taught: Report) -> Report:
+        """With the numbers of its teacher."""
+        extra = {f"{TEACHER}{name}": value for name, value in taught.metrics.items()}
+        return replace(self, metrics={**self.metrics, **extra})
 
 
 @torch.no_grad()
@@ -109,8 +115,7 @@ def _add(
         key, values = f"{name}.{measure}", values.view(batch, length)
         counts = there * _when(task, there)
         whole.add(key, values.flatten(), counts.flatten())
-        even = diet.data.steps is not None and not diet.cuts
-        if even or feed.frames.dim() == seen.dim() - 1:
+        if not diet.data.forms[diet.input].time or (diet.data.steps and not diet.cuts):
             by_time.add(key, values, there)
 
 
@@ -119,7 +124,7 @@ def aligned(name: str, task: Task, diet: Diet, feed: Feed, seen: Tensor) -> tupl
     own, steps, ahead = name in feed.targets, seen.shape[1], diet.ahead(task)
     field = diet.field(task)
     assert field is not None
-    target = feed.targets[name if own else field]
+    target = feed.target(name, field)
     shape = task.target_shape(seen.shape[2:])
     timed = own or diet.data.forms[field].time
     if not timed:

@@ -25,12 +25,9 @@ MOST = 16  # frames in a row of a picture
 @torch.no_grad()
 def draw_samples(net: Net, diet: Diet, split: str, count: int, title: str) -> Picture | None:
     """A sheet of the first items of a split; None where there is nothing to look at."""
-    items = np.arange(min(count, diet.data.size(split)))
-    lengths = diet.data.lengths(split)
-    items = items if lengths is None else items[np.argsort(-lengths[items], kind="stable")]
-    if not len(items):
+    if not count or not diet.data.size(split):
         return None
-    feed = next(diet.pieces(diet.take(split, 0, items)))
+    feed, items = diet.first(split, count)
     outputs = net(feed.frames, feed.lengths)
     shown = {
         name: presented(task, outputs[name])
@@ -40,7 +37,9 @@ def draw_samples(net: Net, diet: Diet, split: str, count: int, title: str) -> Pi
     shown = {name: seen for name, seen in shown.items() if tuple(seen.shape[2:]) == net.shape}
     if _is_roll(net.shape):
         return _rolls(diet, feed, shown, title, items)
-    timed = feed.frames if feed.frames.dim() == len(net.shape) + 2 else feed.frames[:, None]
+    timed = feed.frames
+    if not diet.data.forms[diet.input].time:  # the same input at every iteration
+        timed = timed[:, None].expand(-1, net.graph.graph["iterations"], *net.shape)
     true = _probed(diet, feed, timed)
     ends = _ends(feed, timed)
     groups = [
@@ -75,7 +74,7 @@ def _caption(diet: Diet, feed: Feed, outputs: Any, item: int) -> str:
         if isinstance(task, Classification) and outputs[name].dim() == 3:
             last = _ends(feed, outputs[name])[item] - 1
             taken = int(outputs[name][item, last].argmax())
-            target = feed.targets[str(diet.field(task))][item]
+            target = feed.target(name, diet.field(task))[item]
             known = target.dim() == 0 and int(target) >= 0
             true = f"{int(target)}, " if known else ""
             parts.append(f"{true}taken for {taken}")
@@ -89,8 +88,11 @@ def _ends(feed: Feed, values: Tensor) -> Sequence[int]:
 
 def _probed(diet: Diet, feed: Feed, frames: Tensor) -> dict[str, Tensor]:
     """The frames, and above them what probes are asked for [f:prediction]."""
-    fields = [str(diet.field(task)) for task in diet.tasks.values() if isinstance(task, Probe)]
-    asked = {field: feed.targets[field] for field in fields if field in feed.targets}
+    asked = {
+        str(field): feed.target(name, field)
+        for name, task in diet.tasks.items()
+        if isinstance(task, Probe) and (field := diet.field(task))
+    }
     return {
         **{name: value for name, value in asked.items() if value.shape == frames.shape},
         "frames": frames,

@@ -13,7 +13,7 @@ from ladderspec.errors import UsageError
 from ladderspec.experiments.frozen import prefixes
 from ladderspec.experiments.runs import Run
 from ladderspec.learn import checkpoint
-from ladderspec.learn.journal import reported
+from ladderspec.learn.journal import read_result, reported
 from ladderspec.learn.trouble import not_finite
 from ladderspec.network.net import Net
 from ladderspec.tasks import Denoising, Prediction
@@ -56,16 +56,17 @@ def _mean(data: DataSet, field: str) -> torch.Tensor:
 
 def place_of(run: Run, folder: Path) -> Path | None:
     """The folder of the run that this one starts from: beside its own, or as named."""
-    if run.origin is not None:
-        return folder.parent / run.origin.id
-    return None if run.start is None else Path(run.start)
+    if run.origin is None:
+        return None if run.start is None else Path(run.start)
+    place = folder.parent / run.origin.id
+    if read_result(place, run.origin.facts()) is None:
+        raise UsageError(f"{place} does not hold {run.origin.id}, finished; train that run first")
+    return place
 
 
 def weights_of(folder: Path) -> dict[str, torch.Tensor]:
-    """The weights that the result of a finished run speaks of."""
-    if (folder / "retrain" / "last.json").exists():
-        folder = folder / "retrain"
-    name = reported(folder)
+    """The weights that a run reports, or has so far."""
+    folder, name = reported(folder)
     if not (folder / f"{name}.json").exists():
         raise UsageError(f"{folder} holds no checkpoint to start from; train that run first")
     return checkpoint.read(folder, name).under("net.")

@@ -59,7 +59,7 @@ def train(
             claim(folder, run, resume)
         processes.wait()
         opened = run.data.open(run.seed, Path(data) if data is not None else None)
-        phase = Phase(run, folder, opened, device, quiet or processes.rank() > 0)
+        phase = Phase(run, folder, folder, opened, device, quiet or processes.rank() > 0)
         result = phase.run_through()
         if run.training.retrain != "no":
             result = _retrain(phase, result)
@@ -71,7 +71,8 @@ class Phase:
     """One training of a run: on the training data, or anew on all that is not for testing."""
 
     run: Run
-    folder: Path
+    home: Path  # of the run
+    folder: Path  # of this training of it
     data: DataSet
     device: torch.device
     quiet: bool
@@ -80,14 +81,21 @@ class Phase:
 
     def run_through(self) -> dict[str, Any]:
         """Train, test, and write the result."""
-        learner, began = self._learner()
+        begun = (self.folder / "last.json").exists()
+        learner, began = self._learner(begun)
         silent = processes.rank() > 0
         journal = Journal(
             self.folder, silent, tracker(self.folder, self.run.machine.track and not silent)
         )
         progress = Progress(self.run.id, learner.total, self.quiet)
         examiner = Examiner(self.run, learner, journal, self.folder, progress)
-        self._resume(learner, journal, progress, began)
+        processes.wait()  # until all have looked whether it was begun
+        if begun:
+            self._resume(learner, journal, progress)
+        else:
+            save(learner, self.folder)
+            if began:
+                progress.say(began)
         loop(examiner)
         result = {
             "digest": digest(self.run.facts()),
@@ -102,7 +110,7 @@ class Phase:
             journal.conclude(result)
         return result
 
-    def _learner(self) -> tuple[Learner, str]:
+    def _learner(self, begun: bool) -> tuple[Learner, str]:
         """The learner, and what there is to say of the weights that it begins with."""
         run, words = self.run, self.run.training
         net = build(run.spec, run.seed)
@@ -110,25 +118,18 @@ class Phase:
         net.to(self.device, dtype)
         diet = Diet(self.data, net.tasks, words.steps, self.device, dtype)
         diet.check(net, run.spec.words.time.frames)
-        began = begin_with(net, run, self.data, self.folder)
+        began = "" if begun else begin_with(net, run, self.data, self.home)
         freeze(net, run)
         order = Order(diet, self.split, words.batch, processes.rank(), processes.world())
         order.check()
         total = words.updates or order.total(float(words.epochs or 1))
         learner = learner_of(net, diet, order, words, run.seed, total)
         if self.replay is not None:
-            learner.course, learner.replays = replace(self.replay, factor=1.0, stopped=""), True
+            learner.course, learner.replays = self.replay, True
         return learner, began
 
-    def _resume(self, learner: Learner, journal: Journal, progress: Progress, began: str) -> None:
-        """Go on with the last checkpoint that is whole; the first one is written at once."""
-        begun = (self.folder / "last.json").exists()
-        processes.wait()  # until all have looked
-        if not begun:
-            save(learner, self.folder)
-            if began:
-                progress.say(began)
-            return
+    def _resume(self, learner: Learner, journal: Journal, progress: Progress) -> None:
+        """Go on with the last checkpoint that is whole."""
         try:
             found = checkpoint.read(self.folder, "last")
         except checkpoint.CheckpointError as error:

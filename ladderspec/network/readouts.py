@@ -53,10 +53,16 @@ class Readout(Owner):
             return
         try:
             value = torch.as_tensor(mean, dtype=self.offset.dtype)
-            whole = value.numel() == self.offset.numel()
-            value = value.reshape(self.offset.shape) if whole else value.expand_as(self.offset)
+            if _wide(value) == _wide(self.offset):
+                value = value.reshape(self.offset.shape)
+            value = value.expand_as(self.offset)
         except (TypeError, ValueError, RuntimeError):
             given = tuple(mean.shape) if isinstance(mean, Tensor) else repr(mean)
             shape = tuple(self.offset.shape)
             raise ValueError(f"a mean is a number or a frame {shape}, not {given}") from None
         self.offset.copy_(value.logit(1e-6) if logits else value)
+
+
+def _wide(value: Tensor) -> list[int]:
+    """Its shape but for what is 1 wide: a vector may also be a map."""
+    return [n for n in value.shape if n != 1]

@@ -22,7 +22,6 @@ from ladderspec.learn.feed import Diet, Feed
 from ladderspec.learn.measure import Report, measure
 from ladderspec.learn.pictures import draw_samples
 from ladderspec.learn.statistics import settled
-from ladderspec.learn.words import TEACHER
 from ladderspec.network.net import Net
 from ladderspec.trained.opened import Opened
 
@@ -34,9 +33,8 @@ def evaluate(
     _check_items(opened, split)
     found = _measured(opened, opened.net(without), split, statistics)
     if opened.has_teacher:
-        taught = _measured(opened, opened.net(without, teacher=True), split, statistics)
-        extra = {f"{TEACHER}{name}": value for name, value in taught.metrics.items()}
-        found = Report({**found.metrics, **extra}, found.by_time, found.confusion, found.units)
+        taught = opened.net(without, teacher=True)
+        found = found.beside(_measured(opened, taught, split, statistics))
     return found
 
 
@@ -56,21 +54,23 @@ def _measured(opened: Opened, net: Net, split: str, statistics: int | None) -> R
 @contextmanager
 def _ready(opened: Opened, net: Net, diet: Diet, statistics: int | None = None) -> Iterator[None]:
     """In evaluation, with batch norms measured on training data."""
-    if not diet.data.size("train"):
-        raise UsageError("there are no training data to measure batch norms on; --statistics 0")
     with settled(net, opened.settling(diet, statistics)):
         yield
 
 
 def samples(
-    opened: Opened, split: str = "test", without: Sequence[str] = (), count: int = 4
+    opened: Opened,
+    split: str = "test",
+    without: Sequence[str] = (),
+    count: int = 4,
+    statistics: int | None = None,
 ) -> Picture | None:
     """Frames, predictions and probes of the first items."""
     net = opened.net(without)
     diet = opened.diet(net)
     lesions = f", without {', '.join(without)}" if without else ""
     title = f"{opened.facts['title']}: {split}{lesions}"
-    with _ready(opened, net, diet):
+    with _ready(opened, net, diet, statistics):
         return draw_samples(net, diet, split, count, title)
 
 
@@ -84,6 +84,7 @@ def activations(
     split: str = "test",
     without: Sequence[str] = (),
     count: int = 16,
+    statistics: int | None = None,
 ) -> dict[str, NDArray[Any]]:
     """The values of nodes over time, (items, T, ...), and the input that they saw.
 
@@ -91,8 +92,8 @@ def activations(
     """
     net = opened.net(without)
     diet = opened.diet(net)
-    feed, items = first_feed(diet, split, count)
-    with _ready(opened, net, diet):
+    feed, items = _first(diet, split, count)
+    with _ready(opened, net, diet, statistics):
         try:
             found = net.values(feed.frames, *nodes, lengths=feed.lengths)
         except ValueError as error:
@@ -106,16 +107,11 @@ def activations(
     return {**ordered, "items": items[order]}
 
 
-def first_feed(diet: Diet, split: str, count: int, first: int = 0) -> tuple[Feed, Indices]:
-    """Some items of a split, longest first, and which they are."""
+def _first(diet: Diet, split: str, count: int, first: int = 0) -> tuple[Feed, Indices]:
     size = diet.data.size(split)
     if not 0 <= first < size:
         raise UsageError(f"there are {size} items in {split}; none is number {first}")
-    items = np.arange(first, min(first + count, size))
-    lengths = diet.data.lengths(split)
-    if lengths is not None:
-        items = items[np.argsort(-lengths[items], kind="stable")]
-    return next(diet.pieces(diet.take(split, 0, items))), items
+    return diet.first(split, count, first)
 
 
 def activation_sheet(
@@ -178,7 +174,7 @@ def generate(
     """
     net = opened.net()
     diet = opened.diet(net)
-    feed, items = first_feed(diet, split, count, first)
+    feed, items = _first(diet, split, count, first)
     if feed.frames.dim() != len(net.shape) + 2:
         raise UsageError("the network looks at one input: there is nothing to go on with")
     longest = min(feed.lengths or (feed.frames.shape[1],))

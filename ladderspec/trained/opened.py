@@ -90,8 +90,6 @@ def open_run(place: str | Path, which: str | None = None, data: Path | None = No
     if place.suffix == ".json" and place.is_file():
         place, which = place.parent, place.stem
     home = place.parent if place.name == "retrain" else place
-    if which is None and (place / "retrain" / "last.json").exists():
-        place = place / "retrain"
     record = home / "run.json"
     try:
         facts = json.loads(record.read_text(encoding="utf-8"))
@@ -99,7 +97,7 @@ def open_run(place: str | Path, which: str | None = None, data: Path | None = No
         raise UsageError(f"{home} holds no run: there is no run.json") from None
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot read {record}: {error}") from None
-    chosen = which or reported(place)
+    place, chosen = (place, which) if which else reported(place)
     weights = checkpoint.read(place, chosen)
     return Opened(place, facts, weights, chosen, open_graph(home), data)
 
