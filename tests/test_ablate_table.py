@@ -19,6 +19,7 @@ from scipy import stats
 from ladderspec.ablation.bars import bars
 from ladderspec.ablation.collect import collect
 from ladderspec.ablation.curves import curves
+from ladderspec.ablation.figures import rendered
 from ladderspec.ablation.spread import difference, spread, student
 from ladderspec.ablation.table import Table, tables
 from ladderspec.ablation.writers import to_latex, to_markdown, to_text
@@ -306,3 +307,14 @@ def test_tables_need_no_torch(tmp_path: Path) -> None:
     words = ["ablate", str(place), "-o", str(tmp_path / "out"), "--table-only"]
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_titles_hold_what_users_write(tmp_path: Path) -> None:
+    """No formula begins with their `$`, and arrows look like arrows in LaTeX."""
+    text = TEXT.replace("title: RLadder,", r"title: 'w/o $\lateral$, a -> b',")
+    place, runs = finished(tmp_path, text)
+    results = collect(open_experiment(place), runs, tmp_path / "out")
+    assert rendered(bars(results), "png")
+    assert rendered(curves(results), "png")
+    latex = to_latex(tables(results)[0])
+    assert r"a -\textgreater{} b" in latex

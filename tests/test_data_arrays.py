@@ -7,6 +7,8 @@ import pytest
 
 from ladderspec.data import DataError, words_of
 from ladderspec.data._mapped import read_arrays
+from ladderspec.learn.feed import Diet
+from ladderspec.tasks import Classification
 
 RNG = np.random.default_rng(0)
 
@@ -226,3 +228,30 @@ def test_a_network_that_does_not_fit_is_refused(tmp_path):
         data.check_input((3, 6, 6), 4)
     with pytest.raises(DataError, match="has 4 frames, but the network runs over 5"):
         data.check_input((1, 6, 6), 5)
+
+
+def test_a_mask_of_the_users_own_is_refused(tmp_path):
+    np.savez(tmp_path / "d.npz", frames=frames(), mask=frames())
+    with pytest.raises(DataError, match="give the array another name"):
+        arrays(tmp_path / "d.npz")
+
+
+def test_damaged_compressed_arrays_are_refused(tmp_path):
+    np.savez_compressed(tmp_path / "d.npz", frames=frames(n=200))
+    data = bytearray((tmp_path / "d.npz").read_bytes())
+    data[2000:2100] = bytes(100)
+    (tmp_path / "d.npz").write_bytes(data)
+    with pytest.raises(DataError, match="cannot read"):
+        arrays(tmp_path / "d.npz")
+
+
+def test_labels_of_every_frame_may_be_hidden_by_item(tmp_path):
+    known = np.arange(20) % 2 == 0
+    label = np.arange(80).reshape(20, 4) % 3
+    np.savez(tmp_path / "d.npz", frames=frames(), label=label, labelled=known)
+    data = arrays(tmp_path / "d.npz", valid=0, test=0)
+    diet = Diet(data, {"kind": Classification(kind="classification", at="encoder.top")})
+    found = diet.take("train", 0, np.arange(20))
+    shown = data.batch("train", 0, np.arange(20))
+    assert (found["label"][~shown["labelled"]] == -1).all()
+    assert (found["label"][shown["labelled"]] == shown["label"][shown["labelled"]]).all()

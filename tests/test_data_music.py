@@ -314,3 +314,19 @@ def test_transposed_pieces_are_the_same_tune_elsewhere():
     for split in ("valid", "test"):  # what is measured stays as it is
         one, other = (data.batch(split, 1, np.arange(3))["frames"] for data in (plain, moved))
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("value", [0.7, 256, -1])
+@pytest.mark.parametrize("kind", [".mat", ".npz"])
+def test_notes_are_there_or_not(tmp_path, sequences, value, kind):
+    """A velocity would be cut off without a word."""
+    louder = {split: [roll * float(value) for roll in found] for split, found in sequences.items()}
+    path = tmp_path / f"loud{kind}"
+    if kind == ".mat":
+        write_mat(path, louder)
+    else:
+        arrays = {split: np.concatenate(found) for split, found in louder.items()}
+        lengths = {f"{split}_lengths": np.array(SPLITS[split]) for split in SPLITS}
+        np.savez(path, **arrays, **lengths)
+    with pytest.raises(DataError, match="train has values other than 0 and 1"):
+        read(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from torch import Tensor
 from torch.nn.utils import prune
 
 import ladderspec as ls
-from ladderspec.nn import Conv, ConvLSTM
+from ladderspec.nn import LSTM, Conv, ConvLSTM
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -129,3 +130,86 @@ def test_a_cell_of_its_own_class_may_replace_another() -> None:
     with torch.no_grad():
         seen, doubled = one.values(FRAMES, "encoder.a"), other.values(FRAMES, "encoder.a")
     torch.testing.assert_close(doubled, 2 * seen)
+
+
+LONE = """
+input: {channels: 3}
+time: {frames: any}
+levels: [{name: top, encoder: {cell: LSTM, channels: 4}, decoder: {cell: FC, norm: none}}]
+tasks: {next: {kind: prediction, at: decoder.input}}
+"""
+
+
+def stepwise(one: Any, frames: Tensor) -> Tensor:
+    carry, seen = one.initial_carry(len(frames)), []
+    for frame in frames.unbind(1):
+        outputs, carry = one.iterate(frame, carry)
+        seen.append(outputs["next"])
+    return torch.stack(seen, 1)
+
+
+class Silent(torch.nn.Module):
+    """Called as a cell is, and gives nothing but zeros."""
+
+    def forward(self, values: Any, previous: Any = None, when: Any = None) -> Any:
+        zeros = values["encoder"].new_zeros(len(values["encoder"]), 4)
+        return zeros, {"c": zeros}
+
+
+def test_what_stands_in_the_place_of_a_lone_lstm_runs() -> None:
+    """Where the plan would call it once for all t."""
+    frames = torch.rand(2, 5, 3, generator=torch.Generator().manual_seed(0))
+    one, seen = ls.build(ls.loads(LONE)).eval(), []
+    plain = one(frames)["next"]
+    handle = one.get_submodule("encoder.top").register_forward_hook(lambda *_: seen.append(1))
+    torch.testing.assert_close(one(frames)["next"], plain)
+    assert len(seen) == 5
+    handle.remove()
+    for stranger in (LSTM.of((3,), channels=4, norm="layer"), Silent()):
+        one = ls.build(ls.loads(LONE)).eval()
+        one.encoder.top = stranger
+        torch.testing.assert_close(one(frames)["next"], stepwise(one, frames))
+
+
+def test_frozen_arrows_in_front_of_layer_norms() -> None:
+    """Their maps need no gradient, where gains and biases do."""
+    frames, label = torch.rand(4, 5, 1, 16, 16), torch.arange(4)
+    whole, part = (ls.build("specs/ommnist/rladder_tiny.yaml").double() for _ in range(2))
+    frozen = ("encoder.lstm1.encoder.", "decoder.input.lateral.weight")
+    for name, parameter in part.named_parameters():
+        parameter.requires_grad_(not name.startswith(frozen))
+    for one in (whole, part):
+        one.cost(frames.double(), label).total.backward()
+    wanted = dict(whole.named_parameters())
+    for name, parameter in part.named_parameters():
+        if parameter.requires_grad:
+            torch.testing.assert_close(parameter.grad, wanted[name].grad, atol=1e-11, rtol=1e-8)
+        else:
+            assert parameter.grad is None
+
+
+def test_networks_are_pickled() -> None:
+    spec = LONE.replace("cell: FC, norm: none", "cell: FC, norm: none, activation: none")
+    one = ls.build(ls.loads(spec)).eval()
+    frames = torch.rand(2, 4, 3)
+    other = pickle.loads(pickle.dumps(one))
+    assert torch.equal(one(frames)["next"], other(frames)["next"])
+
+
+def test_a_carry_is_no_parameter() -> None:
+    spec = LONE.replace("channels: 4}", "channels: 4, initial: learned}")
+    one = ls.build(ls.loads(spec))
+    before = one.encoder.top.initial.detach().clone() + 1
+    with torch.no_grad():
+        one.encoder.top.initial.add_(1)
+        one.initial_carry(1).values["encoder.top"][0].zero_()
+    assert torch.equal(one.encoder.top.initial, before)
+
+
+def test_drives_may_be_joined_again_and_again() -> None:
+    for cell in (Conv.of((1, 16, 16), channels=4), ConvLSTM.of((1, 16, 16), channels=16)):
+        drive = cell.project("encoder", torch.rand(4, 1, 16, 16))
+        before = drive.detach().clone()
+        first, _ = cell.join({"encoder": drive})
+        assert torch.equal(drive, before)
+        assert torch.equal(cell.join({"encoder": drive})[0], first)

@@ -280,3 +280,84 @@ def test_frames_of_another_shape_are_refused():
         net(torch.rand(2, 16, 16))
     with pytest.raises(ValueError, match="lengths are 2 whole numbers from 0 to 3"):
         net(torch.rand(2, 3, 1, 16, 16), lengths=[3, 4])
+
+
+ITERATED = """
+input: {channels: 1, size: [4, 4]}
+time: {iterations: 3}
+levels:
+  - {name: conv, encoder: {cell: Conv, channels: 2, statistics: shared}, decoder: {cell: Conv}}
+  - {name: top, encoder: {cell: LSTM, channels: 3}, decoder: {cell: FC}}
+tasks: {clean: {kind: denoising, at: decoder.input, when: last}}
+"""
+
+
+def test_what_follows_from_still_input_counts_when_it_is_needed():
+    """Running statistics are those of a plain loop over the same t."""
+    nets = [build(loads(ITERATED)) for _ in range(2)]
+    frames = torch.rand(4, 1, 4, 4)
+    for net, again in zip(nets, (False, True), strict=True):
+        net.cost(frames, checkpoint=again)
+    for (name, one), (_, other) in zip(*(net.named_buffers() for net in nets), strict=True):
+        torch.testing.assert_close(one, other, msg=name)
+
+
+def test_a_frozen_batch_norm_has_statistics_of_its_own_at_every_t():
+    net = build(loads(ITERATED.replace("statistics: shared", "statistics: per_iteration")))
+    for name, value in net.named_buffers():
+        if "running_mean" in name:
+            value.normal_()
+    frames = torch.rand(4, 1, 4, 4)
+    wanted = net.eval().values(frames, "encoder.conv")
+    net.train()
+    net.encoder.conv.eval()
+    torch.testing.assert_close(net.values(frames, "encoder.conv"), wanted)
+
+
+def test_the_carry_of_sequences_that_end_early():
+    spec = """
+input: {channels: 3}
+time: {frames: any}
+levels:
+  - {name: a, encoder: {cell: FC, channels: 4, norm: none}}
+  - {name: b, encoder: {cell: FC, channels: 4, norm: none}}
+  - {name: c, encoder: {cell: FC, channels: 3, norm: none}}
+edges: {add: ["encoder.a(t-1) -> encoder.b"]}
+tasks: {next: {kind: prediction, at: encoder.c, when: last}}
+"""
+    net = build(loads(spec)).eval()
+    frames, begun = torch.rand(2, 8, 3), net.initial_carry(2)
+    wanted = net(frames, [2, 8], begun).carry.values["encoder.a"][0]
+    assert wanted[0].abs().sum() > 0
+    found = net.cost(frames, None, [2, 8], carry=begun).carry.values["encoder.a"][0]
+    torch.testing.assert_close(found, wanted)
+
+
+WEIGHED = """
+input: {channels: 3}
+time: {frames: 4}
+levels:
+  - {name: top, encoder: {cell: LSTM, channels: 4}}
+  - {name: class, encoder: {cell: SoftMax, channels: 3, norm: none}}
+tasks: {k: {kind: classification, at: encoder.class, when: [0, 0, 1, 3]}}
+"""
+
+
+def test_weights_over_time_go_on_in_the_next_chunk():
+    net = build(loads(WEIGHED)).eval()
+    frames, label = torch.rand(2, 4, 3), torch.tensor([0, 2])
+    first = net.cost(frames[:, :2], label, carry=net.initial_carry(2))
+    assert first["k"] == 0
+    later = net.cost(frames[:, 2:], label, carry=first.carry)
+    torch.testing.assert_close(later["k"], net.cost(frames, label)["k"])
+    uneven = net(frames, [2, 3], net.initial_carry(2)).carry
+    with pytest.raises(ValueError, match="sequences ended at different t"):
+        net.cost(frames, label, carry=uneven)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_every_parameter_has_a_gradient_at_any_length(length):
+    net = build(load(MUSIC))
+    frames = (torch.rand(2, length, 1, 1, 88) < 0.1).float()
+    net.cost(frames).total.backward()
+    assert [name for name, p in net.named_parameters() if p.grad is None] == []

@@ -129,3 +129,45 @@ def test_a_bare_parameter_starts_from_seed_and_node() -> None:
     torch.manual_seed(2)
     torch.testing.assert_close(net(seed=5).state_dict(), one)
     assert not torch.equal(net(seed=6).state_dict()["encoder.odd.scale"], one["encoder.odd.scale"])
+
+
+class Normed(EncoderCell):
+    """e = BN(e_below), with torch's own batch norm."""
+
+    cell: Literal["Normed"] = "Normed"
+
+    def out_shape(self, site: Site) -> Shape:
+        return site.main().shape
+
+    def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
+        return Projection("none", inlet.shape, inlet.shape)
+
+    def build(self, site: Site, out: Shape) -> Any:
+        return NormedModule(out[0])
+
+
+class NormedModule(nn.Module):
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(channels, affine=False)
+
+    def forward(self, values: Any, previous: Any = None, when: Any = None) -> Any:
+        return self.norm(values["encoder"]), {}
+
+
+def test_batch_norms_of_torch_see_one_t_at_a_time() -> None:
+    register(Normed)
+    rows = "levels:\n  - {name: own, encoder: {cell: Normed}}\n"
+    rows += "  - {name: top, encoder: {cell: Conv, channels: 3}}\n"
+    one = build(loads(f"input: {{channels: 2, size: 4}}\ntime: {{frames: 3}}\n{rows}"))
+    other = copy.deepcopy(one)
+    whole = one.values(FRAMES, "encoder.own")
+    carry = other.initial_carry(2)
+    for t, frame in enumerate(FRAMES.unbind(1)):
+        carry = other.iterate(frame, carry)[1]
+        mean, var = frame.mean((0, 2, 3)), frame.var((0, 2, 3), correction=0)
+        wanted = (frame - mean[:, None, None]) / (var[:, None, None] + 1e-5).sqrt()
+        torch.testing.assert_close(whole[:, t], wanted)
+    norms = [each.get_submodule("encoder.own").buffers() for each in (one, other)]
+    for ours, theirs in zip(*norms, strict=True):
+        torch.testing.assert_close(ours, theirs)

@@ -20,6 +20,7 @@ from ladderspec.trained.lesion import lesion
 from ladderspec.trained.midi import to_midi
 from ladderspec.trained.opened import open_run, take_weights
 from ladderspec.trained.store import _checksum, open_net, save
+from ladderspec.wiring.shapes import parameters
 from tests.training import EXPERIMENT, MUSIC, SPEC, one_run
 
 MUSICAL = EXPERIMENT.replace("paper: {digit:", "paper: {next_notes:").replace(
@@ -415,3 +416,32 @@ def test_folders_are_compared(
     assert "+ task  probe" in capsys.readouterr().out
     assert main(["diff", str(place), "--without", "lateral"]) == 2
     assert "holds a network as it is" in capsys.readouterr().err
+
+
+def test_every_training_item_is_measured_once(tmp_path: Path) -> None:
+    """Also where batches of training repeat those that have labels."""
+    text = EXPERIMENT.replace("frames: 3}", "frames: 3, labelled: 20, labelled_per_batch: 5}")
+    train(one_run(tmp_path, text, updates=1), tmp_path / "run", quiet=True)
+    report = evaluate(open_run(tmp_path / "run"), "train")
+    assert np.array(report.confusion["digit"]).sum() == 20
+
+
+def test_checkpoints_of_the_last_training(tmp_path: Path) -> None:
+    run = one_run(tmp_path, updates=2, retrain="train+valid")
+    train(run, tmp_path / "run", quiet=True)
+    reported, named = open_run(tmp_path / "run"), open_run(tmp_path / "run", "last")
+    assert named.folder == reported.folder == tmp_path / "run" / "retrain"
+    assert open_run(tmp_path / "run" / "last.json").folder == tmp_path / "run"
+
+
+def test_a_probe_is_no_part_of_the_network(folder: Path) -> None:
+    result = json.loads((folder / "result.json").read_text())
+    assert result["parameters"] == parameters(graph(loads(SPEC)))
+
+
+@pytest.mark.parametrize("step", ["-0.5", "0", "nan", "1000"])
+def test_steps_of_music_that_cannot_be(
+    folder: Path, step: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["generate", str(folder), "--step", step]) == 2
+    assert "above 0 and at most 64 quarters" in capsys.readouterr().err

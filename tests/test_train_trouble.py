@@ -369,3 +369,12 @@ def test_the_bar_says_how_long_it_takes(title: str, monkeypatch: pytest.MonkeyPa
     log = io.StringIO()
     replace(progress, out=log).row(2500, {"cost": 1.0})
     assert log.getvalue() == f"{title}: 2500/10000  25 updates/s, 5:00 left  cost 1\n"
+
+
+def test_too_few_labelled_items_for_a_batch(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = EXPERIMENT.replace("frames: 3}", "frames: 3, labelled: 10, labelled_per_batch: 20}")
+    place = experiment(tmp_path, text.replace("batch: 10", "batch: 20"))
+    assert main(["train", str(place), "-o", str(tmp_path / "out")]) == 2
+    assert "too few items in train for a batch of 20" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ladderspec.ablation.collect import Measure, Results
-from ladderspec.ablation.figures import COLOURS, GREY, STYLE, typeset
+from ladderspec.ablation.figures import COLOURS, GREY, STYLE, literal, typeset
 from ladderspec.ablation.table import Entry, Group, groups_of
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def bars(results: Results) -> Figure:
     measured = [(m, group) for m in results.measures for group in groups_of(results, m)]
     groups = [(m, group) for m, group in measured if any(e.ours for e in group.entries)]
     titles = [results.cell(row, results.columns[0]).place.title for row in results.rows]
-    base = results.cell(results.base, results.columns[0]).place.title
+    base = literal(results.cell(results.base, results.columns[0]).place.title)
     lines = _lines(groups)
     across = min(ACROSS, len(groups))
     left = 0.065 * max(len(title) for title in titles)
@@ -36,7 +36,7 @@ def bars(results: Results) -> Figure:
             for number in range(across):
                 shown = panel[number] if number < len(panel) else None
                 _fill(axes[number], shown, f"difference to {base}" if differences else "")
-        panels[0, 0].set_yticks(range(len(titles)), titles)
+        panels[0, 0].set_yticks(range(len(titles)), list(map(literal, titles)))
         panels[0, 0].set_ylim(len(titles) - 0.5, -0.5)
         _legend(figure, [entry for _, group in groups for entry in group.entries])
     return figure
@@ -67,7 +67,9 @@ def _fill(axes: Axes, panel: Panel | None, difference: str) -> None:
         _differences(axes, group)
     else:
         _bars(axes, group)
-    axes.set_title(difference or f"{group.heading}\n{typeset(measure)}".lstrip(), loc="left")
+    axes.set_title(
+        difference or f"{literal(group.heading)}\n{typeset(measure)}".lstrip(), loc="left"
+    )
 
 
 def _bars(axes: Axes, group: Group) -> None:

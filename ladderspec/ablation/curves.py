@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ladderspec.ablation.collect import Measure, Results
-from ladderspec.ablation.figures import STYLE, ink, typeset
+from ladderspec.ablation.figures import STYLE, ink, literal, typeset
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +40,7 @@ def curves(results: Results) -> Figure:
             for measure, axes in zip(measures, line, strict=True):
                 heading = results.cell(results.rows[0], column).place.heading
                 if _panel(axes, results, column, measure):
-                    axes.set_title(f"{heading}\n{typeset(measure)}".lstrip(), loc="left")
+                    axes.set_title(f"{literal(heading)}\n{typeset(measure)}".lstrip(), loc="left")
                 else:
                     axes.set_axis_off()
         for line in panels.T:  # the lowest of a measure may be switched off
@@ -120,5 +120,5 @@ def _legend(figure: Figure, results: Results, across: int) -> None:
 
     titles = _titles(results)
     handles = [Line2D([], [], lw=1.4, **ink(number)) for number in titles]
-    names = list(titles.values())
+    names = list(map(literal, titles.values()))
     figure.legend(handles, names, loc="outside upper left", ncols=across, handlelength=1.6)

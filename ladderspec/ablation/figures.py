@@ -58,6 +58,11 @@ def ink(number: int) -> dict[str, Any]:
     }
 
 
+def literal(text: str) -> str:
+    """A user's own words, in which `$` begins no formula."""
+    return text.replace("$", r"\$")
+
+
 def typeset(measure: Measure) -> str:
     """
     >>> from ladderspec.ablation.collect import Measure

@@ -91,7 +91,7 @@ def _words(source: Path, like: Path | None) -> dict[str, Any]:
         hint = "`--like EXPERIMENT` takes them from one"
         raise UsageError(f"{source} is a spec: it says nothing of data and training; {hint}")
     found = _portable(read_experiment(like))
-    for word in ("columns", "params", "set", "tasks", "edges", "without"):
+    for word in ("base", "title", "columns", "params", "set", "tasks", "edges", "without"):
         found.pop(word, None)  # what was said of another spec
     rows = [{"name": "whole", "title": "whole"}]
     return {**found, "name": source.stem, "spec": str(source.resolve()), "rows": rows}

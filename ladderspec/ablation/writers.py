@@ -106,7 +106,10 @@ def _line(cells: Iterable[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-_SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_SPECIAL = {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
+}  # fmt: skip
 
 
 def _escaped(text: str) -> str:
@@ -114,7 +117,7 @@ def _escaped(text: str) -> str:
     >>> print(_escaped("next_frame error (x 1e-5), 95 %"))
     next\_frame error ($\times 10^{-5}$), 95 \%
     """
-    found = re.sub(r"[\\~^]|[&%$#_{}]", lambda m: _SPECIAL.get(m[0], "\\" + m[0]), text)
+    found = re.sub(r"[\\~^<>|&%$#_{}]", lambda m: _SPECIAL.get(m[0], "\\" + m[0]), text)
     found = re.sub(r"\bx 1e(-?\d+)", r"$\\times 10^{\1}$", found)
     return found.replace("±", r"$\pm$")
 

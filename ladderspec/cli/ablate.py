@@ -115,10 +115,10 @@ def _report(experiment: Experiment, runs: Sequence[Run], output: Path, study: St
     from ladderspec.ablation.writers import to_text
 
     results = collect(experiment, runs, output)
+    written, missing = write_report(results, output)  # first: nobody may be left to read
+    written += draw_worths(results, study, runs, output) if study else []
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print("\n\n".join(to_text(table, width) for table in tables(results)))
-    written, missing = write_report(results, output)
-    written += draw_worths(results, study, runs, output) if study else []
     print("\nwrote " + "\n      ".join(where(written)))
     for line in [*(f"left out: {line}" for line in results.left_out), missing]:
         if line:

@@ -14,6 +14,8 @@ from ladderspec.cli.evaluate import add_run, open_asked
 from ladderspec.errors import UsageError
 from ladderspec.files import make_folder
 
+LONGEST = 64  # quarters of a step of music
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run(parser)
@@ -38,6 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from ladderspec.trained.evaluate import continuation_sheet, generate
 
+    if not 0 < args.step <= LONGEST:
+        raise UsageError(f"--step {args.step}: a step is above 0 and at most {LONGEST} quarters")
     opened = open_asked(args)
     music = opened.facts["data"]["set"] == "music"
     if args.output is not None and args.output.suffix == ".mid" and not music:

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
+from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 from numpy.lib import format as npy
@@ -22,7 +22,7 @@ def read_arrays(path: Path) -> Arrays:
     """The arrays by name."""
     try:
         found = _folder(path) if path.is_dir() else _npz(path)
-    except (OSError, ValueError, BadZipFile, EOFError) as error:
+    except Exception as error:  # numpy and zipfile raise whatever they stumble over
         raise DataError(f"cannot read {path}: {say_pickle(error)}") from None
     if not found:
         raise DataError(f"{path} holds no arrays (.npy)")

@@ -74,6 +74,8 @@ def _lengths(arrays: Loaded, path: Path) -> Indices | None:
 
 
 def _check_values(arrays: Loaded, words: Arrays, path: Path) -> None:
+    if "mask" in arrays:
+        raise DataError(f"{path}: `mask` is what `lengths` make here; give the array another name")
     for name, array in arrays.items():
         if array.dtype.kind not in "biuf":
             raise DataError(f"{path}: `{name}` holds {array.dtype}, not numbers")

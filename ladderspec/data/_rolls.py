@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,8 +76,12 @@ def _check(rolls: Rolls, where: str) -> None:
             f"{where}: the lengths add up to {rolls.lengths.sum()}, but there are"
             f" {len(rolls.notes)} steps"
         )
-    if rolls.notes.size and rolls.notes.max() > 1:
+
+
+def _binary(values: NDArray[Any], where: str) -> NDArray[np.uint8]:
+    if not ((values == 0) | (values == 1)).all():
         raise DataError(f"{where} has values other than 0 and 1")
+    return values.astype(np.uint8)
 
 
 def _read_mat(path: Path) -> dict[str, Rolls]:
@@ -98,7 +101,8 @@ def _read_mat(path: Path) -> dict[str, Rolls]:
                 raise DataError(
                     f"{path}: {split}data{{{i + 1}}} has shape {cell.shape}, not (steps, {NOTES})"
                 )
-        found[split] = join(list(cells.ravel()))
+        where = f"{path}: {split}"
+        found[split] = join([_binary(cell, where) for cell in cells.ravel()])
     return found
 
 
@@ -109,11 +113,14 @@ def _read_npz(path: Path) -> dict[str, Rolls]:
         with np.load(path, allow_pickle=False) as content:
             for split in SPLITS:
                 notes, lengths = content[split], content[f"{split}_lengths"]
-                found[split] = Rolls(notes.astype(np.uint8), lengths.astype(np.int64))
+                notes = _binary(notes, f"{path}: {split}")
+                found[split] = Rolls(notes, lengths.astype(np.int64))
     except KeyError as error:
         names = ", ".join(f"{split}, {split}_lengths" for split in SPLITS)
         raise DataError(f"{path}: {error.args[0]}; piano rolls need {names}") from None
-    except (OSError, ValueError, BadZipFile) as error:
+    except DataError:
+        raise
+    except Exception as error:  # numpy and zipfile raise whatever they stumble over
         raise DataError(f"cannot read {path}: {say_pickle(error)}") from None
     return found
 

@@ -57,6 +57,8 @@ def _still(data: Still, split: str, first: int, count: int, title: str) -> Pictu
     everything = data.batch(split, 0, np.arange(first, data.size(split)))
     classes = range(_glyphs.CLASSES)
     found = [np.flatnonzero(everything["label"] == digit)[:count] for digit in classes]
+    if not all(map(len, found)):
+        raise DataError(f"from item {first} on, {split} has no item of some classes")
     rows = [
         sheet.Strip("", [_image(everything["image"][items[i]]) for items in found])
         for i in range(min(map(len, found)))

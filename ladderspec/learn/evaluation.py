@@ -21,6 +21,7 @@ from ladderspec.learn.progress import Progress
 from ladderspec.learn.statistics import settled
 from ladderspec.learn.words import TEACHER, Halve
 from ladderspec.network.net import Net
+from ladderspec.wiring.shapes import parameters
 
 
 def training_feeds(diet: Diet, split: str, size: int, count: int) -> Iterator[Feed]:
@@ -34,7 +35,7 @@ def training_feeds(diet: Diet, split: str, size: int, count: int) -> Iterator[Fe
 def split_feeds(diet: Diet, split: str, size: int, items: int | None = None) -> Iterator[Feed]:
     """All batches of a split, or those of its first items; batches by process."""
     rank, world = processes.rank(), processes.world()
-    batches = diet.data.batches(split, 0, size)
+    batches = diet.data.batches(split, 0, size, labelled=0)  # every item once
     if items is not None:
         batches = [kept for b in batches if len(kept := b[np.asarray(b) < items])]
     for indices in batches[rank::world]:
@@ -148,5 +149,5 @@ class Examiner:
             "metrics": {split: found.metrics for split, found in reports.items()},
             "by_time": {split: found.by_time for split, found in reports.items()},
             "units": units_of(self.learner.net.tasks.items()),
-            "parameters": sum(p.numel() for p in self.learner.net.parameters()),
+            "parameters": parameters(self.learner.net.graph),
         }

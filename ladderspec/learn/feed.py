@@ -109,7 +109,9 @@ class Diet:
         """The fields of a batch; labels that may not be used are -1."""
         batch = self.data.batch(split, epoch, indices, self.fields)
         if "labelled" in batch and "label" in batch:
-            batch["label"] = np.where(batch.pop("labelled"), batch["label"], -1)
+            label, known = batch["label"], batch["labelled"]
+            wide = known.reshape(known.shape + (1,) * (label.ndim - known.ndim))  # of all t
+            batch["label"] = np.where(wide, label, -1)
         batch.pop("labelled", None)
         return batch
 

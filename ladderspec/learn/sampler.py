@@ -34,7 +34,13 @@ class Order:
         """
         data = self.diet.data
         even = data.lengths(self.split) is None and data.size(self.split) >= self.size
-        return data.batches(self.split, epoch, self.size, drop_last=even)
+        found = data.batches(self.split, epoch, self.size, drop_last=even)
+        if not found:
+            raise DataError(
+                f"there are too few items in {self.split} for a batch of {self.size}; make `batch`"
+                " or `labelled_per_batch` smaller"
+            )
+        return found
 
     def updates(self, epoch: int) -> int:
         """How many updates one pass takes."""

@@ -143,6 +143,16 @@ def read_by(tasks: Mapping[str, Task], readers: Sequence[Reader], batch: Batch) 
     return found
 
 
+def later(readers: Sequence[Reader], t: int | Tensor) -> list[Reader]:
+    """The readers of a chunk that begins after t iterations: weights are those of the whole."""
+    if isinstance(t, Tensor) and t.dim() and any(isinstance(r.when, tuple) for r in readers):
+        raise ValueError("weights for each t cannot be told where sequences ended at different t")
+    return [
+        replace(each, when=each.when[int(t) :]) if isinstance(each.when, tuple) else each
+        for each in readers
+    ]
+
+
 def check_tasks(
     tasks: Mapping[str, Task],
     targets: Targets,

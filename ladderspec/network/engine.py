@@ -48,6 +48,7 @@ class Engine:
         self.plan = plan
         self.layout = lay_out(plan, root)
         self.programs: dict[Hashable, Program] = {}
+        self.starved: dict[Call, bool] = {}
         self.single = by_iteration(self.layout, dict.fromkeys(self.layout.steps, 1), 1)
         self.static = [node for phase in plan.phases if phase.static for node in phase.nodes]
 
@@ -78,6 +79,8 @@ class Engine:
         if key not in self.programs:
 
             def chunk(steps: Sequence[Step]) -> int:
+                if any(_mixes(step.module) for step in steps):
+                    return 1
                 return max(1, most // max(step.numbers for step in steps))
 
             fuse = call.ends is None or not call.carries  # a fused call ends with one state
@@ -93,13 +96,27 @@ class Engine:
         """At which t each node is needed, as bits."""
         if call.readers is None:
             return dict.fromkeys(self.layout.steps, (1 << call.length) - 1)
-        carried = tuple(self._carried(call.length)) if call.carries else ()
+        carried = tuple(self._carried(call)) if call.carries else ()
         return need_masks(replace(self.plan, tasks=call.readers + carried), call.length)
 
-    def _carried(self, length: int) -> Iterable[Reader]:
+    def starves(self, call: Call) -> bool:
+        """Whether an arrow from the past is never needed after its first values."""
+        key = replace(call, ends=None)
+        if key not in self.starved:
+            masks = self.masks(call)
+            edges = [edge for each in self.plan.equations.values() for edge in each.edges]
+            if len(self.starved) >= MOST_PROGRAMS:
+                self.starved.clear()
+            self.starved[key] = any(
+                masks[edge.target] and not masks[edge.target] >> edge.delay for edge in edges
+            )
+        return self.starved[key]
+
+    def _carried(self, call: Call) -> Iterable[Reader]:
         for node, kept in self.plan.carry.items():
-            depth = min(kept.depth, length)
-            when = (0.0,) * (length - depth) + (1.0,) * depth
+            # A sequence may end at any t.
+            depth = min(kept.depth, call.length) if call.ends is None else call.length
+            when = (0.0,) * (call.length - depth) + (1.0,) * depth
             yield Reader(node, (node,), when, 0, 0, 0)
 
     def _kept(self, call: Call) -> frozenset[int]:
@@ -152,8 +169,8 @@ class Engine:
         In evaluation, batch norms with statistics of their own for each t may see to it that not.
         """
         modules = [self.layout.steps[node].module for node in self.static]
-        if not modules or modules[0].training:
-            return True
+        if any(module.training and _mixes(module) for module in modules):
+            return False
         norms = [part for module in modules for part in module.modules() if _by_time(part)]
         if not norms or torch.compiler.is_compiling():
             return not norms
@@ -172,6 +189,11 @@ def _tally(frames: Tensor, length: int) -> Tally | None:
     return Tally() if on_cpu and not torch.is_autocast_enabled("cpu") else None
 
 
+def _mixes(module: nn.Module) -> bool:
+    """Whether a cell of a user's own would take several t for one batch."""
+    return any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in module.modules())
+
+
 def _by_time(part: nn.Module) -> TypeGuard[BatchNorm]:
-    """Keeps statistics of its own for each t."""
-    return isinstance(part, BatchNorm) and part.iterations > 1
+    """Uses statistics of its own for each t."""
+    return isinstance(part, BatchNorm) and part.iterations > 1 and not part.training

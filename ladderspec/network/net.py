@@ -12,7 +12,16 @@ from torch import Tensor, nn
 from ladderspec.network.adopt import Adopted, adopt
 from ladderspec.network.carry import Carry
 from ladderspec.network.closed_loop import generate
-from ladderspec.network.costs import Batch, Costs, Targets, add_up, check_tasks, read_by, tied
+from ladderspec.network.costs import (
+    Batch,
+    Costs,
+    Targets,
+    add_up,
+    check_tasks,
+    later,
+    read_by,
+    tied,
+)
 from ladderspec.network.doorway import (
     Doorway,
     Lengths,
@@ -121,7 +130,8 @@ class Net(nn.Module):
         counting = (tasks,) if isinstance(tasks, str) else self.tasks if tasks is None else tasks
         check_tasks(self.tasks, targets, counting, weights or {})
         chosen = {name: task for name, task in self.tasks.items() if name in counting}
-        readings = read_by(chosen, self.plan.tasks, Batch(frames, targets, length, ends))
+        whole = self.plan.tasks if carry is None else later(self.plan.tasks, carry.t)
+        readings = read_by(chosen, whole, Batch(frames, targets, length, ends))
         readers = tuple(reading.reader() for reading in readings)
         call = Call(length, ends, readers, carries=carry is not None)
         unroll = partial(unroll_twice, stretch=checkpoint) if checkpoint else Engine.unroll
@@ -143,7 +153,7 @@ class Net(nn.Module):
             frames.new_zeros(()),
         )
         costs.carry = after
-        if carry is None and length <= self.engine.layout.lead:
+        if carry is None and self.engine.starves(call):
             # Arrows from the past have had nothing to carry.
             costs.total = tied(costs.total, self)
         return costs
@@ -183,7 +193,7 @@ class Net(nn.Module):
             if slot.depth:
                 first = slot.initial()
                 first = like.new_zeros(()) if first is None else first
-                whole = channels_last(first.expand(batch, *slot.shape))
+                whole = channels_last(first.expand(batch, *slot.shape).clone())
                 # Apart from each other: torch.export takes one tensor twice for one input.
                 values[slot.name] = (whole, *(whole.clone() for _ in range(slot.depth - 1)))
         return Carry(0, values)

@@ -52,7 +52,8 @@ class Readout(Owner):
         if self.offset is None:
             return
         try:
-            value = torch.as_tensor(mean, dtype=self.offset.dtype)
+            wide = torch.promote_types(self.offset.dtype, torch.float32)  # 1 - 1e-6 is 1 in halves
+            value = torch.as_tensor(mean, dtype=wide)
             if _wide(value) == _wide(self.offset):
                 value = value.reshape(self.offset.shape)
             value = value.expand_as(self.offset)

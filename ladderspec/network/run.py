@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
@@ -12,7 +13,8 @@ from ladderspec.network.clock import Clock
 from ladderspec.network.program import Piece, Program, Stage
 from ladderspec.network.steps import Step
 from ladderspec.network.tracks import Tracks
-from ladderspec.nn import When
+from ladderspec.nn import GRU, LSTM, When
+from ladderspec.nn._cell import watched
 from ladderspec.schedule.phases import Kind
 
 
@@ -23,7 +25,7 @@ def run(
     for stage in program:
         if stage.static and static_holds:
             _run_static(stage, tracks, clock, length)
-        elif stage.kind is Kind.SEQUENCE:
+        elif stage.kind is Kind.SEQUENCE and _fuses(stage):
             _run_sequence(stage, tracks)
         else:
             _run_pieces(stage, tracks, clock)
@@ -33,7 +35,7 @@ def run(
 
 def _run_pieces(stage: Stage, tracks: Tracks, clock: Clock) -> None:
     keeps_all = torch.is_grad_enabled()  # the backward pass needs the values anyway
-    for piece in stage.pieces:
+    for piece in _single(stage) if stage.kind is Kind.SEQUENCE else stage.pieces:
         when = clock.when(piece.start, piece.count)
         for step in piece.steps:
             if step.reads:  # all but the input, whose values are there already
@@ -74,14 +76,33 @@ def _past(tracks: Tracks, slot: int, t: int) -> Tensor:
 
 def _run_static(stage: Stage, tracks: Tracks, clock: Clock, length: int) -> None:
     """What is the same at every t, once."""
-    when = replace(clock.when(0, 1), repeats=length)
     first = Piece(0, 1, ())
-    for step in dict.fromkeys(step for piece in stage.pieces for step in piece.steps):
+    times: dict[Step, list[int]] = {}
+    for piece in stage.pieces:
+        for step in piece.steps:
+            times.setdefault(step, []).extend(range(piece.start, piece.start + piece.count))
+    for step, needed in times.items():
         if step.reads:
+            # Statistics count the t at which it is needed.
+            when = replace(clock.when(needed[0], 1), repeats=len(needed))
             compute(step, tracks, first, when)
             for slot in (step.slot, step.seen):
                 if slot >= 0:
                     tracks.repeat(slot)
+
+
+def _fuses(stage: Stage) -> bool:
+    """Whether the cell is as the plan knows it: none in its place, no norm, nobody watching."""
+    cell = stage.pieces[0].steps[0].module if stage.pieces else None
+    if not isinstance(cell, LSTM | GRU):
+        return cell is None
+    return cell.plain and not any(map(watched, cell.modules()))
+
+
+def _single(stage: Stage) -> Iterator[Piece]:
+    for piece in stage.pieces:
+        for t in range(piece.start, piece.start + piece.count):
+            yield Piece(t, 1, piece.steps)
 
 
 def _run_sequence(stage: Stage, tracks: Tracks) -> None:

@@ -134,6 +134,8 @@ class Cell(Owner):
         """
         first, *others = [key for key in self.summed if key in drives]
         total = drives[first]
+        if not others and not isinstance(drives, Drives):
+            return total.clone()  # the caller's, who may use it again; the sum is overwritten
         in_place = others and isinstance(drives, Drives) and not transformed()
         in_place = in_place and makes_values(self.arrow(first))
         for key in others:

@@ -57,7 +57,14 @@ class LayerNorm(Edited):
         self, x: Tensor, gain: Tensor | None = None, bias: Tensor | None = None, when: When = NOW
     ) -> Tensor:
         # Not functional.group_norm: it refuses a batch of one where it takes a batch of two.
-        return torch.group_norm(x, self.groups, gain, bias, EPS, torch.backends.cudnn.enabled)
+        cudnn = torch.backends.cudnn.enabled
+        if x.requires_grad or not torch.is_grad_enabled():
+            return torch.group_norm(x, self.groups, gain, bias, EPS, cudnn)
+        # On channels-last maps that need no gradient, its backward pass crashes (torch 2.13, CPU).
+        y = torch.group_norm(x, self.groups, None, None, EPS, cudnn)
+        wide = (-1, *(1 for _ in x.shape[2:]))
+        y = y if gain is None else y * gain.view(wide)
+        return y if bias is None else y + bias.view(wide)
 
 
 class BatchNorm(Edited):

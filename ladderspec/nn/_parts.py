@@ -20,8 +20,13 @@ Activation = Literal[
     "none", "relu", "leaky_relu", "elu", "gelu", "silu", "softplus", "tanh", "sigmoid"
 ]
 
+
+def _same(x: Tensor) -> Tensor:  # no lambda, which cannot be pickled
+    return x
+
+
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
-    "none": lambda x: x,
+    "none": _same,
     "relu": torch.relu_,  # in place: the sum of the drives is the cell's own
     "leaky_relu": partial(functional.leaky_relu, negative_slope=0.1),  # CHOICE: that of the Ladder
     "elu": functional.elu,

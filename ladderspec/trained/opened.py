@@ -89,6 +89,8 @@ def open_run(place: str | Path, which: str | None = None, data: Path | None = No
     place = Path(place)
     if place.suffix == ".json" and place.is_file():
         place, which = place.parent, place.stem
+    elif which and (place / "retrain" / f"{which}.json").exists():
+        place = place / "retrain"
     home = place.parent if place.name == "retrain" else place
     record = home / "run.json"
     try:
