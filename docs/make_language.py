@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ladderspec.cells import registered
-from ladderspec.language.schema import build
+from ladderspec.language.schema import words as words_of_specs
 from ladderspec.names import TABLE, Role, Side
 
 PAGE = Path(__file__).parent / "language.md"
@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def page() -> str:
-    schema = build()
+    schema = words_of_specs()
     parts = [
         PROSE.read_text(encoding="utf-8").rstrip(),
         "## The file\n\n" + fields(schema, schema),

@@ -11,6 +11,7 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
+import ladderspec as ls
 from ladderspec.cli import COMMANDS, main
 
 RLADDER = "specs/ommnist/rladder.yaml"
@@ -83,6 +84,25 @@ def test_validate_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "validate", "specs")
     assert code == 0
     assert len(out.splitlines()) == len(list(Path("specs").rglob("*.yaml")))
+
+
+def test_validate_a_folder_without_specs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(capsys, "validate", str(tmp_path))
+    assert (code, err) == (2, f"ladderspec: {tmp_path} holds no .yaml file\n")
+    levels = "levels: [{encoder: {cell: Conv, channels: 2}}]"
+    (tmp_path / "a.yml").write_text(f"input: {{channels: 1, size: 8}}\n{levels}\n")
+    assert run(capsys, "validate", str(tmp_path))[0] == 0
+
+
+@pytest.mark.parametrize("name", ["2024", "true", "x: y", "a #b", "mine"])
+def test_new_files_have_their_name(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / f"{name}.yaml"
+    assert run(capsys, "new", str(path))[0] == 0
+    assert ls.load(path).name == name
 
 
 def test_validate_experiments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -550,6 +550,76 @@ def test_a_patch_never_removes_what_it_adds() -> None:
     assert arrows(net(VARIANTS, "replaced"), Role.LATERAL) == {"encoder.b -> decoder.b"}
 
 
+def test_tasks_go_before_others_come_patch_by_patch() -> None:
+    text = rows(
+        "name: a, encoder: {cell: Conv, channels: 2}, decoder: {cell: convG3}",
+        rest="""
+tasks: {x: {kind: prediction, at: decoder.input}}
+variants:
+  swapped: {without: [task.*], tasks: {y: {kind: probe, at: encoder.a, target: z, head: 1}}}
+  bare: {without: [task.x]}
+  again: {of: bare, tasks: {x: {kind: probe, at: encoder.a, target: z, head: 1}}}
+  weighed: {of: bare, set: {task.x.weight: 2}}
+""",
+    )
+    assert list(loads(text, "swapped").words.tasks) == ["y"]
+    assert loads(text, "again").words.tasks["x"].kind == "probe"
+    assert list(loads(text, "weighed").words.tasks) == []
+
+
+def test_a_lateral_arrow_through_a_cell_waits_once() -> None:
+    text = LADDER + "laterals: {b: {cell: Conv, channels: 2}}\nedges: {lateral: {delay: 1}}\n"
+    found = arrows(net(text), Role.LATERAL)
+    assert {"encoder.b(t-1) -> lateral.b", "lateral.b -> decoder.b"} <= found
+    assert "encoder.a(t-1) -> decoder.a" in found
+
+
+@pytest.mark.parametrize("levels", ["all", "stateful"])
+def test_states_of_lateral_cells(levels: str) -> None:
+    """What is the default can be said."""
+    text = LADDER + "laterals: {b: {cell: ConvLSTM, channels: 2}}\n"
+    said = net(text + f"edges: {{state: {levels}}}\n")
+    assert arrows(said, Role.STATE) == arrows(net(text), Role.STATE)
+    assert "lateral.b(t-1) -> lateral.b" in arrows(said, Role.STATE)
+
+
+def test_defaults_of_a_cell_that_set_replaces_stand_idle() -> None:
+    text = LADDER + "defaults: {LSTM: {norm: layer}}\n"
+    assert net(text, set={"encoder.top.cell": "GRU"}).nodes["encoder.top"]["cell"].cell == "GRU"
+
+
+def test_lists_of_levels_do_without_those_that_were_dropped() -> None:
+    text = LADDER + "edges: {decoder_to_encoder: [a, b]}\n"
+    assert arrows(net(text, without=["level.a"]), Role.DECODER_TO_ENCODER) == {
+        "decoder.b(t-1) -> encoder.b"
+    }
+
+
+def test_arrows_have_no_words_that_say_nothing() -> None:
+    arrow = "{arrow: encoder.b(t-1) -> decoder.pool, norm: layer}"
+    with pytest.raises(SpecError, match="G1 gives this arrow no `norm` of its own"):
+        net(LADDER + f"edges: {{add: [{arrow}]}}\n")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("cell: Conv, channels: 5", "cell: Conv, Conv: 3, channels: 5"),
+        ("levels:", "edges: {add: [{arrow: encoder.a -> encoder.pool, text: x}]}\nlevels:"),
+    ],
+)
+def test_keys_spelt_like_the_word_that_chooses(before: str, after: str) -> None:
+    with pytest.raises(SpecError, match=r"Conv has no field `Conv`|unknown key `text`"):
+        net(LADDER.replace(before, after, 1))
+
+
+def test_pruning_takes_no_longer_for_many_readers() -> None:
+    """One walk, however many nodes are read."""
+    read = "tasks: {x: {kind: probe, at: 'decoder.*', target: z, head: 1}}\n"
+    built = net(LADDER.replace("  - name: b", "  - name: b\n    repeat: 30") + read)
+    assert len(built) == 2 * 34 - 1, "the topmost has no decoder"
+
+
 def test_the_same_words_work_as_changes() -> None:
     by_words = net(VARIANTS, set={"encoder.a.channels": 2}, without=["decoder_to_encoder"])
     assert by_words.nodes["encoder.a"]["shape"] == (2, 8, 6)

@@ -43,6 +43,7 @@ def test_shipped_specs_fit(path: Path) -> None:
         {"edges": {"latral": "all"}},
         {"edges": {"lateral": "some"}},
         {"variants": {"a": {"wihtout": []}}},
+        {"levels": [{"name": "a", "encoder": None}]},
     ],
 )
 def test_mistakes_are_underlined(change: dict[str, Any]) -> None:
@@ -58,6 +59,17 @@ def test_params_may_stand_for_numbers() -> None:
     words = {
         "input": {"channels": 1, "size": [8, "$side"]},
         "levels": [{"encoder": {"cell": "Conv", "channels": "$(width * 2)"}}],
+    }
+    assert errors(words) == []
+
+
+def test_what_other_places_say_may_be_left_out() -> None:
+    words = {
+        "extends": "base.yaml",
+        "levels": [{"encoder": {"cell": "Conv", "filter": 3}}],
+        "defaults": {"Conv": {"channels": 8}},
+        "tasks": {"x": None},
+        "variants": {"v": None},
     }
     assert errors(words) == []
 

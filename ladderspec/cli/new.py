@@ -7,12 +7,15 @@ Example:
 from __future__ import annotations
 
 import argparse
+import json
+import re
 import sys
 from importlib import resources
 from pathlib import Path
 
 from ladderspec.errors import UsageError, did_you_mean
 from ladderspec.files import write_atomic
+from ladderspec.text.scalars import resolve_scalar
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +44,10 @@ def run(args: argparse.Namespace) -> int:
     path = Path(args.path)
     if path.exists() and not args.force:
         raise UsageError(f"{path} exists; --force replaces it")
-    write_atomic(path, text.replace("name: mine", f"name: {path.stem}", 1))
+    name = path.stem
+    if not re.fullmatch(r"[A-Za-z_][\w.-]*", name) or not isinstance(resolve_scalar(name), str):
+        name = json.dumps(name, ensure_ascii=False)  # in quotes: no number, no second `: `
+    write_atomic(path, text.replace("name: mine", f"name: {name}", 1))
     print(f"wrote {path}; next: ladderspec show {path}")
     return 0
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ladderspec.cli._options import add_changes, request
 from ladderspec.corridor import Checked, validate
-from ladderspec.errors import Finding, as_json
+from ladderspec.errors import Finding, UsageError, as_json
 
 FORMATS = ("full", "concise", "json", "github")
 
@@ -59,7 +59,9 @@ def _files(paths: list[str]) -> list[str]:
     found: list[str] = []
     for path in paths:
         if Path(path).is_dir():
-            inside = sorted(Path(path).rglob("*.yaml"))
+            inside = sorted(f for f in Path(path).rglob("*") if f.suffix in (".yaml", ".yml"))
+            if not inside:
+                raise UsageError(f"{path} holds no .yaml file")
             found += [str(file) for file in inside if file.is_file()]  # a pipe would never end
         else:
             found.append(path)

@@ -57,13 +57,21 @@ def side_of(loc: Loc) -> Side | None:
 
 def present(tree: Node, loc: Loc) -> Loc:
     """`loc` without the words that pydantic adds for the branch of a union."""
-    node, path = tree, []
+    node, path = tree, list[str | int]()
     for word in loc:
         child, depth = node.find((word,))
-        if depth:
+        if depth and not _is_tag(node, path, word):
             node = child
             path.append(word)
     return tuple(path)
+
+
+def _is_tag(node: Node, path: list[str | int], word: str | int) -> bool:
+    """Whether a word only names the branch, even where a key of the text is called so too."""
+    if path[-2:-1] == ["add"]:
+        return word in ("text", "ends")
+    tags = (node.get("cell"), node.get("kind"))
+    return any(tag is not None and tag.value == word for tag in tags)
 
 
 def _inside(annotation: Any, word: str | int) -> Any:

@@ -13,7 +13,7 @@ from ladderspec.errors import Finding, Findings, did_you_mean, one_of, tick
 from ladderspec.language.assign import assign
 from ladderspec.language.extends import merge
 from ladderspec.language.params import check_used, set_params, solve_params, substitute
-from ladderspec.language.rows import expand, fill_defaults, row_names
+from ladderspec.language.rows import cell_words, expand, fill_defaults, row_names
 from ladderspec.names import INPUT
 from ladderspec.text.notation import NotationProblem, matches, parse_selector
 from ladderspec.text.tree import Node, items_of
@@ -38,7 +38,11 @@ def resolve(tree: Node, choices: Sequence[Choice], findings: Findings) -> Node:
         for path, value in items_of(table)
     ]
     tree = set_params(tree, sets, findings)
-    for choice in choices:
+    tree, gone = _drop(tree, tree, "task", findings), set[str]()
+    for choice in choices:  # first what goes, then what comes
+        before = {name for name, _ in items_of(tree.get("tasks"))}
+        tree = _drop(tree, choice.node, "task", findings)
+        gone |= before - {name for name, _ in items_of(tree.get("tasks"))}
         if (tasks := choice.node.get("tasks")) is not None:
             tree = _merge_tasks(tree, tasks, findings)
     lookup = solve_params(tree, findings)
@@ -47,11 +51,22 @@ def resolve(tree: Node, choices: Sequence[Choice], findings: Findings) -> Node:
     tree = substitute(tree, lookup, known, findings)
     sets = [(path, substitute(value, lookup, known, findings), at) for path, value, at in sets]
     tree = expand(tree, findings)
+    written = cell_words(tree)
     for path, value, at in sets:
+        if _task_of(path) in gone and tree.find(("tasks", _task_of(path)))[1] < 2:
+            continue  # of a task that another patch removes
         if not path.startswith("params.") and not findings.enough:
             tree = assign(tree, path, value, at, findings)
-    tree = fill_defaults(tree, findings)
-    return _drop(tree, [Choice("spec", tree), *choices], findings)
+    tree = fill_defaults(tree, written, findings)
+    for patch in [tree, *(choice.node for choice in choices)]:
+        tree = _drop(tree, patch, "level", findings)
+    return tree
+
+
+def _task_of(path: str) -> str:
+    """The task that a path of `set` speaks of."""
+    head, _, rest = path.partition(".")
+    return rest.partition(".")[0] if head == "task" else ""
 
 
 def _merge_tasks(tree: Node, tasks: Node, findings: Findings) -> Node:
@@ -128,22 +143,19 @@ def _texts(node: Node | None) -> list[Node]:
 # --- dropped levels and tasks ---------------------------------------------------------------------
 
 
-def _drop(tree: Node, choices: Sequence[Choice], findings: Findings) -> Node:
-    """Remove the rows and tasks that `without: [level.NAME, task.NAME]` names."""
-    for choice in choices:
-        for node in _texts(choice.node.get("without")):
-            if findings.enough:
-                return tree
-            if not node.value.strip().startswith(("level.", "task.")):
-                continue
-            try:
-                selector = parse_selector(node.value)
-            except NotationProblem:
-                continue  # refused by the words
-            if selector.kind == "level":
-                tree = _drop_levels(tree, selector.pattern, node, findings)
-            elif selector.kind == "task":
-                tree = _drop_tasks(tree, selector.pattern, node, findings)
+def _drop(tree: Node, patch: Node, kind: str, findings: Findings) -> Node:
+    """Remove the rows or tasks that `without: [level.NAME, task.NAME]` of a patch names."""
+    drop = {"level": _drop_levels, "task": _drop_tasks}[kind]
+    for node in _texts(patch.get("without")):
+        if findings.enough:
+            return tree
+        if not node.value.strip().startswith(f"{kind}."):
+            continue
+        try:
+            selector = parse_selector(node.value)
+        except NotationProblem:
+            continue  # refused by the words
+        tree = drop(tree, selector.pattern, node, findings)
     return tree
 
 

@@ -98,7 +98,7 @@ def cell_words(tree: Node) -> set[str]:
 # --- defaults -------------------------------------------------------------------------------------
 
 
-def fill_defaults(tree: Node, findings: Findings) -> Node:
+def fill_defaults(tree: Node, written: set[str], findings: Findings) -> Node:
     """Fields by cell, where the cell itself is silent.
 
     A word may stand for two cells, of the encoder and of the decoder: each takes what it has.
@@ -106,7 +106,7 @@ def fill_defaults(tree: Node, findings: Findings) -> Node:
     defaults = tree.get("defaults")
     if defaults is None or not isinstance(defaults.value, dict) or not defaults.value:
         return tree
-    fields = _known_fields(tree, defaults, findings)
+    fields = _known_fields(tree, defaults, written, findings)
 
     def fill(side: Side, cell: Node) -> Node:
         word = word_of(cell)
@@ -137,7 +137,7 @@ def fill_defaults(tree: Node, findings: Findings) -> Node:
 
 
 def _known_fields(
-    tree: Node, defaults: Node, findings: Findings
+    tree: Node, defaults: Node, written: set[str], findings: Findings
 ) -> dict[tuple[Side, str | None], Node]:
     """By side and word, the defaults that such a cell has a field for."""
     used: dict[str, set[Side]] = {}
@@ -147,7 +147,8 @@ def _known_fields(
     found: dict[tuple[Side, str | None], Node] = {}
     for word, given in defaults.value.items():
         place, path = defaults.key_place(word), f"{defaults.path}.{word}"
-        if word not in used and given.source is tree.source:  # an inherited one may stand idle
+        idle = word not in used and word not in written  # `set` may have put another in its place
+        if idle and given.source is tree.source:  # an inherited one may stand idle
             there = f"it has {one_of(sorted(used), 'and')}" if used else ""
             hint = did_you_mean(word, sorted(used)) or there
             findings.add(Finding("G202", f"no cell {tick(word)} in this spec", place, path, hint))

@@ -12,14 +12,26 @@ REFERENCE = {"type": "string", "pattern": r"^\$([a-z][a-z0-9_]*|\(.*\))$"}
 _NUMBERS = ("integer", "number")
 
 
-def build() -> dict[str, Any]:
-    """Draft 2020-12; every number may also be written as `$param`."""
+def words() -> dict[str, Any]:
+    """All words with what they take; every number may also be written as `$param`."""
     fresh()
     schema: dict[str, Any] = _with_references(SpecWords.model_json_schema())
+    return schema
+
+
+def build() -> dict[str, Any]:
+    """Draft 2020-12, of one file: other files and other places in it may say what is needed."""
+    schema = words()
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "ladderspec"
     schema.pop("required", None)  # a file that extends another may leave anything to it
     schema["anyOf"] = [{"required": ["input", "levels"]}, {"required": ["extends"]}]
+    for name, model in schema["$defs"].items():
+        if name != "Input" and "cell" in model.get("properties", {}):
+            model["required"] = ["cell"]  # `defaults` may say the rest
+    for table in ("tasks", "variants", "laterals"):  # null removes what `extends` brings
+        entry = schema["properties"][table]["additionalProperties"]
+        schema["properties"][table]["additionalProperties"] = {"anyOf": [entry, {"type": "null"}]}
     name = schema["$defs"]["Row"]["properties"]["name"]
     name["pattern"] = f"^{LEVEL_NAME.pattern}$"
     return schema

@@ -37,7 +37,8 @@ class CellOf:
         union = schema["schema"]["schema"] if self.optional else schema["schema"]
         choices = {word: cell for word, cell in union["choices"].items() if word != UNKNOWN}
         words = {"type": "string", "enum": sorted(choices)}
-        return {"anyOf": [words, handler({**union, "choices": choices}), {"type": "null"}]}
+        empty = [{"type": "null"}] if self.optional else []
+        return {"anyOf": [words, handler({**union, "choices": choices}), *empty]}
 
 
 def _cell(value: Any) -> Any:

@@ -128,14 +128,17 @@ def _tasks(first: Graph, second: Graph) -> list[Difference]:
     found = []
     for name in [*one, *(n for n in two if n not in one)]:
         if name not in two:
-            found.append(Difference("-", "task", name, one[name]["task"].kind))
+            lost = -one[name]["parameters"]
+            found.append(Difference("-", "task", name, one[name]["task"].kind, lost))
         elif name not in one:
-            found.append(Difference("+", "task", name, two[name]["task"].kind))
+            gained = two[name]["parameters"]
+            found.append(Difference("+", "task", name, two[name]["task"].kind, gained))
         elif one[name]["task"] != two[name]["task"]:
             before, after = one[name]["task"].model_dump(), two[name]["task"].model_dump()
             keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
             text = ", ".join(f"{k} {_show(before.get(k))} -> {_show(after.get(k))}" for k in keys)
-            found.append(Difference("~", "task", name, text))
+            gained = two[name]["parameters"] - one[name]["parameters"]
+            found.append(Difference("~", "task", name, text, gained))
     return found
 
 

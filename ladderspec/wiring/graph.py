@@ -152,6 +152,12 @@ def ends(graph: Graph, role: Role, level: str) -> Iterator[tuple[str, str]]:
     yield from ((a, b) for a, b in pairs if a in graph and b in graph)
 
 
+def delay_of(graph: Graph, role: Role, source: str) -> int:
+    """That of a role; a lateral arrow through a cell waits once, on its way to the cell."""
+    through = role is Role.LATERAL and graph.nodes[source]["side"] is Side.LATERAL
+    return 0 if through else int(graph.graph["delays"][role])
+
+
 def connect(graph: Graph, source: str, target: str, role: Role, delay: int, **words: Any) -> None:
     """Add an arrow; `words` are its own filter, norm, label, place and path."""
     key = edge_key(role, source, delay)

@@ -147,6 +147,11 @@ def _infer_parameters(graph: Graph, node: str, findings: Findings) -> None:
             arrow = show_arrow(source, node, edge["delay"])
             _report(graph, node, problem, findings, arrow, source, edge)
             continue
+        for word in ("filter", "norm"):
+            if edge.get(word) not in (None, getattr(projection, word)):
+                arrow = show_arrow(source, node, edge["delay"])
+                lacks = ShapeProblem(f"{cell.cell} gives this arrow no `{word}` of its own")
+                _report(graph, node, lacks, findings, arrow, source, edge)
         edge["projection"] = projection
         edge["parameters"] = sum(map(size_of, projection.parameters.values()))
     own = cell.join(site, out)

@@ -59,7 +59,7 @@ def _line(graph: Graph, level: str, encoder: str, decoder: str) -> Line:
     beside = node_name(Side.LATERAL, level)
     fields: dict[str, Any] = {
         "level": level,
-        "layer": "Input" if level == INPUT else cell.cell if cell else "top",
+        "layer": "Input" if level == INPUT else cell.cell if cell else "" if encoder else "top",
         "stride": _pair(_stride(cell)),
         "channels": _channels(cell),
         "filter": _pair(getattr(cell, "filter", None)),

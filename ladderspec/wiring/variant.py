@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 import networkx as nx
 
@@ -14,7 +15,7 @@ from ladderspec.names import INPUT, TABLE, Role, Side, edge_key, node_name, show
 from ladderspec.text.notation import Arrow, Selector, matches, parse_selector
 from ladderspec.text.tree import Node
 from ladderspec.wiring.absent import missing_node
-from ladderspec.wiring.graph import Graph, accepts, cell_of, connect, ends
+from ladderspec.wiring.graph import Graph, accepts, cell_of, connect, delay_of, ends
 from ladderspec.wiring.selection import Edge, closest, doubtful, parts
 from ladderspec.wiring.selection import select as select
 
@@ -60,7 +61,9 @@ def _added_here(patch: Patch, part: Selector) -> str:
     """A hint where the arrow that is to go comes with the same patch, or was inherited into it."""
     for arrow in patch.edges.add:
         for hop in arrow.hops:
-            if part.role is Role.SKIP or hop in part.arrows:
+            level = split_node(hop.target)[1]
+            skips = part.role is Role.SKIP and matches(level, part.pattern)
+            if skips or hop in part.arrows:
                 shown = show_arrow(hop.source, hop.target, hop.delay)
                 return f"`edges.add` brings `{shown}` after that; leave it out of `add` instead"
     return ""
@@ -84,22 +87,23 @@ def _move(graph: Graph, role: Role, words: RoleWords, node: Node, findings: Find
     """Give a role another delay, or other levels."""
     if words.delay is not None:
         graph.graph["delays"][role] = words.delay
-        for _, _, facts in graph.edges(data=True):
+        for source, _, facts in graph.edges(data=True):
             if facts["role"] is role:
-                facts.update(delay=words.delay, place=node.place, path=node.path, declared=True)
+                delay = delay_of(graph, role, source)
+                facts.update(delay=delay, place=node.place, path=node.path, declared=True)
     if words.levels is None:
         return
     old = {(a, b, k) for a, b, k, r in graph.edges(keys=True, data="role") if r is role}
     _remember(graph, set(), old, node)
     graph.remove_edges_from(old)
-    delay = graph.graph["delays"][role]
     for level, word in _levels(graph, role, words, node, findings):
         found = list(ends(graph, role, level))
         if not found and "levels" not in graph.graph["unsure"]:
             _refuse_level(graph, role, level, word, findings)
-        for source, target in found:
+        fits = [pair for pair in found if accepts(graph, role, pair[1])]
+        for source, target in fits or found:
             place = {"place": word.place, "path": word.path, "declared": True}
-            connect(graph, source, target, role, delay, **place)
+            connect(graph, source, target, role, delay_of(graph, role, source), **place)
 
 
 def _levels(
@@ -111,7 +115,7 @@ def _levels(
         return
     if words.levels in ("all", "stateful"):
         for level in levels:
-            if (words.levels == "all" or _stateful(graph, level)) and any(
+            if (words.levels == "all" or _stateful(graph, role, level)) and any(
                 accepts(graph, role, target) for _, target in ends(graph, role, level)
             ):
                 yield level, node
@@ -120,7 +124,9 @@ def _levels(
     for index, pattern in enumerate(words.levels or ()):
         word = (node.get("levels") or node).find((index,))[0]
         found = [level for level in levels if matches(level, pattern)]
-        if not found and "levels" not in graph.graph["unsure"] and not findings.enough:
+        gone = any(matches(pattern, level) for level in graph.graph["dropped"])
+        sure = not gone and "levels" not in graph.graph["unsure"]
+        if not found and sure and not findings.enough:
             hint = did_you_mean(pattern, levels)
             message = f"no level {tick(pattern)}"
             findings.add(Finding("G201", message, word.place, word.path, hint))
@@ -128,9 +134,10 @@ def _levels(
         chosen.update(found)
 
 
-def _stateful(graph: Graph, level: str) -> bool:
-    encoder = node_name(Side.ENCODER, level)
-    return encoder in graph and cell_of(graph, encoder).stateful
+def _stateful(graph: Graph, role: Role, level: str) -> bool:
+    sides = (Side.ENCODER, Side.LATERAL) if role is Role.STATE else (Side.ENCODER,)
+    nodes = [node_name(side, level) for side in sides]
+    return any(node in graph and cell_of(graph, node).stateful for node in nodes)
 
 
 def _refuse_level(graph: Graph, role: Role, level: str, word: Node, findings: Findings) -> None:
@@ -180,7 +187,7 @@ def _role(graph: Graph, arrow: Arrow) -> Role:
     cell = cell_of(graph, arrow.target)
     for role in TABLE:
         fits = (arrow.source, arrow.target) in ends(graph, role, level)
-        if fits and arrow.delay == graph.graph["delays"][role] and role in cell.takes:
+        if fits and arrow.delay == delay_of(graph, role, arrow.source) and role in cell.takes:
             return role
     return Role.SKIP
 
@@ -224,7 +231,7 @@ def prune(graph: Graph) -> None:
     read = {node for entry in graph.graph["tasks"].values() for node in entry["at"]}
     if not read or graph.graph["broken"]:
         return
-    needed = read.union(*(nx.ancestors(graph, node) for node in read))
+    needed = set(chain.from_iterable(nx.bfs_layers(graph.reverse(copy=False), read)))
     for node in [node for node in graph if node not in needed]:
         if graph.nodes[node]["cell"].cell != "Input":
             graph.remove_node(node)
