@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,7 @@ room.update = deadly
 # And one whose updates take long.
 SLOW = """
 import time
+from collections.abc import Iterator
 import ladderspec.learn.train as room
 real = room.update
 def slow(*args):
@@ -99,6 +101,15 @@ def begun(folder: Path) -> bool:
     return place.exists() and place.stat().st_size > 0
 
 
+@pytest.fixture
+def heeds_ctrl_c() -> Iterator[None]:
+    """Processes that a shell starts in the background ignore it, and so do theirs."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
 @pytest.mark.parametrize("workers", [None, 2])
 def test_ctrl_c_and_resume(whole: Path, tmp_path: Path, workers: int | None) -> None:
     plugin = tmp_path / "slow.py"

@@ -39,16 +39,21 @@ from ladderspec.nn import BatchNorm
 from tests.training import EXPERIMENT, MUSIC, SPEC, experiment, one_run, rows
 
 DATA = words_of("occluded_mnist", digits="embedded", canvas=12, frames=3)
-UNEQUAL = """
-name: unequal
+ONE_LSTM = """
+name: one
 input: {channels: 4}
 time: {frames: any}
 levels:
   - {name: top, encoder: {cell: LSTM, channels: 8}, decoder: G1}
+"""
+UNEQUAL = (
+    ONE_LSTM
+    + """
 tasks:
   next: {kind: prediction, at: decoder.input, cost: mse}
   kind: {kind: classification, at: encoder.top, when: last}
 """
+)
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -539,19 +544,16 @@ def test_a_task_that_reads_the_end_is_not_cut() -> None:
         one.diet.check(one.net, 3)
 
 
-FRAMEWISE = """
-name: framewise
-input: {channels: 4}
-time: {frames: any}
-levels:
-  - {name: top, encoder: {cell: LSTM, channels: 8}, decoder: G1}
-  - {name: class, encoder: {cell: SoftMax, channels: 3}}
+FRAMEWISE = (
+    ONE_LSTM
+    + """  - {name: class, encoder: {cell: SoftMax, channels: 3}}
 tasks:
   kind: {kind: classification, at: encoder.class, when: all}
 variants:
   ahead: {tasks: {next: {kind: prediction, at: decoder.input, cost: mse}}}
   taught: {tasks: {agree: {kind: consistency, at: encoder.class, when: all}}}
 """
+)
 
 
 def framewise(folder: Path) -> Any:
