@@ -210,9 +210,21 @@ def test_columns_have_a_table_for_each_measure(tmp_path: Path) -> None:
     assert digit.title == "Digits & bars, 100 %: digit error (%)"
     assert frame.title == "Digits & bars, 100 %: next frame error (x 1e-5)"
     assert [group.heading for group in digit.groups] == ["all", "Few labels"]
-    assert [entry.shown() for entry in frame.groups[0].entries][-1] == "-"
+    assert digit.rows == ("RLadder", "w/o decoder_to_encoder", "w/o prediction")
+    assert frame.rows == digit.rows[:2], "the third predicts no frames"
+    assert len(frame.parameters) == len(frame.groups[0].entries) == 2
     papers = [[entry.paper for entry in group.entries] for group in digit.groups]
     assert papers == [["0.74 ± 0.09", "1.24 ± 0.05", ""], ["", "", ""]]
+
+
+def test_a_row_without_a_number_yet_keeps_its_place(tmp_path: Path) -> None:
+    place, runs = finished(tmp_path, WIDE)
+    for run in runs:
+        if run.row == "untold":
+            shutil.rmtree(tmp_path / "out" / run.id)
+    _, frame = tables(collect(open_experiment(place), runs, tmp_path / "out"))
+    assert frame.rows[2] == "w/o prediction"
+    assert [group.entries[2].shown() for group in frame.groups] == ["-", "-"]
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex")
@@ -254,8 +266,11 @@ def test_many_bars_stand_in_several_lines(tmp_path: Path) -> None:
     figure = bars(collect(open_experiment(place), runs, tmp_path / "out"))
     shown = [axes for axes in figure.axes if axes.get_visible()]
     assert len(shown) == 2 * 3 * 2, "two measures in three columns, each with its differences"
-    assert figure.axes[0].get_subplotspec().get_gridspec().get_geometry() == (4, 4)
+    assert figure.axes[0].get_subplotspec().get_gridspec().get_geometry() == (4, 3)
     assert all(axes.patches or axes.lines for axes in shown)
+    lines = [figure.axes[start : start + 3] for start in range(0, 12, 3)]
+    assert all(len({axes.get_xlim() for axes in line}) == 1 for line in lines), "one scale"
+    assert [len(line[0].get_yticks()) for line in lines] == [3, 3, 2, 2], "one predicts nothing"
 
 
 def test_the_lowest_panel_of_a_measure_counts_the_updates(tmp_path: Path) -> None:
@@ -269,8 +284,21 @@ def test_the_lowest_panel_of_a_measure_counts_the_updates(tmp_path: Path) -> Non
     *shown, off = figure.axes
     assert not off.axison
     assert [axes.get_xlabel() != "" for axes in shown] == [False, True, True]
-    numbered = [axes.xaxis.get_tick_params()["labelbottom"] for axes in shown]
-    assert numbered == [False, True, True]
+
+
+@pytest.mark.parametrize(("far", "shared"), [(0, True), (500, False)])
+def test_columns_share_an_axis_where_they_can_be_compared(
+    tmp_path: Path, far: float, shared: bool
+) -> None:
+    text = re.sub(r", paper: {.*?}", "", TEXT) + "columns: [{name: here}, {name: there}]\n"
+    place, runs = finished(tmp_path, text)
+    for file in (tmp_path / "out").glob("*.there.seed*/metrics.jsonl"):
+        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        moved = [row | {"digit.error": row["digit.error"] + far} for row in rows]
+        file.write_text("".join(json.dumps(row) + "\n" for row in moved))
+    figure = curves(collect(open_experiment(place), runs, tmp_path / "out"))
+    here, _, there, _ = figure.axes
+    assert (here.get_ylim() == there.get_ylim()) is shared
 
 
 def test_without_matplotlib(

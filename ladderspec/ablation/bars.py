@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ladderspec.ablation.collect import Measure, Results
@@ -17,70 +18,92 @@ ACROSS = 4  # panels side by side
 
 
 def bars(results: Results) -> Figure:
-    """A bar for each row, a panel for each measure and column; under it the differences, if any."""
+    """A bar for each row, a panel for each measure and column; under it the differences, if any.
+
+    Where there are several columns, each measure has lines of its own, with one scale.
+    """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    measured = [(m, group) for m in results.measures for group in groups_of(results, m)]
-    groups = [(m, group) for m, group in measured if any(e.ours for e in group.entries)]
-    titles = [results.cell(row, results.columns[0]).place.title for row in results.rows]
     base = literal(results.cell(results.base, results.columns[0]).place.title)
-    lines = _lines(groups)
-    across = min(ACROSS, len(groups))
-    left = 0.065 * max(len(title) for title in titles)
-    size = (left + 2.1 * across, 0.55 + len(lines) * (0.45 + 0.26 * len(titles)))
+    lines = _lines(results)
+    across = max((len(panels) for panels, _ in lines), default=1)
+    rows = [_rows(panels) for panels, _ in lines]
+    titles = [results.cell(row, results.columns[0]).place.title for row in results.rows]
+    heights = [0.45 + 0.26 * len(shown) for shown in rows]
+    size = (0.065 * max(map(len, titles)) + 2.1 * across, 0.55 + sum(heights))
     with rc_context(STYLE):
         figure = Figure(figsize=size, layout="constrained")
-        panels = figure.subplots(len(lines), across, squeeze=False, sharey=True)
-        for axes, (panel, differences) in zip(panels, lines, strict=True):
+        places = figure.subplots(
+            max(1, len(lines)),
+            across,
+            squeeze=False,
+            sharex="row" if len(results.columns) > 1 else "none",
+            sharey="row",
+            height_ratios=heights or None,
+        )
+        for axes, (panels, differences), shown in zip(places, lines, rows, strict=False):
             for number in range(across):
-                shown = panel[number] if number < len(panel) else None
-                _fill(axes[number], shown, f"difference to {base}" if differences else "")
-        panels[0, 0].set_yticks(range(len(titles)), list(map(literal, titles)))
-        panels[0, 0].set_ylim(len(titles) - 0.5, -0.5)
-        _legend(figure, [entry for _, group in groups for entry in group.entries])
+                panel = panels[number] if number < len(panels) else None
+                _fill(axes[number], panel, shown, f"difference to {base}" if differences else "")
+            axes[0].set_yticks(range(len(shown)), [literal(titles[row]) for row in shown])
+            axes[0].set_ylim(len(shown) - 0.5, -0.5)
+        _legend(figure, [e for panels, _ in lines for _, group in panels for e in group.entries])
     return figure
 
 
-def _lines(groups: list[Panel]) -> list[tuple[list[Panel], bool]]:
+def _lines(results: Results) -> list[tuple[list[Panel], bool]]:
     """Panels line by line, and whether a line has the differences of the one above it."""
+    blocks = [
+        [(m, group) for group in groups_of(results, m) if any(e.ours for e in group.entries)]
+        for m in results.measures
+    ]
+    if len(results.columns) == 1:
+        blocks = [list(chain.from_iterable(blocks))]
     found = []
-    for start in range(0, len(groups), ACROSS):
-        block = groups[start : start + ACROSS]
-        found.append((block, False))
-        if any(_compared(group) for _, group in block):
-            found.append((block, True))
+    for block in blocks:
+        for start in range(0, len(block), ACROSS):
+            panels = block[start : start + ACROSS]
+            found.append((panels, False))
+            if any(_compared(group) for _, group in panels):
+                found.append((panels, True))
     return found
+
+
+def _rows(panels: list[Panel]) -> list[int]:
+    """The rows that have something to show."""
+    entries = [group.entries for _, group in panels]
+    return [i for i, row in enumerate(zip(*entries, strict=True)) if any(e.due for e in row)]
 
 
 def _compared(group: Group) -> bool:
     return any(entry.change for entry in group.entries)
 
 
-def _fill(axes: Axes, panel: Panel | None, difference: str) -> None:
+def _fill(axes: Axes, panel: Panel | None, rows: list[int], difference: str) -> None:
     """One panel; where there is nothing to show, its place stays free."""
     if panel is None or (difference and not _compared(panel[1])):
         axes.set_visible(False)
         return
     measure, group = panel
     if difference:
-        _differences(axes, group)
+        _differences(axes, group, rows)
     else:
-        _bars(axes, group)
+        _bars(axes, group, rows)
     axes.set_title(
         difference or f"{literal(group.heading)}\n{typeset(measure)}".lstrip(), loc="left"
     )
 
 
-def _bars(axes: Axes, group: Group) -> None:
-    for y, entry in enumerate(group.entries):
-        _bar(axes, y, entry)
+def _bars(axes: Axes, group: Group, rows: list[int]) -> None:
+    for y, row in enumerate(rows):
+        _bar(axes, y, group.entries[row], COLOURS[row % len(COLOURS)])
     low, high = axes.get_xlim()
     axes.set_xlim(min(low, 0), high)
     axes.tick_params(axis="y", length=0)
 
 
-def _bar(axes: Axes, y: int, entry: Entry) -> None:
+def _bar(axes: Axes, y: int, entry: Entry, colour: str) -> None:
     """The mean as a bar, seeds as circles on it, the paper's number as a diamond below."""
     quoted = entry.cell.quoted(entry.measure)
     if quoted is not None:
@@ -88,19 +111,19 @@ def _bar(axes: Axes, y: int, entry: Entry) -> None:
                       color=GREY, mfc="white")  # fmt: skip
     if entry.ours is None:
         return
-    axes.barh(y - 0.08, entry.ours.mean, height=0.5, color=COLOURS[y % len(COLOURS)], alpha=0.7)
+    axes.barh(y - 0.08, entry.ours.mean, height=0.5, color=colour, alpha=0.7)
     seeds = list(entry.cell.values[entry.measure.name].values())
     if len(seeds) > 1:
         axes.plot(seeds, [y - 0.08] * len(seeds), "o", ms=2.6, mfc="white", mec="black", mew=0.6)
 
 
-def _differences(axes: Axes, group: Group) -> None:
+def _differences(axes: Axes, group: Group, rows: list[int]) -> None:
     """Each paired difference with its interval."""
     axes.axvline(0, color="black", lw=0.6)
-    for y, entry in enumerate(group.entries):
+    for y, row in enumerate(rows):
+        entry, colour = group.entries[row], COLOURS[row % len(COLOURS)]
         if entry.change is None:
             continue
-        colour = COLOURS[y % len(COLOURS)]
         if entry.change.low is not None and entry.change.high is not None:
             axes.plot([entry.change.low, entry.change.high], [y, y], lw=1.2, color=colour)
         axes.plot([entry.change.mean], [y], "o", ms=4, color=colour)

@@ -20,7 +20,8 @@ STEEP = 4  # a measure that falls to less than this part of itself has a logarit
 def curves(results: Results) -> Figure:
     """A panel for each measure and column, a line for each row, thin ones for its seeds.
 
-    What no run has measured yet has no column, no panel and no place in the legend.
+    What no run has measured yet has no column, no panel and no place in the legend. Columns share
+    the axis of a measure where their numbers can be compared: where they overlap.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -28,33 +29,45 @@ def curves(results: Results) -> Figure:
     measures = results.measures
     trained = {column for _, column, _ in results.curves}
     columns = [column for column in results.columns if column in trained]
+    places = [(column, measure) for column in columns for measure in measures]
+    across = len(measures) if len(measures) != 1 else min(2, len(columns))
+    lines = math.ceil(len(places) / across)
     with rc_context(STYLE):
-        width = max(3.4, 2.6 * len(measures))
-        across, lines = _room(results, width)
-        size = (width, 2.0 * len(columns) + 0.2 + 0.17 * lines)
+        width = max(3.4, 2.6 * across)
+        titles, high = _room(results, width)
+        size = (width, 2.0 * lines + 0.2 + 0.17 * high)
         figure = Figure(figsize=size, layout="constrained")
-        panels = figure.subplots(
-            len(columns), len(measures), squeeze=False, sharex=True, sharey="col"
-        )
-        for column, line in zip(columns, panels, strict=True):
-            for measure, axes in zip(measures, line, strict=True):
-                heading = results.cell(results.rows[0], column).place.heading
-                if _panel(axes, results, column, measure):
-                    axes.set_title(f"{literal(heading)}\n{typeset(measure)}".lstrip(), loc="left")
-                else:
-                    axes.set_axis_off()
-        for line in panels.T:  # the lowest of a measure may be switched off
+        panels = figure.subplots(lines, across, squeeze=False)
+        firsts: dict[Measure, Axes] = {}
+        for axes in panels.flat:
+            axes.set_axis_off()
+        for (column, measure), axes in zip(places, panels.flat, strict=False):
+            if not _curves(results, measure, column=column):
+                continue
+            axes.set_axis_on()
+            alike = _overlap(results, measure, columns)
+            if alike and firsts.setdefault(measure, axes) is not axes:
+                axes.sharey(firsts[measure])
+            _panel(axes, results, column, measure)
+            _scale(axes, _curves(results, measure, column=None if alike else column))
+            heading = results.cell(results.rows[0], column).place.heading
+            axes.set_title(f"{literal(heading)}\n{typeset(measure)}".lstrip(), loc="left")
+        for line in panels.T:  # the lowest may be switched off
             for axes in [axes for axes in line if axes.axison][-1:]:
                 axes.set_xlabel("updates (validation data)")
-                axes.tick_params(labelbottom=True)
-        for axes, measure in zip(panels[0], measures, strict=True):
-            _scale(axes, results, measure)
-        _legend(figure, results, across)
+        _legend(figure, results, titles)
     return figure
 
 
-def _panel(axes: Axes, results: Results, column: str, measure: Measure) -> bool:
-    """Draw the curves; whether there are any."""
+def _overlap(results: Results, measure: Measure, columns: Sequence[str]) -> bool:
+    """Whether some value lies in the range of every column."""
+    found = [_curves(results, measure, column=column) for column in columns]
+    values = [[value for curve in each for value in curve.values()] for each in found if each]
+    return bool(values) and max(map(min, values)) <= min(map(max, values))
+
+
+def _panel(axes: Axes, results: Results, column: str, measure: Measure) -> None:
+    """The curves of all rows."""
     for number, row in enumerate(results.rows):
         found = _curves(results, measure, row, column)
         if len(found) > 1:
@@ -65,7 +78,6 @@ def _panel(axes: Axes, results: Results, column: str, measure: Measure) -> bool:
         axes.plot(
             shared, means, marker="o" if len(shared) == 1 else "", ms=3, lw=1.4, **ink(number)
         )
-    return bool(_curves(results, measure, column=column))
 
 
 def _curves(
@@ -84,11 +96,11 @@ def _curve(rows: Sequence[dict[str, Any]], name: str) -> Curve:
     return {row["update"]: row[name] for row in rows if row["split"] == "valid" and name in row}
 
 
-def _scale(axes: Axes, results: Results, measure: Measure) -> None:
+def _scale(axes: Axes, shown: Sequence[Curve]) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    values = [value for curve in _curves(results, measure) for value in curve.values()]
-    if not values or min(values) <= 0 or max(values) < STEEP * min(values):
+    values = [value for curve in shown for value in curve.values()]
+    if min(values) <= 0 or max(values) < STEEP * min(values):
         return
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import compress
 
 from ladderspec.ablation.collect import Cell, Measure, Results
 from ladderspec.ablation.spread import Difference, Spread, difference, spread
@@ -36,6 +37,11 @@ class Entry:
     def paper(self) -> str:
         found = self.cell.quoted(self.measure)
         return "" if found is None else str(found)
+
+    @property
+    def due(self) -> bool:
+        """Whether there is a number, ours or the paper's, or there may be one yet."""
+        return self.ours is not None or bool(self.paper) or self.cell.parameters is None
 
     def shown(self) -> str:
         """`3.21 ± 0.40`."""
@@ -100,10 +106,12 @@ class Table:
         splits = {entry.cell.split for entry in entries if entry.ours is not None}
         seeds = f"mean ± standard deviation over {count} seeds"
         found = f"{_DATA[tuple(sorted(splits))]}, {'one seed' if self.seeds == (1,) else seeds}."
-        if any(entry.change is not None for entry in entries):
-            found += f" Differences are to {self.base}" + (
-                "." if self.seeds == (1,) else ", paired by seed, with their 95 % interval."
-            )
+        changes = [entry.change for entry in entries if entry.change is not None]
+        if changes:
+            paired = "" if self.seeds == (1,) else ", paired by seed"
+            sure = any(change.low is not None for change in changes)
+            paired += ", with their 95 % interval (Student's t)" if sure else ""
+            found += f" Differences are to {self.base}{paired}."
         return found
 
 
@@ -116,9 +124,21 @@ def tables(results: Results) -> list[Table]:
         ]
         return [_table(results, results.title, groups)]
     return [
-        _table(results, f"{results.title}: {label(measure)}", groups_of(results, measure))
+        _due(_table(results, f"{results.title}: {label(measure)}", groups_of(results, measure)))
         for measure in results.measures
     ]
+
+
+def _due(table: Table) -> Table:
+    """Without rows and groups that never have such a number."""
+    groups = [group for group in table.groups if any(entry.due for entry in group.entries)]
+    kept = [any(group.entries[i].due for group in groups) for i in range(len(table.rows))]
+    return replace(
+        table,
+        rows=tuple(compress(table.rows, kept)),
+        parameters=tuple(compress(table.parameters, kept)),
+        groups=tuple(Group(g.heading, tuple(compress(g.entries, kept))) for g in groups),
+    )
 
 
 def groups_of(results: Results, measure: Measure) -> list[Group]:
