@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from ladderspec.ablation import writers
 from ladderspec.ablation.collect import Cell, Measure, Results, collect
@@ -30,6 +33,7 @@ from ladderspec.data.occluded_mnist import OccludedMnist
 from ladderspec.experiments.open import open_experiment
 from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.learn.journal import read_result
+from ladderspec.learn.words import TEACHER
 from ladderspec.wiring.shapes import parameters
 
 DOCS = Path(__file__).parent
@@ -38,8 +42,9 @@ KEPT = ("metrics.jsonl", "times.jsonl", "result.json")  # the last says that all
 LARGE = "table1"
 EARLIER = "earlier"
 ARROWS = "arrows_small"
-TRAINING_DIGITS = 50_000
-TRAININGS = 6  # of a row at the paper's size: three seeds, each trained anew on all digits
+SMALL, SLOWER = "table1_small", "table1_small_slower"
+TRAINING_DIGITS, ALL_DIGITS = 50_000, 60_000
+TRAININGS = 3 * (1 + ALL_DIGITS / TRAINING_DIGITS)  # of a row: three seeds, each anew on all digits
 
 
 @dataclass(frozen=True)
@@ -50,15 +55,25 @@ class Study:
     heading: str
     orders: tuple[tuple[str, str, str], ...] = ()  # measure, better row, worse row, as in the paper
     apart: tuple[str, ...] = ()  # measures that mean something else than the paper's at this scale
+    unquoted: tuple[tuple[str, str], ...] = ()  # rows and columns without a number of the paper
+    choices: tuple[str, ...] = ("",)  # of the runs that are recorded, a command for each
 
     @property
-    def command(self) -> str:
-        return f"ladderspec ablate specs/experiments/{self.name}.yaml --workers 2 --threads 1"
+    def commands(self) -> str:
+        start = f"ladderspec ablate specs/experiments/{self.name}.yaml --workers 2 --threads 1"
+        return "\n".join(f"{start} {choice}".rstrip() for choice in self.choices)
+
+    @property
+    def link(self) -> str:
+        """To the heading, as web pages call it."""
+        return (
+            f"[{self.name}](#{re.sub(r'[^a-z0-9 -]', '', self.heading.lower()).replace(' ', '-')})"
+        )
 
 
 STUDIES = (
     Study(
-        "table1_small",
+        SMALL,
         "Occluded Moving MNIST, small",
         (
             ("digit.error", "optimal_reconstruction", "rladder"),
@@ -77,10 +92,21 @@ STUDIES = (
         ),
         apart=("next_frame.error",),  # the mean over the pixels of another canvas
     ),
+    Study(SLOWER, "The same, at half the learning rate", apart=("next_frame.error",)),
     Study("table1_small_longer", "The same, longer"),
     Study("table1_small_wider", "The same, wider"),
     Study("table2_small", "Semi-supervised, small"),
-    Study("table3_music", "Polyphonic music"),
+    Study(
+        "table3_music",
+        "Polyphonic music",
+        unquoted=(("rladder", "jsb"),),
+        choices=(
+            "--column jsb --only rladder",
+            "--column jsb --only no_decoder_to_encoder encoder_only --seeds 1",
+            "--column nottingham piano muse --only rladder --seeds 1",
+        ),
+    ),
+    Study("table3_music_longer", "Chorales, longer", unquoted=(("wide_read_out", "jsb"),)),
 )
 
 
@@ -100,7 +126,7 @@ def main() -> None:
 
 
 def record(study: str, folder: Path) -> None:
-    """Take over what runs have measured; a run that is recorded is never replaced."""
+    """Take over what runs have measured; a finished run that is recorded is never replaced."""
     if study == LARGE:
         for times in sorted(folder.glob("*/times.jsonl")):
             target = RECORDS / LARGE / times.parent.name
@@ -159,17 +185,22 @@ def page() -> str:
 
 
 def overview(found: dict[Study, Results]) -> str:
-    """Paper, ours, difference, scale."""
+    """Paper, ours, difference, scale, and where the command is."""
     lines = [
-        "| | measure | paper | ours | seeds | difference | scale |",
-        "|---|---|---|---|---|---|---|",
+        "| | measure | paper | ours | seeds | difference | scale | command |",
+        "|---" * 8 + "|",
     ]
     for study, results in found.items():
+        if study.name == SLOWER:
+            continue  # chooses, and claims nothing
         scales = {(run.row, run.column): scale(run) for run in experiment_of(study.name)}
         for cell in results.cells:
             small = scales[cell.place.row, cell.place.column]
             for measure in results.measures:
-                if cell.quoted(measure) and measure.name in cell.values:
+                shown = (
+                    cell.quoted(measure) or (cell.place.row, cell.place.column) in study.unquoted
+                )
+                if shown and measure.name in cell.values:
                     lines.append(_compared(study, cell, measure, small))
     return "\n".join(lines)
 
@@ -180,20 +211,25 @@ def scale(run: Run) -> str:
     if isinstance(run.data, OccludedMnist):
         words.append(f"{run.data.canvas}x{run.data.canvas}")
     epochs, updates = run.training.epochs, run.training.updates
-    words.append(f"{epochs:g} epochs" if epochs else f"{updates:,} updates of {run.training.batch}")
+    if epochs:
+        words.append("1 epoch" if epochs == 1 else f"{epochs:g} epochs")
+    else:
+        words.append(f"{updates:,} updates of {run.training.batch}")
     return ", ".join(words)
 
 
 def _compared(study: Study, cell: Cell, measure: Measure, small: str) -> str:
     paper, ours = cell.quoted(measure), spread(list(cell.values[measure.name].values()))
-    assert paper is not None
     assert ours is not None
-    digits = 1 if paper.value >= 100 else 2
+    digits = 1 if ours.mean >= 100 else 2
     shown = f"{ours.mean:.{digits}f}"
     shown += "" if ours.deviation is None else f" ± {ours.deviation:.{digits}f}"
     title = ", ".join(filter(None, [cell.place.title, cell.place.heading]))
-    gap = "-" if measure.name in study.apart else f"{ours.mean - paper.value:+.{digits}f}"
-    return f"| {title} | {label(measure)} | {paper} | {shown} | {ours.count} | {gap} | {small} |"
+    gap = "-"
+    if paper is not None and measure.name not in study.apart:
+        gap = f"{ours.mean - paper.value:+.{digits}f}"
+    words = (title, label(measure), paper or "-", shown, ours.count, gap, small, study.link)
+    return f"| {' | '.join(map(str, words))} |"
 
 
 def section(study: Study, results: Results) -> Iterator[str]:
@@ -201,18 +237,21 @@ def section(study: Study, results: Results) -> Iterator[str]:
     prose = RECORDS / f"{study.name}.md"
     if prose.exists():
         yield prose.read_text(encoding="utf-8").rstrip()
-    yield f"```sh\n{study.command}\n```"
+    yield f"```sh\n{study.commands}\n```"
     yield "\n".join(map(writers.to_markdown, tables(results))).rstrip()
     if study.orders:
+        yield f"![bars and paired differences](results/{study.name}/bars.png)"
         yield "\n".join(orders(study, results))
+    if study.name == SLOWER:
+        yield "\n".join(rates(results))
     yield "\n".join(run_by_run(study.name, results))
     yield f"![learning curves](results/{study.name}/curves.png)"
 
 
 def orders(study: Study, results: Results) -> Iterator[str]:
     """The paper's orderings, each with the interval of its difference over paired seeds."""
-    yield "| the paper's order | measure | right minus left, paired over seeds, 95 % interval | |"
-    yield "|---|---|---|---|"
+    yield "| the paper's order | measure | right minus left in the paper | here, 95 % interval | |"
+    yield "|---|---|---|---|---|"
     measures = {measure.name: measure for measure in results.all_measures}
     for name, better, worse in study.orders:
         if name not in measures:
@@ -224,10 +263,37 @@ def orders(study: Study, results: Results) -> Iterator[str]:
         interval = "" if gap.low is None else f" [{gap.low:.2f}, {gap.high:.2f}]"
         verdict = "the paper's way" if gap.mean > 0 else "the other way"
         verdict += "" if gap.clear else ", not resolved"
+        before, own = _of_paper(one, other, measures[name])
+        verdict += " (about equal in the paper)" if abs(before) < own else ""
         yield (
             f"| {one.place.title} < {other.place.title} | {label(measures[name])}"
-            f" | {gap.mean:+.2f}{interval} ({_seeds(gap.count)}) | {verdict} |"
+            f" | {before:+.2f} ± {own:.2f} | {gap.mean:+.2f}{interval} ({_seeds(gap.count)})"
+            f" | {verdict} |"
         )
+
+
+def _of_paper(one: Cell, other: Cell, measure: Measure) -> tuple[float, float]:
+    """The difference, and its standard deviation from those of both."""
+    left, right = one.quoted(measure), other.quoted(measure)
+    assert left is not None
+    assert right is not None
+    return right.value - left.value, math.hypot(left.spread or 0, right.spread or 0)
+
+
+def rates(slower: Results) -> Iterator[str]:
+    """Validation data, by which a learning rate may be chosen."""
+    yield "| validation data, seed 0 | measure | learning rate 0.006 | 0.003 |"
+    yield "|---|---|---|---|"
+    for cell in slower.cells:
+        for measure in slower.measures:
+            found = [
+                json.loads((RECORDS / study / f"{cell.place.row}.seed0/result.json").read_text())
+                for study in (SMALL, SLOWER)
+                if measure.name in cell.values
+            ]
+            if found:
+                shown = " | ".join(f"{f['metrics']['valid'][measure.name]:.2f}" for f in found)
+                yield f"| {cell.place.title} | {label(measure)} | {shown} |"
 
 
 def _seeds(count: int) -> str:
@@ -239,8 +305,8 @@ def large() -> Iterator[str]:
     yield "## Occluded Moving MNIST at the paper's size"
     yield (RECORDS / f"{LARGE}.md").read_text(encoding="utf-8").rstrip()
     yield "```sh\nladderspec train specs/experiments/table1.yaml --seed 0 --threads 1\n```"
-    lines = ["| run | parameters | updates done | seconds for one | all | days | with all seeds |"]
-    lines.append("|---" * 7 + "|")
+    heads = "updates done | seconds for one | updates in all | days | days for 3 seeds, twice"
+    lines = [f"| run | parameters | {heads} |", "|---" * 7 + "|"]
     total = 0.0
     for run in experiment_of(LARGE).runs:
         times = RECORDS / LARGE / run.id / "times.jsonl"
@@ -278,18 +344,26 @@ def earlier() -> Iterator[str]:
     """Runs that today's code does not repeat."""
     yield "## Earlier runs"
     yield (RECORDS / f"{EARLIER}.md").read_text(encoding="utf-8").rstrip()
-    lines = ["| experiment | run | updates | minutes | on test data |", "|---" * 5 + "|"]
+    heads = "experiment | run | updates | minutes | on validation data | on test data"
+    lines = [f"| {heads} |", "|---" * 6 + "|"]
     for place in sorted((RECORDS / EARLIER).glob("*/*/result.json")):
         result = json.loads(place.read_text())
-        first = dict[str, str]()  # the most telling measure of each task
-        for name, value in result["metrics"]["test"].items():
-            measure = Measure(name, result["units"].get(name, ""))
-            first.setdefault(measure.task, f"{label(measure)} {value:.2f}")
+        valid, test = (_first(result, split) for split in ("valid", "test"))
         lines.append(
             f"| {place.parts[-3]} | {place.parts[-2]} | {result['updates']:,}"
-            f" | {minutes(place.parent):.0f} | {', '.join(first.values())} |"
+            f" | {minutes(place.parent):.0f} | {valid} | {test} |"
         )
     yield "\n".join(lines)
+
+
+def _first(result: dict[str, Any], split: str) -> str:
+    """The most telling measure of each task; what a teacher says is in the JSON."""
+    first = dict[str, str]()
+    for name, value in result["metrics"].get(split, {}).items():
+        measure = Measure(name, result["units"].get(name, ""))
+        if not name.startswith(TEACHER):
+            first.setdefault(measure.task, f"{label(measure)} {value:.2f}")
+    return ", ".join(first.values())
 
 
 def run_by_run(study: str, results: Results) -> Iterator[str]:

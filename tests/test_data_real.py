@@ -98,6 +98,19 @@ def test_prediction_errors_are_the_published_ones(real):
         assert found[name] * 1e5 == pytest.approx(expected, rel=SAMPLING), name
 
 
+def test_prediction_errors_of_small_frames_are_those_of_the_results(real):
+    real("mnist", "prediction errors 529, 223 and 138 x 1e-5 on frames of 16x16")
+    found = prediction_bounds(words_of("occluded_mnist", canvas=16).open(), items=10_000)
+    page = (Path(__file__).parent.parent / "docs/results/table1_small.md").read_text("utf-8")
+    prose = " ".join(page.split())
+    for name, words in (
+        ("background", "black frames has an error of {}"),
+        ("tracker, unseen pixels 0", "how it moves {}"),
+        ("tracker, unseen pixels of the mean digit", "and {} if for the mean digit"),
+    ):
+        assert words.format(round(found[name] * 1e5)) in prose
+
+
 @pytest.mark.parametrize(
     ("words", "low", "high"), [({"extra": 1}, 83.1, 163.5), ({"bounce": "resample"}, 143.6, 223.2)]
 )

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from ladderspec.learn.journal import read_result
+
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
@@ -25,16 +27,22 @@ def test_the_page_is_up_to_date(maker: dict[str, Any]) -> None:
 
 def test_every_recorded_run_is_one_of_its_file(maker: dict[str, Any]) -> None:
     """The command of the page would train just these runs: not others, and not in another way."""
-    for study, results in maker["recorded"]().items():
+    studies = {study.name: results for study, results in maker["recorded"]().items()}
+    for name, results in (studies | {maker["ARROWS"]: maker["arrows"]()}).items():
         shown = {
             (cell.place.row, cell.place.column, seed)
             for cell in results.cells
             for values in cell.values.values()
             for seed in values
         }
-        folders = [path.parent for path in (DOCS / "results" / study.name).glob("*/result.json")]
+        folders = [path.parent for path in (DOCS / "results" / name).glob("*/result.json")]
         assert folders
-        assert len(shown) == len(folders), (study.name, results.left_out)
+        assert len(shown) == len(folders), (name, results.left_out)
         for folder in folders:
             metrics = json.loads((folder / "result.json").read_text())["metrics"]["test"]
             assert all(math.isfinite(value) for value in metrics.values())
+
+
+def test_the_pictured_run_is_that_of_its_file(maker: dict[str, Any]) -> None:
+    (run,) = (run for run in maker["experiment_of"]("prediction").runs if run.row == "probed")
+    assert read_result(DOCS / "results" / "prediction" / run.id, run.facts()) is not None
