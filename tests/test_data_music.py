@@ -165,11 +165,16 @@ def test_batches_keep_every_step_and_pad_with_silence(data):
         assert steps == data.lengths(split).sum()
 
 
-def test_buckets_waste_little_and_change_with_the_epoch():
-    lengths = np.random.default_rng(0).integers(20, 2000, 300)
+def of_lengths(lengths):
     data = music()
     empty = np.zeros((lengths.sum(), 88), np.uint8)
     data._rolls = {split: Rolls(empty, lengths) for split in ("train", "valid", "test")}
+    return data
+
+
+def test_buckets_waste_little_and_change_with_the_epoch():
+    lengths = np.random.default_rng(0).integers(20, 2000, 300)
+    data = of_lengths(lengths)
     first, second = data.batches("train", 0, 16), data.batches("train", 1, 16)
     for batches in (first, second):
         assert sorted(np.concatenate(batches).tolist()) == list(range(300))
@@ -179,6 +184,18 @@ def test_buckets_waste_little_and_change_with_the_epoch():
     assert [b.tolist() for b in first] == [b.tolist() for b in data.batches("train", 0, 16)]
     heads = [lengths[b[0]] for b in first]
     assert heads != sorted(heads, reverse=True)  # long and short batches are mixed
+
+
+@pytest.mark.parametrize("count", [1, 2, 8, 9, 17, 24])
+def test_no_sequence_is_trained_alone_where_there_are_others(count):
+    """Batch norm would refuse it, in the last batch of the first epoch."""
+    data = of_lengths(np.arange(count) + 20)
+    batches = data.batches("train", 0, 8)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(count))
+    assert max(map(len, batches)) <= 9
+    assert min(map(len, batches)) > 1 or count == 1
+    assert [len(b) for b in data.batches("valid", 0, 8)][:-1] == [8] * ((count - 1) // 8)
+    assert [len(b) for b in data.batches("train", 0, 1)] == [1] * count
 
 
 def test_a_network_that_does_not_fit_is_refused(data):

@@ -70,6 +70,9 @@ def _bucketed(
         sort_by = sort_by * (1 + JITTER * (bits / 2.0**64))
     items = np.argsort(-sort_by, kind="stable")
     groups = _cut(items, size, drop_last)
+    if split.trains and size > 1 and len(groups) > 1 and len(groups[-1]) == 1:
+        # CHOICE: batch norm learns nothing from a sequence alone, so it joins those before it.
+        groups[-2:] = [np.concatenate(groups[-2:])]
     groups = [group[np.argsort(-lengths[group], kind="stable")] for group in groups]
     if not split.trains:
         return groups
