@@ -38,7 +38,7 @@ from ladderspec.wiring.shapes import parameters
 
 DOCS = Path(__file__).parent
 RECORDS = DOCS / "results"
-KEPT = ("metrics.jsonl", "times.jsonl", "result.json")  # the last says that all are there
+KEPT = ("*.jsonl", "retrain/*.jsonl", "result.json")  # the last says that all are there
 LARGE = "table1"
 EARLIER = "earlier"
 ARROWS = "arrows_small"
@@ -138,9 +138,10 @@ def record(study: str, folder: Path) -> None:
         target = RECORDS / study / run.id
         finished = read_result(folder / run.id, run.facts()) is not None
         if finished and not (target / "result.json").exists():
-            target.mkdir(parents=True, exist_ok=True)
-            for name in KEPT:
-                shutil.copyfile(folder / run.id / name, target / name)
+            for place in (place for name in KEPT for place in (folder / run.id).glob(name)):
+                kept = target / place.relative_to(folder / run.id)
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(place, kept)
 
 
 def experiment_of(study: str) -> Experiment:
@@ -378,16 +379,19 @@ def run_by_run(study: str, results: Results) -> Iterator[str]:
             result = json.loads((RECORDS / study / run / "result.json").read_text())
             values = [cell.values.get(name, {}).get(seed) for name in names]
             shown = " | ".join("-" if value is None else f"{value:.2f}" for value in values)
+            updates = [r["updates"] for r in (result.get("first"), result) if r is not None]
             yield (
-                f"| {run} | {cell.parameters:,} | {result['updates']:,}"
+                f"| {run} | {cell.parameters:,} | {' + '.join(f'{n:,}' for n in updates)}"
                 f" | {minutes(RECORDS / study / run):.0f} | {shown} |"
             )
 
 
 def minutes(folder: Path) -> float:
     """How long a run took on one core, evaluations and whatever ran beside it included."""
-    last = json.loads((folder / "times.jsonl").read_text().splitlines()[-1])
-    return float(last["update"] / last["updates per second"] / 60)
+    lasts = [
+        json.loads(times.read_text().splitlines()[-1]) for times in folder.rglob("times.jsonl")
+    ]
+    return sum(last["update"] / last["updates per second"] / 60 for last in lasts)
 
 
 if __name__ == "__main__":
