@@ -16,6 +16,7 @@ from ladderspec.corridor import build, graph, load
 from ladderspec.language.read import Spec
 from ladderspec.network import engine
 from ladderspec.network.net import Net
+from ladderspec.nn import _few
 from ladderspec.schedule.plan import schedule
 from tests.interpreter import Interpreter, Iteration, read
 from tests.random_specs import FEATURES, features, sizes_of, specs
@@ -179,6 +180,16 @@ def test_shipped_specs_equal_a_plain_loop(path, variant):
     compare_training(net, plain, frames_of(net))
 
 
+@pytest.mark.parametrize(
+    "path", ["specs/ommnist/rladder_tiny.yaml", "specs/music/rladder_tiny.yaml"]
+)
+def test_norms_of_few_numbers_equal_a_plain_loop(path, monkeypatch):
+    monkeypatch.setattr(_few, "MANY", 0)
+    net, plain = pair_of(load(path, set={"params.width": 5}))
+    assert net.get_submodule("encoder.lstm1.encoder").sees_few
+    compare_training(net, plain, frames_of(net))
+
+
 @pytest.mark.parametrize("path", [path for path in SPECS if "_tiny" in path])
 def test_reduced_specs_equal_a_plain_loop(path):
     net, plain = pair_of(load(path))
@@ -191,16 +202,18 @@ def test_reduced_specs_equal_a_plain_loop(path):
 def test_random_specs_equal_a_plain_loop(monkeypatch):
     covered: Counter[str] = Counter()
 
-    @given(specs(), st.sampled_from(FOLDS))
+    @given(specs(), st.sampled_from(FOLDS), st.booleans())
     @QUICK
-    def check(spec: Spec, fold: int) -> None:
+    def check(spec: Spec, fold: int, few: bool) -> None:
         monkeypatch.setattr(engine, "FOLD_CPU", fold)
+        monkeypatch.setattr(_few, "MANY", 0 if few else 1 << 18)
+        monkeypatch.setattr(_few, "TIMES", 0 if few else 2)
         net, plain = pair_of(spec)
         compared = compare_training(net, plain, frames_of(net), strict=False)
         covered.update({*features(spec, net.plan), "all"} if compared else {"ill-conditioned"})
 
     check()
-    assert covered.pop("ill-conditioned") < covered.pop("all") / 5
+    assert covered.pop("ill-conditioned", 0) < covered.pop("all") / 5
     assert covered.keys() == FEATURES, f"never drawn: {FEATURES - covered.keys()}"
     assert min(covered.values()) >= 3, covered.most_common()[-3:]
 

@@ -20,7 +20,7 @@ from torch.autograd import forward_ad
 import ladderspec as ls
 from ladderspec.network import tape
 from ladderspec.network.net import Net
-from ladderspec.nn import BatchNorm
+from ladderspec.nn import BatchNorm, _few
 from tests.random_specs import sizes_of, specs
 from tests.test_net_cost import targets_of
 
@@ -399,6 +399,12 @@ def test_larger_maps_learn() -> None:
     """With the gates of ConvLSTM and convG3 in one call each."""
     spec = ls.load("specs/ommnist/rladder.yaml", set={"params.width": 8})
     check_learning(spec)
+
+
+def test_norms_of_few_numbers_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_few, "MANY", 0)
+    for path in ("specs/ommnist/rladder_tiny.yaml", "specs/music/rladder_tiny.yaml"):
+        check_learning(ls.load(path, set={"params.width": 5}))
 
 
 @settings(deadline=None, max_examples=40, derandomize=True, phases=[Phase.generate])

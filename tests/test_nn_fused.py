@@ -1,4 +1,4 @@
-"""What is computed in another way for speed: fused gates, norms folded into weights."""
+"""What is computed in another way for speed: gates, norms in weights, norms of few numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ladderspec.nn import _fused
+from ladderspec.nn import BatchNorm, _few, _fused
 from ladderspec.nn._arrow import Arrow
 from ladderspec.nn._norms import When
 from ladderspec.nn._parts import gate, lstm_update
@@ -149,3 +149,126 @@ def test_activations_overwrite_only_what_is_theirs():
     before = x.clone()
     Conv({"encoder": Arrow("none", (3, 4, 4), (3, 4, 4))}, joint="layer")({"encoder": x})
     assert torch.equal(x, before)
+
+
+# --- norms of what few numbers make --------------------------------------------------------------
+
+FEW = {
+    "3x3": Arrow("conv", (1, 6, 5), (24, 6, 5), (3, 3), norm="layer"),
+    "stride 2": Arrow("conv", (1, 7, 6), (24, 4, 3), (3, 3), (2, 2), norm="layer"),
+    "1x3": Arrow("conv", (1, 1, 9), (24, 1, 9), (1, 3), norm="layer"),
+    "two channels": Arrow("conv", (2, 4, 4), (24, 4, 4), (1, 3), norm="layer"),
+}
+
+
+@pytest.fixture
+def always_few(monkeypatch):
+    monkeypatch.setattr(_few, "MANY", 0)
+
+
+def learnt(arrow: Arrow) -> tuple[Arrow, Tensor, Tensor]:
+    """An arrow with a gain of its own, something to send along it, and a bias."""
+    arrow = copy.deepcopy(arrow).double()
+    with torch.no_grad():
+        arrow.gain.normal_()
+    x = torch.rand(3, *arrow.source, dtype=torch.float64) + 2
+    return arrow, x, torch.randn(24, dtype=torch.float64, requires_grad=True)
+
+
+def in_words(arrow: Arrow, x: Tensor, bias: Tensor) -> Tensor:
+    padding = (arrow.filter[0] // 2, arrow.filter[1] // 2)
+    y = torch.nn.functional.conv2d(x, arrow.weight, None, arrow.stride, padding)
+    return torch.nn.functional.group_norm(y, 1, arrow.gain, bias, 1e-5)
+
+
+@pytest.mark.parametrize("case", FEW)
+def test_few_numbers(case, always_few):
+    arrow, x, bias = learnt(FEW[case])
+    wanted = [*arrow.parameters(), bias]
+    ours, theirs = arrow(x, bias=bias), in_words(arrow, x, bias)
+    assert ours.grad_fn.name() == "ProductBackward"
+    assert ours.is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+    towards = torch.randn_like(theirs)
+    for one, other in zip(
+        torch.autograd.grad(ours, wanted, towards),
+        torch.autograd.grad(theirs, wanted, towards),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-11)
+
+
+def test_few_numbers_have_second_derivatives(always_few):
+    arrow, x, bias = learnt(FEW["1x3"])
+
+    def drive(weight: Tensor, gain: Tensor) -> Tensor:
+        values = {"weight": weight, "gain": gain}
+        names = dict(arrow.named_parameters())
+        for name, value in values.items():
+            del arrow._parameters[name]
+            setattr(arrow, name, value)
+        try:
+            return arrow(x, bias=bias.detach())
+        finally:
+            for name in values:
+                delattr(arrow, name)
+                arrow.register_parameter(name, names[name])
+
+    given = (arrow.weight, arrow.gain)
+    assert torch.autograd.gradcheck(drive, given)
+    assert torch.autograd.gradgradcheck(drive, given)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, 1e4])
+def test_few_numbers_that_are_all_alike(value, always_few):
+    """Nothing to see but the border, or nothing at all; in float32."""
+    arrow = copy.deepcopy(FEW["3x3"])
+    x = torch.full((2, 1, 6, 5), value)
+    bias = torch.randn(24)
+    expected = in_words(arrow.double(), x.double(), bias.double()).float()
+    torch.testing.assert_close(arrow.float()(x, bias=bias), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_few_numbers_with_a_large_mean(always_few):
+    """The mean is taken away before squares are: they would swallow the rest in float32."""
+    arrow = copy.deepcopy(FEW["1x3"])
+    x = 1000 + torch.rand(2, 1, 1, 9)
+    expected = in_words(arrow.double(), x.double(), torch.zeros(24).double())
+    found = arrow.float()(x, bias=torch.zeros(24))
+    by_torch = in_words(arrow, x, torch.zeros(24))
+    assert (found - expected).abs().max() < 2 * (by_torch - expected).abs().max() + 1e-5
+
+
+def test_only_many_values_from_few_numbers():
+    def product(arrow: Arrow, batch: int) -> bool:
+        return arrow(torch.rand(batch, *arrow.source)).grad_fn.name() == "ProductBackward"
+
+    few = Arrow("conv", (1, 32, 32), (128, 32, 32), (3, 3), norm="layer")
+    assert product(few, 2)
+    assert not product(few, 1)
+    assert not product(Arrow("conv", (4, 32, 32), (128, 32, 32), (3, 3), norm="layer"), 2)
+    assert not product(Arrow("conv", (1, 32, 32), (128, 32, 32), (3, 3), norm="batch"), 2)
+    assert not product(Arrow("conv", (1, 32, 32), (16, 32, 32), (3, 3), norm="layer"), 16)
+    assert not product(Arrow("conv", (1, 32, 32), (128, 32, 32), (3, 3), norm="layer", groups=4), 2)
+
+
+@pytest.mark.parametrize("change", ["gradient", "hook", "norm", "size", "autocast"])
+def test_few_numbers_step_aside(change, always_few):
+    arrow, x, bias = learnt(FEW["3x3"])
+    seen = []
+    if change == "gradient":
+        x.requires_grad_()
+    elif change == "hook":
+        arrow.norm.register_forward_hook(lambda *_: seen.append(1))
+    elif change == "norm":
+        arrow.norm = BatchNorm(24).double()
+    elif change == "size":
+        x = torch.rand(3, 1, 9, 9, dtype=torch.float64)
+    with torch.autocast("cpu", torch.bfloat16, enabled=change == "autocast"):
+        y = arrow(x, bias=bias)
+    assert y.grad_fn.name() != "ProductBackward"
+    assert y.shape == (3, 24, *x.shape[2:])
+    assert bool(seen) is (change == "hook")
+    if change == "gradient":
+        y.sum().backward()
+        assert x.grad is not None

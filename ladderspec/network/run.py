@@ -14,7 +14,7 @@ from ladderspec.network.program import Piece, Program, Stage
 from ladderspec.network.steps import Step
 from ladderspec.network.tracks import Tracks
 from ladderspec.nn import GRU, LSTM, When
-from ladderspec.nn._cell import watched
+from ladderspec.nn._own import watched
 from ladderspec.schedule.phases import Kind
 
 

@@ -11,8 +11,9 @@ from torch.nn import functional
 
 from ladderspec.names import Shape, show_shape, size_of
 from ladderspec.nn._checks import check_sizes, check_word, pair
-from ladderspec.nn._norms import EPS, NOW, BatchNorm, NormKind, When, make_norm
-from ladderspec.nn._own import ONES, Blocks, Normal, Owner
+from ladderspec.nn._few import look, pays, scaled, sees_few
+from ladderspec.nn._norms import EPS, NOW, BatchNorm, LayerNorm, NormKind, When, make_norm
+from ladderspec.nn._own import ONES, Blocks, Normal, Owner, watched
 from ladderspec.nn._parts import Pair, convolve, convolve_transposed, margins, per_channel
 from ladderspec.nn._tally import SMALL, Conv, Tally
 
@@ -64,6 +65,7 @@ class Arrow(Owner):
             self.own("gain", target[:1], ONES)
         by_channel = kind in ("conv", "transposed") or (kind == "dense" and len(target) == 1)
         self.folds = by_channel and isinstance(self.norm, BatchNorm)
+        self.sees_few = kind == "conv" and self.conv is not None and sees_few(self.weight)
         self.kept: dict[int, Kept] = {}
 
     def _weight_shape(self) -> Shape:
@@ -112,7 +114,19 @@ class Arrow(Owner):
                 return _MAPS[self.kind](self, x, *self._folded(norm, row, bias))
         if self.norm is None:
             return self.linear(x, bias)
+        if self.sees_few and x.shape[1:] == self.source and pays(x, self.weight, self.target):
+            layer = self.norm
+            if type(layer) is LayerNorm and layer.groups == 1 and not watched(layer):
+                return self._from_few(x, layer, bias)
         return self.normalise(self.linear(x, tally=when.tally), when, bias)
+
+    def _from_few(self, x: Tensor, norm: LayerNorm, bias: Tensor | None) -> Tensor:
+        """Map and norm at once."""
+        seen = look(x, cast(Conv, self.conv), self.filter)
+        mean, var = norm.foresee(self.weight, seen)
+        scale = self.gain * torch.rsqrt(var + EPS)
+        shift = -mean * scale if bias is None else bias - mean * scale
+        return scaled(seen, self.weight, scale, shift, (x.shape[0], *self.target))
 
     def linear(self, x: Tensor, bias: Tensor | None = None, tally: Tally | None = None) -> Tensor:
         """The linear map alone; with a `tally`, its weight may learn from several calls at once."""

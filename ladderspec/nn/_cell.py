@@ -7,14 +7,13 @@ from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import _has_any_global_hook
 
 from ladderspec.names import Shape
 from ladderspec.nn._arrow import Arrow
 from ladderspec.nn._checks import check_gates, check_targets
 from ladderspec.nn._fused import transformed
 from ladderspec.nn._norms import NOW, NormKind, When, make_norm
-from ladderspec.nn._own import ONES, Owner
+from ladderspec.nn._own import ONES, Owner, watched
 
 Values = Mapping[str, Tensor]
 Result = tuple[Tensor, dict[str, Tensor]]
@@ -197,17 +196,6 @@ class Cell(Owner):
         lacking = [key for key in self.keys if key not in values and not self.may_lack(key)]
         if lacking:
             raise ValueError(f"{who} needs a value for {', '.join(lacking)}")
-
-
-def watched(module: nn.Module) -> bool:
-    """Whether its calls have hooks, or those of all modules."""
-    return bool(
-        module._forward_hooks
-        or module._forward_pre_hooks
-        or module._backward_hooks
-        or module._backward_pre_hooks
-        or _has_any_global_hook()  # type: ignore[no-untyped-call]
-    )
 
 
 def makes_values(arrow: nn.Module) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from ladderspec.names import Shape
 
@@ -97,6 +98,17 @@ class Edited(nn.Module):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         self.turn()
         return super()._apply(fn, recurse)  # type: ignore[no-untyped-call, no-any-return]
+
+
+def watched(module: nn.Module) -> bool:
+    """Whether its calls have hooks, or those of all modules."""
+    return bool(
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+        or _has_any_global_hook()  # type: ignore[no-untyped-call]
+    )
 
 
 class Owner(Edited):
