@@ -94,6 +94,18 @@ def test_export_of_a_whole_sequence_with_any_batch():
     same(program(frames), net(frames))
 
 
+def test_export_with_any_batch_where_a_larger_one_is_computed_in_another_way():
+    """The lowest cell makes many channels of few numbers."""
+    net = build(loads(SMALL.replace("cell: ConvLSTM, channels: 2", "cell: ConvLSTM, channels: 5")))
+    net = net.eval()
+    assert net.get_submodule("encoder.lstm.encoder").sees_few
+    example, batch = torch.rand(2, 4, *net.shape), Dim("batch", min=1, max=100_000)
+    program = export(Unrolled(net), (example,), dynamic_shapes=({0: batch},)).module()
+    frames = torch.rand(400, 4, *net.shape)  # 400 * 20 * 36 values: the other way, in eager
+    with torch.no_grad():
+        same(program(frames), net(frames))
+
+
 def test_what_is_exported_has_the_weights_of_the_network():
     net = small()
     for module in (Iteration(net), Unrolled(net)):

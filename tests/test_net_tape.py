@@ -20,7 +20,7 @@ from torch.autograd import forward_ad
 import ladderspec as ls
 from ladderspec.network import tape
 from ladderspec.network.net import Net
-from ladderspec.nn import BatchNorm, _few
+from ladderspec.nn import BatchNorm, _few, _fused
 from tests.random_specs import sizes_of, specs
 from tests.test_net_cost import targets_of
 
@@ -539,23 +539,20 @@ def test_anomalies_are_found_where_they_are() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # torch's own tangents
-def test_tangents_are_there() -> None:
-    """Of what torch has tangents for: not of layer norms of channels-last maps."""
-    net = ls.build(
-        ls.loads("""
-input: {channels: 4}
-time: {frames: 2}
-levels: [{name: a, encoder: {cell: FC, channels: 3, norm: none}}]
-tasks: {digit: {kind: classification, at: encoder.a}}
-""")
-    )
-    frames, labels = torch.rand(4, 2, 4), torch.zeros(4).long()
+def test_tangents_are_those_of_differences(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is fused or written down, and channels-last layer norms are no obstacle."""
+    monkeypatch.setattr(_fused, "FEW", 0)
+    monkeypatch.setattr(_few, "MANY", 0)
+    net = ls.build(ls.loads(SPEC), seed=0)
+    learn(net)
+    net = net.double()
+    frames, way = torch.rand(2, 4, 2, 1, 8, 8, dtype=torch.float64).unbind()
+    labels = {"label": torch.zeros(4, 8, 8).long()}
     with forward_ad.dual_level():
-        moving = forward_ad.make_dual(frames, torch.ones_like(frames))
-        for _ in range(4):
-            cost = net.cost(moving, labels).total
-            assert forward_ad.unpack_dual(cost).tangent is not None
-    assert not written(net)
+        moving = forward_ad.make_dual(frames, way)
+        tangent = forward_ad.unpack_dual(net.cost(moving, labels).total).tangent
+    ends = [net.cost(frames + step * way, labels).total for step in (-1e-6, 1e-6)]
+    torch.testing.assert_close(tangent, (ends[1] - ends[0]) / 2e-6, rtol=1e-5, atol=1e-7)
 
 
 def test_gradients_of_frames_are_there() -> None:

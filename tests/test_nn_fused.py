@@ -252,7 +252,61 @@ def test_only_many_values_from_few_numbers():
     assert not product(Arrow("conv", (1, 32, 32), (128, 32, 32), (3, 3), norm="layer", groups=4), 2)
 
 
-@pytest.mark.parametrize("change", ["gradient", "hook", "norm", "size", "autocast"])
+def test_few_numbers_whose_squares_cancel():
+    """Filters that look for differences, where there are none: grey in three channels."""
+    arrow = Arrow("conv", (3, 64, 64), (64, 64, 64), 1, norm="layer")
+    with torch.no_grad():
+        arrow.weight -= arrow.weight.mean(1, keepdim=True)
+    x = (255 * torch.rand(4, 1, 64, 64)).expand(-1, 3, -1, -1)
+    y = arrow(x)
+    assert y.grad_fn.name() == "ProductBackward"
+    assert y.isfinite().all()
+    blob = torch.linspace(-1, 1, 64).square().neg().exp()
+    x = (blob[:, None] * blob).expand(4, 3, 64, 64)
+    exact = in_words(copy.deepcopy(arrow).double(), x.double(), torch.zeros(64).double())
+    by_torch = in_words(arrow, x, torch.zeros(64))
+    assert (arrow(x) - exact).abs().max() < 2 * (by_torch - exact).abs().max() + 1e-5
+
+
+def test_few_numbers_read_the_weight_once(always_few):
+    """Who makes weights anew at every reading gets the norm of what was used."""
+    arrow, x, _ = learnt(FEW["3x3"])
+    with torch.no_grad():
+        arrow.gain.fill_(1)
+    arrow.few_readings = 0
+
+    class Anew(torch.nn.Module):
+        def forward(self, weight: Tensor) -> Tensor:
+            arrow.few_readings += 1
+            return weight * torch.rand_like(weight)
+
+    torch.nn.utils.parametrize.register_parametrization(arrow, "weight", Anew(), unsafe=True)
+    arrow.few_readings = 0
+    y = arrow(x)
+    assert arrow.few_readings == 1
+    torch.testing.assert_close(y.mean((1, 2, 3)), torch.zeros(3, dtype=torch.float64))
+    var = y.square().mean((1, 2, 3))
+    torch.testing.assert_close(var, torch.ones_like(var), rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_few_numbers_of_low_precision_step_aside(dtype, always_few):
+    arrow = copy.deepcopy(FEW["3x3"]).to(dtype)
+    y = arrow((255 * torch.rand(2, 1, 6, 5)).to(dtype))
+    assert y.grad_fn.name() != "ProductBackward"
+    assert y.isfinite().all()
+
+
+def test_few_numbers_stay_where_they_are(always_few):
+    arrow, x, bias = learnt(FEW["3x3"])
+    with torch.no_grad(), torch.device("meta"):
+        assert arrow(x, bias=bias).device == x.device
+
+
+CHANGES = ["gradient", "hook", "norm", "size", "autocast", "forward", "linear"]
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_few_numbers_step_aside(change, always_few):
     arrow, x, bias = learnt(FEW["3x3"])
     seen = []
@@ -260,6 +314,12 @@ def test_few_numbers_step_aside(change, always_few):
         x.requires_grad_()
     elif change == "hook":
         arrow.norm.register_forward_hook(lambda *_: seen.append(1))
+    elif change == "forward":
+        theirs = arrow.norm.forward
+        arrow.norm.forward = lambda *given: seen.append(1) or theirs(*given)
+    elif change == "linear":
+        theirs = arrow.linear
+        arrow.linear = lambda *given, **named: seen.append(1) or theirs(*given, **named)
     elif change == "norm":
         arrow.norm = BatchNorm(24).double()
     elif change == "size":
@@ -268,7 +328,7 @@ def test_few_numbers_step_aside(change, always_few):
         y = arrow(x, bias=bias)
     assert y.grad_fn.name() != "ProductBackward"
     assert y.shape == (3, 24, *x.shape[2:])
-    assert bool(seen) is (change == "hook")
+    assert bool(seen) is (change in ("hook", "forward", "linear"))
     if change == "gradient":
         y.sum().backward()
         assert x.grad is not None

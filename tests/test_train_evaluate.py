@@ -346,7 +346,7 @@ def test_a_stored_network_that_is_damaged(tmp_path: Path) -> None:
         data = bytearray(whole)
         data[-2] ^= 1
         (place / name).write_bytes(data)
-        with pytest.raises(CheckpointError, match=f"{name} is damaged: its checksum is not that"):
+        with pytest.raises(CheckpointError, match=f"{name} is damaged, or was changed after"):
             open_net(place)
         (place / name).unlink()
         with pytest.raises(CheckpointError, match=f"cannot read .*{name}: no such file"):
@@ -373,11 +373,8 @@ def test_a_stored_network_that_is_damaged(tmp_path: Path) -> None:
 def test_weights_of_another_network_in_the_folder(tmp_path: Path) -> None:
     place = save(build(loads(SPEC)), tmp_path / "net")
     other = save(build(loads(SPEC, "open")), tmp_path / "open")
-    for name in ("net.json", "weights.safetensors"):
-        (place / name).write_bytes((other / name).read_bytes())
-    record = json.loads((place / "net.json").read_text())
-    record["checksums"]["graph.json"] = _checksum((place / "graph.json").read_bytes())
-    (place / "net.json").write_text(json.dumps(record))
+    name = "weights.safetensors"
+    (place / name).write_bytes((other / name).read_bytes())
     with pytest.raises(CheckpointError, match=r"does not fit: it lacks .*decoder_to_encoder"):
         open_net(place)
 

@@ -20,7 +20,6 @@ from typing import Any
 import torch
 import torch.distributed
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 from torch.nn.modules.module import _has_any_global_hook
 
 from ladderspec.network.carry import Carry
@@ -97,7 +96,6 @@ def _steady(given: tuple[Tensor, ...]) -> bool:
     """Whether a call is one of many alike: not where torch rewrites it, or processes share it."""
     return (
         not transformed()
-        and forward_ad._current_level < 0
         and not torch.is_anomaly_enabled()
         and all(type(each) is Tensor and not each.requires_grad for each in given)
         and not torch.is_autocast_enabled(given[0].device.type)

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from ladderspec.names import Shape, show_shape, size_of
 from ladderspec.nn._checks import check_sizes, check_word, pair
-from ladderspec.nn._few import look, pays, scaled, sees_few
+from ladderspec.nn._few import layer_norm_of_conv, makes_many_of_few, pays
 from ladderspec.nn._norms import EPS, NOW, BatchNorm, LayerNorm, NormKind, When, make_norm
 from ladderspec.nn._own import ONES, Blocks, Normal, Owner, watched
 from ladderspec.nn._parts import Pair, convolve, convolve_transposed, margins, per_channel
@@ -65,7 +65,7 @@ class Arrow(Owner):
             self.own("gain", target[:1], ONES)
         by_channel = kind in ("conv", "transposed") or (kind == "dense" and len(target) == 1)
         self.folds = by_channel and isinstance(self.norm, BatchNorm)
-        self.sees_few = kind == "conv" and self.conv is not None and sees_few(self.weight)
+        self.sees_few = kind == "conv" and self.conv is not None and makes_many_of_few(self.weight)
         self.kept: dict[int, Kept] = {}
 
     def _weight_shape(self) -> Shape:
@@ -114,19 +114,24 @@ class Arrow(Owner):
                 return _MAPS[self.kind](self, x, *self._folded(norm, row, bias))
         if self.norm is None:
             return self.linear(x, bias)
-        if self.sees_few and x.shape[1:] == self.source and pays(x, self.weight, self.target):
-            layer = self.norm
-            if type(layer) is LayerNorm and layer.groups == 1 and not watched(layer):
-                return self._from_few(x, layer, bias)
+        if self.sees_few and x.shape[1:] == self.source and self._as_written():
+            gain = self.gain
+            if pays(x, gain.dtype, self.target):
+                conv = cast(Conv, self.conv)
+                return layer_norm_of_conv(x, self.weight, conv, gain, bias, self.target)
         return self.normalise(self.linear(x, tally=when.tally), when, bias)
 
-    def _from_few(self, x: Tensor, norm: LayerNorm, bias: Tensor | None) -> Tensor:
-        """Map and norm at once."""
-        seen = look(x, cast(Conv, self.conv), self.filter)
-        mean, var = norm.foresee(self.weight, seen)
-        scale = self.gain * torch.rsqrt(var + EPS)
-        shift = -mean * scale if bias is None else bias - mean * scale
-        return scaled(seen, self.weight, scale, shift, (x.shape[0], *self.target))
+    def _as_written(self) -> bool:
+        """Whether map and norm are this library's and nobody waits between them."""
+        norm = self.norm
+        return (
+            type(self) is Arrow
+            and type(norm) is LayerNorm
+            and norm.groups == 1
+            and not watched(norm)
+            and not vars(self).keys() & {"linear", "normalise"}
+            and "forward" not in vars(norm)
+        )
 
     def linear(self, x: Tensor, bias: Tensor | None = None, tally: Tally | None = None) -> Tensor:
         """The linear map alone; with a `tally`, its weight may learn from several calls at once."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
+from torch.autograd import Function, forward_ad
 from torch.autograd.function import once_differentiable
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
@@ -19,8 +19,12 @@ FEW = 1 << 14  # numbers for which the calls take longer than the passes over me
 
 
 def transformed() -> bool:
-    """Whether a compiler or torch.func rewrites what is computed."""
-    return torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
+    """Whether a compiler or torch.func rewrites what is computed, or tangents go along."""
+    return (
+        torch.compiler.is_compiling()
+        or torch._C._functorch.peek_interpreter_stack() is not None
+        or forward_ad._current_level >= 0
+    )
 
 
 def fusible(gates: Tensor, other: Tensor | None = None) -> bool:

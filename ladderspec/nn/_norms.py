@@ -9,10 +9,10 @@ from typing import Literal, TypeAlias
 import torch
 import torch.distributed
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.nn import functional
 
 from ladderspec.nn._checks import check_word
-from ladderspec.nn._few import Seen
 from ladderspec.nn._own import Edited
 from ladderspec.nn._tally import Tally
 
@@ -57,6 +57,8 @@ class LayerNorm(Edited):
     def forward(
         self, x: Tensor, gain: Tensor | None = None, bias: Tensor | None = None, when: When = NOW
     ) -> Tensor:
+        if forward_ad._current_level >= 0:
+            x = x.contiguous()  # tangents of channels-last maps end in an error (torch 2.13)
         # Not functional.group_norm: it refuses a batch of one where it takes a batch of two.
         cudnn = torch.backends.cudnn.enabled
         if x.requires_grad or not torch.is_grad_enabled():
@@ -66,15 +68,6 @@ class LayerNorm(Edited):
         wide = (-1, *(1 for _ in x.shape[2:]))
         y = y if gain is None else y * gain.view(wide)
         return y if bias is None else y + bias.view(wide)
-
-    def foresee(self, weight: Tensor, seen: Seen) -> tuple[Tensor, Tensor]:
-        """Mean and variance (samples, 1) of what a filter makes of all that it sees."""
-        filter = weight.flatten(1)  # (C, K)
-        by_channel = seen.mean @ filter.t()
-        mean = by_channel.mean(1, keepdim=True)
-        inside = (seen.covariance * (filter.t() @ filter)).sum((1, 2)) / len(filter)
-        between = (by_channel - mean).square().mean(1)
-        return mean, (inside + between)[:, None]
 
 
 class BatchNorm(Edited):

@@ -84,14 +84,15 @@ def open_net(folder: str | Path) -> Net:
     """The network that `save` wrote."""
     folder = Path(folder)
     record = _record(folder / RECORD)
-    _part(folder / GRAPH, record)
-    weights = _part(folder / WEIGHTS, record)
+    _check(folder / GRAPH, _read(folder / GRAPH), record)
     net = net_of(open_graph(folder), getattr(torch, record["dtype"]))
+    weights = _read(folder / WEIGHTS)
     try:
         tensors = load(weights)
     except (SafetensorError, ValueError) as error:
         raise CheckpointError(f"{folder / WEIGHTS} is damaged: {error}") from None
-    restore(net, tensors, str(folder / WEIGHTS))
+    restore(net, tensors, str(folder / WEIGHTS))  # names what differs, which a checksum cannot
+    _check(folder / WEIGHTS, weights, record)
     return net
 
 
@@ -112,14 +113,19 @@ def _record(place: Path) -> dict[str, Any]:
     return dict(found)
 
 
-def _part(place: Path, record: dict[str, Any]) -> bytes:
+def _read(place: Path) -> bytes:
     try:
-        data = place.read_bytes()
+        return place.read_bytes()
     except OSError as error:
         raise CheckpointError(f"cannot read {place}: {(error.strerror or '').lower()}") from None
+
+
+def _check(place: Path, data: bytes, record: dict[str, Any]) -> None:
     if _checksum(data) != record["checksums"].get(place.name):
-        raise CheckpointError(f"{place} is damaged: its checksum is not that of {RECORD}")
-    return data
+        raise CheckpointError(
+            f"{place} is damaged, or was changed after it was saved:"
+            f" its checksum is not that of {RECORD}"
+        )
 
 
 def open_graph(folder: Path) -> Graph:
