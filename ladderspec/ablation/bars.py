@@ -27,7 +27,7 @@ def bars(results: Results) -> Figure:
 
     base = literal(results.cell(results.base, results.columns[0]).place.title)
     lines = _lines(results)
-    across = max((len(panels) for panels, _ in lines), default=1)
+    across = max(len(panels) for panels, _ in lines)
     rows = [_rows(panels) for panels, _ in lines]
     titles = [results.cell(row, results.columns[0]).place.title for row in results.rows]
     heights = [0.45 + 0.26 * len(shown) for shown in rows]
@@ -35,14 +35,14 @@ def bars(results: Results) -> Figure:
     with rc_context(STYLE):
         figure = Figure(figsize=size, layout="constrained")
         places = figure.subplots(
-            max(1, len(lines)),
+            len(lines),
             across,
             squeeze=False,
             sharex="row" if len(results.columns) > 1 else "none",
             sharey="row",
-            height_ratios=heights or None,
+            height_ratios=heights,
         )
-        for axes, (panels, differences), shown in zip(places, lines, rows, strict=False):
+        for axes, (panels, differences), shown in zip(places, lines, rows, strict=True):
             for number in range(across):
                 panel = panels[number] if number < len(panels) else None
                 _fill(axes[number], panel, shown, f"difference to {base}" if differences else "")
@@ -138,10 +138,11 @@ def _legend(figure: Figure, entries: list[Entry]) -> None:
     paper = Line2D([], [], ls="", marker="D", ms=3.2, mfc="white", mec=GREY)
     interval = Line2D([], [], lw=1.2, marker="o", ms=4, color="black")
     several = any(entry.ours is not None and entry.ours.count > 1 for entry in entries)
+    sure = any(entry.change is not None and entry.change.low is not None for entry in entries)
     shown = [
         (seeds, "a seed", several),
         (paper, "the paper", any(entry.paper for entry in entries)),
-        (interval, "paired over seeds, 95 % interval", several),
+        (interval, "paired over seeds, 95 % interval", sure),
     ]
     kept = [(handle, text) for handle, text, there in shown if there]
     if kept:
