@@ -95,8 +95,19 @@ STUDIES = (
     ),
     Study("table1_small_slower", "The same, at half the learning rate"),
     Study("table1_small_faster", "The same, at twice the learning rate"),
+    Study("table1_small_tasks", "The same, with tasks weighed in other ways"),
     Study("table1_small_longer", "The same, longer"),
     Study("table1_small_wider", "The same, wider"),
+    Study(
+        "table1_small_canvas",
+        "The same, on the paper's canvas",
+        (
+            ("digit.error", "optimal_reconstruction", "rladder"),
+            ("digit.error", "hierarchical_rnn", "temporal_baseline"),
+            ("digit.error", "rladder", "hierarchical_rnn"),
+            ("digit.error", "rladder", "temporal_baseline"),
+        ),
+    ),
     Study("table2_small", "Semi-supervised, small"),
     Study(
         "table3_music",
