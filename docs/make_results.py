@@ -95,7 +95,6 @@ STUDIES = (
     ),
     Study("table1_small_slower", "The same, at half the learning rate"),
     Study("table1_small_faster", "The same, at twice the learning rate"),
-    Study("table1_small_tasks", "The same, with tasks weighed in other ways"),
     Study("table1_small_longer", "The same, longer"),
     Study("table1_small_wider", "The same, wider"),
     Study(
