@@ -539,8 +539,27 @@ def test_anomalies_are_found_where_they_are() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # torch's own tangents
+def test_tangents_are_there() -> None:
+    net = ls.build(
+        ls.loads("""
+input: {channels: 4}
+time: {frames: 2}
+levels: [{name: a, encoder: {cell: FC, channels: 3, norm: none}}]
+tasks: {digit: {kind: classification, at: encoder.a}}
+""")
+    )
+    frames, labels = torch.rand(4, 2, 4), torch.zeros(4).long()
+    with forward_ad.dual_level():
+        moving = forward_ad.make_dual(frames, torch.ones_like(frames))
+        for _ in range(4):
+            cost = net.cost(moving, labels).total
+            assert forward_ad.unpack_dual(cost).tangent is not None
+    assert not written(net)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # torch's own tangents
 def test_tangents_are_those_of_differences(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is fused or written down, and channels-last layer norms are no obstacle."""
+    """Nothing is fused, and channels-last layer norms are no obstacle."""
     monkeypatch.setattr(_fused, "FEW", 0)
     monkeypatch.setattr(_few, "MANY", 0)
     net = ls.build(ls.loads(SPEC), seed=0)
