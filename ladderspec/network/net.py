@@ -32,6 +32,7 @@ from ladderspec.network.doorway import (
     without_padding,
 )
 from ladderspec.network.engine import INPUT, Call, Engine
+from ladderspec.network.heap import keep_freed_memory
 from ladderspec.network.modules import OFFSET, cells_of, homes_of, names_of, readouts_of
 from ladderspec.network.noise import noisy
 from ladderspec.network.readouts import Readout
@@ -76,6 +77,7 @@ class Net(nn.Module):
         self.heads = homes_of(self, readouts)
         once = plan.length if plan.iterations else None
         self.doorway = Doorway(self.shape, once, self.engine.layout.slots)
+        keep_freed_memory()
 
     @property
     def readouts(self) -> dict[str, dict[str, Readout]]:

@@ -1,0 +1,27 @@
+"""Memory that a network frees stays with the process, for its next step.
+
+A training step frees hundreds of megabytes, and glibc gives much of that back to the system, which
+has to clear every page of it again in the next step: up to an eighth of the time of large batches
+(benchmarks/RESULTS.md). Whether that happens depends on what lies at the top of the heap.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import platform
+
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # their numbers in malloc.h
+KEPT = 2**31 - 1  # free bytes at the top of the heap, at most: the largest int
+APART = 32 << 20  # what is at least so large may be given back: the most that every glibc takes
+
+
+@functools.cache
+def keep_freed_memory() -> bool:
+    """Tell glibc so, once; False where there is none, or where the user has told it otherwise."""
+    told = any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ)
+    if told or platform.libc_ver()[0] != "glibc":
+        return False
+    mallopt = ctypes.CDLL(None).mallopt
+    return bool(mallopt(MMAP_THRESHOLD, APART) and mallopt(TRIM_THRESHOLD, KEPT))

@@ -1,0 +1,119 @@
+"""Convolution with wide filters, by way of waves.
+
+A filter of 9x9 costs 81 products at every place. Among the waves of a torus that is a little larger
+than the map it costs one complex product for each of them: with the way there and back, for 32
+channels on 32x32, a seventh of the products, and the same for the gradients.
+
+Fewer numbers are added up, so that roundings are smaller too. They are those of the largest values
+of a map: beside a place that is a million times as bright, dim ones are lost in float32.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.overrides import handle_torch_function, has_torch_function
+
+from ladderspec.names import Shape
+from ladderspec.nn._fused import transformed
+from ladderspec.nn._parts import Pair, convolve
+from ladderspec.nn._waves import fields_of, fields_of_filter, filter_of, maps_of, three, torus_of
+
+GAIN = 2.3  # as many times fewer products pay for their passes over memory
+MAKING = 20  # products that a number among the waves of a filter is worth: it is made, read, learnt
+WIDE = 16  # places of a filter: below, it was never so
+
+
+class Work(NamedTuple):
+    """How many products a convolution takes: place by place, or by way of waves."""
+
+    by_place: int  # of one sample
+    by_wave: int
+    of_filter: int  # once for all samples
+
+
+def work_of(source: Shape, target: Shape, filter: Pair, stride: Pair) -> Work | None:
+    """None where waves do not apply: for narrow filters, or strides."""
+    if filter[0] * filter[1] < WIDE or min(filter) == 1 or stride != (1, 1):
+        return None
+    (height, width), pairs = source[1:], source[0] * target[0]
+    torus = torus_of((height, width), filter)
+    p, q = torus[0] // 2 + 1, torus[1]
+    return Work(
+        height * width * filter[0] * filter[1] * pairs,
+        2 * p * width * (height + 2 * q) * (source[0] + target[0]) + 4 * p * q * pairs,
+        2 * p * (filter[1] * (filter[0] + 2 * q) + MAKING * q) * pairs,
+    )
+
+
+def pays(x: Tensor, weight: Tensor, work: Work) -> bool:
+    """Whether it is faster here, with the same precision."""
+    return (
+        not transformed()  # first: a compiler would remember that the batch was compared
+        and len(x) * work.by_place >= GAIN * (len(x) * work.by_wave + work.of_filter)
+        and x.dtype == weight.dtype in (torch.float32, torch.float64)
+        and x.is_cpu
+        and not torch.is_autocast_enabled("cpu")
+    )
+
+
+def wide_conv(x: Tensor, weight: Tensor) -> Tensor:
+    """`convolve` at stride 1."""
+    # On a tape it is one call, with gradients of its own.
+    if torch.is_grad_enabled() and has_torch_function((x, weight)):
+        found: Tensor = handle_torch_function(wide_conv, (x, weight), x, weight)
+        return found
+    y: Tensor = WideConv.apply(x, weight)  # type: ignore[no-untyped-call]
+    return y
+
+
+class WideConv(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+        (n, c, *field), (o, _, *filter) = x.shape, weight.shape
+        waves = three(tuple(field), tuple(filter), x.dtype)
+        seen = waves.x.of(fields_of(x)).view(-1, 2, n, c)
+        filters = waves.filter.of(fields_of_filter(weight)).view(-1, 2, c, o)
+        ctx.save_for_backward(x, weight, seen, filters)
+        return maps_of(waves.y.back(_product(seen, filters).flatten(2)), (n, o, *field))
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        x, weight, seen, filters = ctx.saved_tensors
+        if torch.is_grad_enabled():  # whoever wants derivatives of these
+            return _by_place(x, weight, dy, ctx.needs_input_grad)
+        waves = three(tuple(x.shape[2:]), tuple(weight.shape[2:]), x.dtype)
+        d = waves.y.of(fields_of(dy)).view(-1, 2, *dy.shape[:2])
+        dx = dweight = None
+        if ctx.needs_input_grad[0]:
+            dseen = _product(d, filters.transpose(2, 3), sign=-1)
+            dx = maps_of(waves.x.back(dseen.flatten(2)), x.shape)
+        if ctx.needs_input_grad[1]:
+            real, imaginary = seen.transpose(2, 3).unbind(1)
+            dfilters = torch.empty_like(filters)
+            torch.bmm(seen.flatten(1, 2).transpose(1, 2), d.flatten(1, 2), out=dfilters[:, 0])
+            crossed = torch.bmm(imaginary, d[:, 0])
+            torch.sub(torch.bmm(real, d[:, 1]), crossed, out=dfilters[:, 1])
+            dweight = filter_of(waves.filter.back(dfilters.flatten(2)), weight.shape)
+        return dx, dweight
+
+
+def _product(a: Tensor, b: Tensor, sign: int = 1) -> Tensor:
+    """a b of complex matrices (waves, 2, I, K) and (waves, 2, K, J); sign -1: with b conjugate."""
+    both = a.flatten(1, 2)
+    y, crossed = (torch.bmm(both, part).view(len(a), 2, a.shape[2], -1) for part in b.unbind(1))
+    y[:, 0].sub_(crossed[:, 1], alpha=sign)
+    y[:, 1].add_(crossed[:, 0], alpha=sign)
+    return y
+
+
+def _by_place(
+    x: Tensor, weight: Tensor, dy: Tensor, wanted: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    """The same gradients, of which torch knows the derivatives."""
+    inputs = [each for each, is_wanted in zip((x, weight), wanted, strict=True) if is_wanted]
+    found = iter(torch.autograd.grad(convolve(x, weight), inputs, dy, create_graph=True))
+    return next(found) if wanted[0] else None, next(found) if wanted[1] else None

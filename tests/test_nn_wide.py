@@ -1,0 +1,203 @@
+"""Convolutions with wide filters by way of waves: the same numbers as place by place."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+import ladderspec as ls
+from ladderspec.nn import _wide
+from ladderspec.nn._arrow import Arrow
+from ladderspec.nn._parts import convolve
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def always_wide(monkeypatch):
+    monkeypatch.setattr(_wide, "GAIN", 0)
+    monkeypatch.setattr(_wide, "WIDE", 0)
+
+
+def drawn(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(shape, dtype=dtype, requires_grad=True)
+
+
+sizes = st.integers(1, 9)
+
+
+@given(st.integers(1, 3), sizes, sizes, sizes, sizes)
+@settings(deadline=None, max_examples=80)
+def test_same_numbers_place_by_place(channels, height, width, h, w):
+    """Odd and even sizes, filters that are larger than the map among them."""
+    x, weight = drawn(2, channels, height, width), drawn(3, channels, h, w)
+    ours, theirs = _wide.wide_conv(x, weight), convolve(x, weight)
+    assert ours.shape == theirs.shape
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-11)
+    towards = torch.randn_like(theirs)
+    for one, other in zip(
+        torch.autograd.grad(ours, (x, weight), towards),
+        torch.autograd.grad(theirs, (x, weight), towards),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-11)
+
+
+def test_a_sum_over_places_by_hand():
+    """A filter that looks one place to the left and two up, at the border too."""
+    x = torch.arange(12.0).view(1, 1, 3, 4)
+    weight = torch.zeros(1, 1, 5, 5)
+    weight[0, 0, 0, 1] = 1
+    expected = torch.zeros(3, 4)
+    expected[2, 1:] = torch.tensor([0.0, 1.0, 2.0])
+    torch.testing.assert_close(_wide.wide_conv(x, weight)[0, 0], expected, rtol=0, atol=1e-5)
+
+
+def test_gradients_and_their_derivatives():
+    given = drawn(2, 2, 4, 5), drawn(2, 2, 4, 3)
+    assert torch.autograd.gradcheck(_wide.wide_conv, given)
+    assert torch.autograd.gradgradcheck(_wide.wide_conv, given)
+
+
+@pytest.mark.parametrize("frozen", ["x", "weight"])
+def test_only_the_gradients_that_are_wanted(frozen):
+    given = {"x": drawn(2, 2, 6, 6), "weight": drawn(3, 2, 5, 5)}
+    given[frozen].requires_grad_(False)
+    _wide.wide_conv(**given).square().sum().backward()
+    (other,) = given.keys() - {frozen}
+    assert given[frozen].grad is None
+    found, given[other].grad = given[other].grad, None
+    convolve(given["x"], given["weight"]).square().sum().backward()
+    torch.testing.assert_close(found, given[other].grad)
+    assert torch.autograd.gradgradcheck(_wide.wide_conv, tuple(given.values()))
+
+
+def test_roundings_are_smaller_than_place_by_place():
+    """Fewer numbers are added up. In float32, against the exact ones."""
+    x, weight = drawn(8, 32, 16, 16), drawn(32, 32, 9, 9)
+    towards = torch.randn(8, 32, 16, 16, dtype=torch.float64)
+
+    def errors(conv: Callable[[Tensor, Tensor], Tensor]) -> list[float]:
+        given = [each.detach().float().requires_grad_() for each in (x, weight)]
+        found = [y := conv(*given), *torch.autograd.grad(y, given, towards.float())]
+        off = zip(found, exact, strict=True)
+        return [float((a.detach() - b).square().mean() / b.square().mean()) for a, b in off]
+
+    exact = [y := convolve(x, weight), *torch.autograd.grad(y, (x, weight), towards)]
+    exact = [each.detach() for each in exact]
+    for ours, theirs in zip(errors(_wide.wide_conv), errors(convolve), strict=True):
+        assert ours < theirs
+
+
+def test_samples_stay_apart():
+    x, weight = drawn(3, 2, 6, 6), drawn(2, 2, 5, 5)
+    with torch.no_grad():
+        x[1] = math.nan
+    y = _wide.wide_conv(x, weight)
+    assert y[1].isnan().all()
+    assert y[[0, 2]].isfinite().all()
+
+
+# --- where it is used -----------------------------------------------------------------------------
+
+
+def by_waves(arrow: Arrow, x: Tensor) -> bool:
+    return arrow.linear(x).grad_fn.name() == "WideConvBackward"
+
+
+def test_only_where_it_pays():
+    def arrow(filter: int, channels: int = 32, size: int = 16, stride: int = 1) -> Arrow:
+        target = (channels, size // stride, size // stride)
+        return Arrow("conv", (channels, size, size), target, filter, stride)
+
+    def batch(arrow: Arrow, size: int) -> Tensor:
+        return torch.rand(size, *arrow.source)
+
+    assert by_waves(arrow(9), batch(arrow(9), 16))
+    assert by_waves(arrow(6, 64), batch(arrow(6, 64), 16))
+    assert not by_waves(arrow(9), batch(arrow(9), 1))
+    assert not by_waves(arrow(3, 64), batch(arrow(3, 64), 64))
+    assert not by_waves(arrow(9, stride=2), batch(arrow(9, stride=2), 16))
+    assert not by_waves(arrow(9, 1), batch(arrow(9, 1), 16))
+    transposed = Arrow("transposed", (32, 16, 16), (32, 16, 16), 9)
+    assert not by_waves(transposed, batch(transposed, 16))
+    assert not by_waves(Arrow("conv", (64, 1, 88), (64, 1, 88), (1, 9)), torch.rand(64, 64, 1, 88))
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # of torch.func
+@pytest.mark.parametrize("change", ["size", "autocast", "float16", "tangents", "vmap"])
+def test_it_steps_aside(change, always_wide):
+    arrow = Arrow("conv", (2, 6, 6), (3, 6, 6), 5)
+    x = torch.rand(4, 2, 6, 6)
+    assert by_waves(arrow, x)
+    if change == "size":
+        assert not by_waves(arrow, torch.rand(4, 2, 9, 9))
+    elif change == "autocast":
+        with torch.autocast("cpu", torch.bfloat16):
+            assert not by_waves(arrow, x)
+    elif change == "float16":
+        assert not by_waves(copy.deepcopy(arrow).half(), x.half())
+    elif change == "tangents":
+        _, tangent = torch.func.jvp(arrow.linear, (x,), (x,))
+        torch.testing.assert_close(tangent, arrow.linear(x))
+    else:
+        many = torch.func.vmap(lambda one: arrow.linear(one[None])[0])(x)
+        torch.testing.assert_close(many, arrow.linear(x))
+
+
+def test_a_bias_and_a_folded_norm(always_wide):
+    arrow = Arrow("conv", (2, 6, 6), (3, 6, 6), 5, norm="batch").double().eval()
+    x, bias = torch.rand(4, 2, 6, 6, dtype=torch.float64), torch.rand(3, dtype=torch.float64)
+    arrow.norm.running_mean.normal_()
+    expected = arrow(x, bias=bias)  # with gradients the norm is apart
+    with torch.inference_mode(), torch.device("meta"):
+        torch.testing.assert_close(arrow(x, bias=bias), expected.detach())
+    assert arrow.train()(x).grad_fn is not None  # after the first matrices were made without
+
+
+@pytest.mark.parametrize("path", ["ommnist/rladder_tiny.yaml", "related/video_ladder.yaml"])
+def test_networks_learn_the_same(path, monkeypatch):
+    """Cost and gradients of a whole network in float64, t by t and from a tape."""
+    spec = ls.load(f"specs/{path}", set={"params.width": 4})
+
+    def learnt(gain: float, times: int) -> list[Tensor]:
+        monkeypatch.setattr(_wide, "GAIN", gain)
+        net = ls.build(spec, seed=0).double()
+        torch.manual_seed(1)
+        frames = torch.rand(3, 3, *net.shape, dtype=torch.float64)
+        targets = torch.randint(2, (3,)) if "digit" in net.tasks else None
+        for _ in range(times):
+            net.zero_grad()
+            costs = net.cost(frames, targets)
+            costs.total.backward()
+        waves = _made_by(costs.total, "WideConvBackward")
+        assert bool(waves) is (gain == 0)
+        return [costs.total.detach(), *(p.grad for p in net.parameters() if p.grad is not None)]
+
+    monkeypatch.setattr(_wide, "WIDE", 0)
+    expected = learnt(math.inf, 1)
+    for times in (1, 20):
+        for one, other in zip(learnt(0, times), expected, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-9)
+
+
+def _made_by(value: Tensor, name: str) -> int:
+    """How many such nodes the gradient of a value goes through."""
+    found, waiting, seen = 0, [value.grad_fn], set()
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            found += node.name() == name
+            waiting += [after for after, _ in node.next_functions]
+    return found
