@@ -103,11 +103,17 @@ def contenders(case: Case, batch: int, streams: bool = False) -> dict[str, Turn]
 # --- alternating turns ----------------------------------------------------------------------------
 
 
-def alternate(turns: Mapping[str, Turn], seconds: float, least: int = 7) -> dict[str, list[float]]:
-    """Rounds in which each takes one turn, in changing order, for about so many seconds."""
+def alternate(
+    turns: Mapping[str, Turn], seconds: float, least: int = 7, before: int = 1
+) -> dict[str, list[float]]:
+    """Rounds in which each takes one turn, in changing order, for about so many seconds.
+
+    Each has taken so many turns `before`, which are not timed.
+    """
     times: dict[str, list[float]] = {name: [] for name in turns}
     for turn in turns.values():
-        turn()
+        for _ in range(before):
+            turn()
     gc.collect()
     gc.disable()
     start, order = time.perf_counter(), list(turns)

@@ -11,11 +11,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch._subclasses import FakeTensorMode
 
 import ladderspec as ls
 from ladderspec.nn import _wide
 from ladderspec.nn._arrow import Arrow
 from ladderspec.nn._parts import convolve
+from ladderspec.nn._waves import three
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +71,35 @@ def test_gradients_and_their_derivatives():
     assert torch.autograd.gradgradcheck(_wide.wide_conv, given)
 
 
+def test_derivatives_where_a_weight_comes_again():
+    """As over time: what x was made from is not asked twice, nor are hooks called twice."""
+    x, weight = drawn(2, 2, 4, 4), drawn(2, 2, 5, 3)
+
+    def after_two(conv: Callable[[Tensor, Tensor], Tensor], weight: Tensor) -> Tensor:
+        return conv(torch.tanh(conv(x, weight)), weight)
+
+    calls = []
+    handle = weight.register_hook(lambda gradient: calls.append(1) or 2 * gradient)
+    found = [
+        torch.autograd.grad(after_two(conv, weight).square().sum(), weight, create_graph=True)[0]
+        for conv in (_wide.wide_conv, convolve)
+    ]
+    torch.testing.assert_close(*found, rtol=1e-10, atol=1e-10)
+    assert len(calls) == 2
+    handle.remove()
+    assert torch.autograd.gradgradcheck(lambda w: after_two(_wide.wide_conv, w), weight)
+
+
+def test_many_gradients_at_a_time():
+    given = drawn(2, 2, 4, 4), drawn(2, 2, 5, 3)
+    many = torch.randn(3, 2, 2, 4, 4, dtype=torch.float64)
+    found = [
+        torch.autograd.grad(conv(*given), given, many, is_grads_batched=True)
+        for conv in (_wide.wide_conv, convolve)
+    ]
+    torch.testing.assert_close(*found)
+
+
 @pytest.mark.parametrize("frozen", ["x", "weight"])
 def test_only_the_gradients_that_are_wanted(frozen):
     given = {"x": drawn(2, 2, 6, 6), "weight": drawn(3, 2, 5, 5)}
@@ -82,21 +113,24 @@ def test_only_the_gradients_that_are_wanted(frozen):
     assert torch.autograd.gradgradcheck(_wide.wide_conv, tuple(given.values()))
 
 
-def test_roundings_are_smaller_than_place_by_place():
-    """Fewer numbers are added up. In float32, against the exact ones."""
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_roundings_are_of_the_same_order(kind):
+    """In float32, against the exact numbers."""
     x, weight = drawn(8, 32, 16, 16), drawn(32, 32, 9, 9)
+    if kind == "sparse":
+        x = (x.detach() - 1.5).relu().requires_grad_()
     towards = torch.randn(8, 32, 16, 16, dtype=torch.float64)
 
     def errors(conv: Callable[[Tensor, Tensor], Tensor]) -> list[float]:
         given = [each.detach().float().requires_grad_() for each in (x, weight)]
         found = [y := conv(*given), *torch.autograd.grad(y, given, towards.float())]
         off = zip(found, exact, strict=True)
-        return [float((a.detach() - b).square().mean() / b.square().mean()) for a, b in off]
+        return [float((a - b).detach().norm() / b.norm()) for a, b in off]
 
     exact = [y := convolve(x, weight), *torch.autograd.grad(y, (x, weight), towards)]
     exact = [each.detach() for each in exact]
     for ours, theirs in zip(errors(_wide.wide_conv), errors(convolve), strict=True):
-        assert ours < theirs
+        assert 1e-8 < ours < 4 * theirs
 
 
 def test_samples_stay_apart():
@@ -129,6 +163,7 @@ def test_only_where_it_pays():
     assert not by_waves(arrow(3, 64), batch(arrow(3, 64), 64))
     assert not by_waves(arrow(9, stride=2), batch(arrow(9, stride=2), 16))
     assert not by_waves(arrow(9, 1), batch(arrow(9, 1), 16))
+    assert not by_waves(arrow(9, 64, 4), batch(arrow(9, 64, 4), 16))  # most of it sees the margin
     transposed = Arrow("transposed", (32, 16, 16), (32, 16, 16), 9)
     assert not by_waves(transposed, batch(transposed, 16))
     assert not by_waves(Arrow("conv", (64, 1, 88), (64, 1, 88), (1, 9)), torch.rand(64, 64, 1, 88))
@@ -160,9 +195,20 @@ def test_a_bias_and_a_folded_norm(always_wide):
     x, bias = torch.rand(4, 2, 6, 6, dtype=torch.float64), torch.rand(3, dtype=torch.float64)
     arrow.norm.running_mean.normal_()
     expected = arrow(x, bias=bias)  # with gradients the norm is apart
+    three.cache_clear()
     with torch.inference_mode(), torch.device("meta"):
         torch.testing.assert_close(arrow(x, bias=bias), expected.detach())
-    assert arrow.train()(x).grad_fn is not None  # after the first matrices were made without
+    again = arrow(x, bias=bias)  # with matrices that were made in inference mode
+    torch.testing.assert_close(again, expected)
+    again.sum().backward()
+
+
+def test_tensors_without_numbers_leave_nothing_behind(always_wide):
+    arrow = Arrow("conv", (2, 6, 6), (3, 6, 6), 5)
+    three.cache_clear()
+    with FakeTensorMode():
+        Arrow("conv", (2, 6, 6), (3, 6, 6), 5).linear(torch.rand(4, 2, 6, 6))
+    assert by_waves(arrow, torch.rand(4, 2, 6, 6))
 
 
 @pytest.mark.parametrize("path", ["ommnist/rladder_tiny.yaml", "related/video_ladder.yaml"])

@@ -1,7 +1,7 @@
-"""Memory that a network frees stays with the process, for its next step.
+"""Memory that is freed stays with the process, for the next step of training.
 
-A training step frees hundreds of megabytes, and glibc gives much of that back to the system, which
-has to clear every page of it again in the next step: up to an eighth of the time of large batches
+A step frees hundreds of megabytes, and glibc may give much of that back to the system, which has to
+clear every page of it again in the next step: up to an eighth of the time of large batches
 (benchmarks/RESULTS.md). Whether that happens depends on what lies at the top of the heap.
 """
 
@@ -13,8 +13,8 @@ import os
 import platform
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # their numbers in malloc.h
-KEPT = 2**31 - 1  # free bytes at the top of the heap, at most: the largest int
-APART = 32 << 20  # what is at least so large may be given back: the most that every glibc takes
+KEPT = 2**31 - 1  # free bytes at the top of the heap from which on they are given back
+APART = 32 << 20  # bytes of a block that is given back by itself: the most that every glibc takes
 
 
 @functools.cache

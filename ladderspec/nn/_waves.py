@@ -7,7 +7,7 @@ with matrices of cosines and sines: for the sizes of maps as fast as a Fourier t
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -54,7 +54,7 @@ def torus_of(field: Size, filter: Size) -> Size:
     return field[0] + filter[0] // 2, field[1] + filter[1] // 2
 
 
-@cache
+@lru_cache(64)
 def three(field: Size, filter: Size, dtype: torch.dtype) -> Three:
     """For maps of the size `field`, and a filter that begins (k - 1) // 2 places before."""
     height, width = torus_of(field, filter)

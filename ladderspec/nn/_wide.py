@@ -4,8 +4,8 @@ A filter of 9x9 costs 81 products at every place. Among the waves of a torus tha
 than the map it costs one complex product for each of them: with the way there and back, for 32
 channels on 32x32, a seventh of the products, and the same for the gradients.
 
-Fewer numbers are added up, so that roundings are smaller too. They are those of the largest values
-of a map: beside a place that is a million times as bright, dim ones are lost in float32.
+Roundings are of the same order, but relative to the largest values of a map: beside a place that is
+a million times as bright, dim ones are lost in float32, and NaN and Inf spread over the whole map.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ladderspec.nn._fused import transformed
 from ladderspec.nn._parts import Pair, convolve
 from ladderspec.nn._waves import fields_of, fields_of_filter, filter_of, maps_of, three, torus_of
 
-GAIN = 2.3  # as many times fewer products pay for their passes over memory
+GAIN = 2.0  # as many times fewer products pay for their passes over memory
 MAKING = 20  # products that a number among the waves of a filter is worth: it is made, read, learnt
 WIDE = 16  # places of a filter: below, it was never so
 
 
 class Work(NamedTuple):
-    """How many products a convolution takes: place by place, or by way of waves."""
+    """How many products a convolution takes: place by place inside the map, or by way of waves."""
 
     by_place: int  # of one sample
     by_wave: int
@@ -43,10 +43,16 @@ def work_of(source: Shape, target: Shape, filter: Pair, stride: Pair) -> Work | 
     torus = torus_of((height, width), filter)
     p, q = torus[0] // 2 + 1, torus[1]
     return Work(
-        height * width * filter[0] * filter[1] * pairs,
+        _inside(height, filter[0]) * _inside(width, filter[1]) * pairs,
         2 * p * width * (height + 2 * q) * (source[0] + target[0]) + 4 * p * q * pairs,
         2 * p * (filter[1] * (filter[0] + 2 * q) + MAKING * q) * pairs,
     )
+
+
+def _inside(size: int, filter: int) -> int:
+    """Pairs of a place and one that its filter sees, both inside."""
+    first = (filter - 1) // 2
+    return sum(min(size, i - first + filter) - max(0, i - first) for i in range(size))
 
 
 def pays(x: Tensor, weight: Tensor, work: Work) -> bool:
@@ -55,6 +61,7 @@ def pays(x: Tensor, weight: Tensor, work: Work) -> bool:
         not transformed()  # first: a compiler would remember that the batch was compared
         and len(x) * work.by_place >= GAIN * (len(x) * work.by_wave + work.of_filter)
         and x.dtype == weight.dtype in (torch.float32, torch.float64)
+        and type(x) is Tensor  # not one without numbers, which only looks as if it was here
         and x.is_cpu
         and not torch.is_autocast_enabled("cpu")
     )
@@ -77,13 +84,14 @@ class WideConv(Function):
         waves = three(tuple(field), tuple(filter), x.dtype)
         seen = waves.x.of(fields_of(x)).view(-1, 2, n, c)
         filters = waves.filter.of(fields_of_filter(weight)).view(-1, 2, c, o)
-        ctx.save_for_backward(x, weight, seen, filters)
+        by_x, by_weight = ctx.needs_input_grad
+        ctx.save_for_backward(x, weight, seen if by_weight else None, filters if by_x else None)
         return maps_of(waves.y.back(_product(seen, filters).flatten(2)), (n, o, *field))
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, Tensor | None]:
         x, weight, seen, filters = ctx.saved_tensors
-        if torch.is_grad_enabled():  # whoever wants derivatives of these
+        if torch.is_grad_enabled() or _is_many(dy):
             return _by_place(x, weight, dy, ctx.needs_input_grad)
         waves = three(tuple(x.shape[2:]), tuple(weight.shape[2:]), x.dtype)
         d = waves.y.of(fields_of(dy)).view(-1, 2, *dy.shape[:2])
@@ -93,7 +101,7 @@ class WideConv(Function):
             dx = maps_of(waves.x.back(dseen.flatten(2)), x.shape)
         if ctx.needs_input_grad[1]:
             real, imaginary = seen.transpose(2, 3).unbind(1)
-            dfilters = torch.empty_like(filters)
+            dfilters = d.new_empty(len(d), 2, seen.shape[3], d.shape[3])
             torch.bmm(seen.flatten(1, 2).transpose(1, 2), d.flatten(1, 2), out=dfilters[:, 0])
             crossed = torch.bmm(imaginary, d[:, 0])
             torch.sub(torch.bmm(real, d[:, 1]), crossed, out=dfilters[:, 1])
@@ -110,10 +118,21 @@ def _product(a: Tensor, b: Tensor, sign: int = 1) -> Tensor:
     return y
 
 
+def _is_many(dy: Tensor) -> bool:
+    """Whether torch looks at one of several gradients at once."""
+    batched = torch._C._dispatch_key_parse("Batched")
+    return torch._C._dispatch_keys(dy).has(batched) or transformed()
+
+
 def _by_place(
     x: Tensor, weight: Tensor, dy: Tensor, wanted: tuple[bool, bool]
 ) -> tuple[Tensor | None, Tensor | None]:
-    """The same gradients, of which torch knows the derivatives."""
-    inputs = [each for each, is_wanted in zip((x, weight), wanted, strict=True) if is_wanted]
-    found = iter(torch.autograd.grad(convolve(x, weight), inputs, dy, create_graph=True))
+    """The same gradients by torch's own, which have derivatives and are found many at a time."""
+    with_derivatives = torch.is_grad_enabled()
+    with torch.enable_grad():
+        # Under names of their own: what x was made from is not asked.
+        given = x.view_as(x), weight.view_as(weight)
+        y = convolve(*given)
+    inputs = [each for each, is_wanted in zip(given, wanted, strict=True) if is_wanted]
+    found = iter(torch.autograd.grad(y, inputs, dy, create_graph=with_derivatives))
     return next(found) if wanted[0] else None, next(found) if wanted[1] else None
