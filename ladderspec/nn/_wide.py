@@ -20,7 +20,15 @@ from torch.overrides import handle_torch_function, has_torch_function
 from ladderspec.names import Shape
 from ladderspec.nn._fused import transformed
 from ladderspec.nn._parts import Pair, convolve
-from ladderspec.nn._waves import fields_of, fields_of_filter, filter_of, maps_of, three, torus_of
+from ladderspec.nn._waves import (
+    Three,
+    fields_of,
+    fields_of_filter,
+    filter_of,
+    maps_of,
+    three,
+    torus_of,
+)
 
 GAIN = 2.0  # as many times fewer products pay for their passes over memory
 MAKING = 20  # products that a number among the waves of a filter is worth: it is made, read, learnt
@@ -80,33 +88,43 @@ def wide_conv(x: Tensor, weight: Tensor) -> Tensor:
 class WideConv(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
-        (n, c, *field), (o, _, *filter) = x.shape, weight.shape
-        waves = three(tuple(field), tuple(filter), x.dtype)
-        seen = waves.x.of(fields_of(x)).view(-1, 2, n, c)
-        filters = waves.filter.of(fields_of_filter(weight)).view(-1, 2, c, o)
-        by_x, by_weight = ctx.needs_input_grad
-        ctx.save_for_backward(x, weight, seen if by_weight else None, filters if by_x else None)
-        return maps_of(waves.y.back(_product(seen, filters).flatten(2)), (n, o, *field))
+        waves = three(tuple(x.shape[2:]), tuple(weight.shape[2:]), x.dtype)
+        seen = waves.x.of(fields_of(x)).view(-1, 2, *x.shape[:2])
+        ctx.save_for_backward(x, weight, seen if ctx.needs_input_grad[1] else None)
+        y = _product(seen, _filters(waves, weight))
+        return maps_of(waves.y.back(y.flatten(2)), (len(x), len(weight), *x.shape[2:]))
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        x, weight, seen, filters = ctx.saved_tensors
+        x, weight, seen = ctx.saved_tensors
         if torch.is_grad_enabled() or _is_many(dy):
             return _by_place(x, weight, dy, ctx.needs_input_grad)
         waves = three(tuple(x.shape[2:]), tuple(weight.shape[2:]), x.dtype)
         d = waves.y.of(fields_of(dy)).view(-1, 2, *dy.shape[:2])
         dx = dweight = None
         if ctx.needs_input_grad[0]:
-            dseen = _product(d, filters.transpose(2, 3), sign=-1)
-            dx = maps_of(waves.x.back(dseen.flatten(2)), x.shape)
+            # Made again: there are many times as many as weights, and each t would keep its own.
+            by_filters = _product(d, _filters(waves, weight).transpose(2, 3), sign=-1)
+            dx = maps_of(waves.x.back(by_filters.flatten(2)), x.shape)
+            del by_filters
         if ctx.needs_input_grad[1]:
-            real, imaginary = seen.transpose(2, 3).unbind(1)
-            dfilters = d.new_empty(len(d), 2, seen.shape[3], d.shape[3])
-            torch.bmm(seen.flatten(1, 2).transpose(1, 2), d.flatten(1, 2), out=dfilters[:, 0])
-            crossed = torch.bmm(imaginary, d[:, 0])
-            torch.sub(torch.bmm(real, d[:, 1]), crossed, out=dfilters[:, 1])
-            dweight = filter_of(waves.filter.back(dfilters.flatten(2)), weight.shape)
+            dweight = filter_of(waves.filter.back(_towards_filters(seen, d)), weight.shape)
         return dx, dweight
+
+
+def _filters(waves: Three, weight: Tensor) -> Tensor:
+    """(waves, 2, C, O)"""
+    return waves.filter.of(fields_of_filter(weight)).view(-1, 2, weight.shape[1], len(weight))
+
+
+def _towards_filters(seen: Tensor, d: Tensor) -> Tensor:
+    """The conjugate of what is seen, transposed, by its gradient: (waves, 2, C O)"""
+    real, imaginary = seen.transpose(2, 3).unbind(1)
+    found = d.new_empty(len(d), 2, seen.shape[3], d.shape[3])
+    torch.bmm(seen.flatten(1, 2).transpose(1, 2), d.flatten(1, 2), out=found[:, 0])
+    torch.bmm(real, d[:, 1], out=found[:, 1])
+    found[:, 1].sub_(torch.bmm(imaginary, d[:, 0]))
+    return found.flatten(2)
 
 
 def _product(a: Tensor, b: Tensor, sign: int = 1) -> Tensor:
