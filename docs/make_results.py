@@ -96,6 +96,7 @@ STUDIES = (
     Study("table1_small_slower", "The same, at half the learning rate"),
     Study("table1_small_faster", "The same, at twice the learning rate"),
     Study("table1_small_rising", "The same, with a weight that rises"),
+    Study("table1_small_clipped", "The same, clipped task by task"),
     Study("table1_small_longer", "The same, longer"),
     Study("table1_small_wider", "The same, wider"),
     Study(
