@@ -2,7 +2,7 @@
 
 A filter of 9x9 costs 81 products at every place. Among the waves of a torus that is a little larger
 than the map it costs one complex product for each of them: with the way there and back, for 32
-channels on 32x32, a seventh of the products, and the same for the gradients.
+channels on 32x32, a sixth of the products, and the same for the gradients.
 
 Roundings are of the same order, but relative to the largest values of a map: beside a place that is
 a million times as bright, dim ones are lost in float32, and NaN and Inf spread over the whole map.
@@ -30,7 +30,7 @@ from ladderspec.nn._waves import (
     torus_of,
 )
 
-GAIN = 2.0  # as many times fewer products pay for their passes over memory
+GAIN = 2.4  # as many times fewer products pay for their passes over memory, forward too
 MAKING = 20  # products that a number among the waves of a filter is worth: it is made, read, learnt
 WIDE = 16  # places of a filter: below, it was never so
 
