@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ladderspec.names import Shape, show_shape, size_of
-from ladderspec.nn import _wide
+from ladderspec.nn import _tiles, _ways, _wide
 from ladderspec.nn._checks import check_sizes, check_word, pair
 from ladderspec.nn._few import layer_norm_of_conv, makes_many_of_few, pays
 from ladderspec.nn._norms import EPS, NOW, BatchNorm, LayerNorm, NormKind, When, make_norm
@@ -67,8 +67,10 @@ class Arrow(Owner):
         by_channel = kind in ("conv", "transposed") or (kind == "dense" and len(target) == 1)
         self.folds = by_channel and isinstance(self.norm, BatchNorm)
         self.sees_few = kind == "conv" and self.conv is not None and makes_many_of_few(self.weight)
-        waves = kind == "conv" and len(source) == 3
-        self.work = _wide.work_of(source, target, self.filter, self.stride) if waves else None
+        self.way = None
+        if kind == "conv" and len(source) == 3:
+            sizes = source, target, self.filter, self.stride
+            self.way = _wide.way_of(*sizes) or _tiles.way_of(*sizes)
         self.kept: dict[int, Kept] = {}
 
     def _weight_shape(self) -> Shape:
@@ -200,8 +202,9 @@ def _dense(arrow: Arrow, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tens
 
 
 def _conv(arrow: Arrow, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    if arrow.work is not None and x.shape[1:] == arrow.source and _wide.pays(x, weight, arrow.work):
-        y = _wide.wide_conv(x, weight)
+    way = arrow.way
+    if way is not None and x.shape[1:] == arrow.source and _ways.pays(way, x, weight):
+        y = way.conv(x, weight)
         return y if bias is None else y + per_channel(bias, y)
     if arrow.conv is None:
         return convolve(x, weight, bias, arrow.stride)

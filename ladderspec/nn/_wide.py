@@ -10,7 +10,7 @@ a million times as bright, dim ones are lost in float32, and NaN and Inf spread 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,8 +18,7 @@ from torch.autograd import Function
 from torch.overrides import handle_torch_function, has_torch_function
 
 from ladderspec.names import Shape
-from ladderspec.nn._fused import transformed
-from ladderspec.nn._parts import Pair, convolve
+from ladderspec.nn._parts import Pair
 from ladderspec.nn._waves import (
     Three,
     fields_of,
@@ -29,50 +28,38 @@ from ladderspec.nn._waves import (
     three,
     torus_of,
 )
+from ladderspec.nn._ways import Gradients, Way, asks_for_more, by_place
 
 GAIN = 2.4  # as many times fewer products pay for their passes over memory, forward too
 MAKING = 20  # products that a number among the waves of a filter is worth: it is made, read, learnt
 WIDE = 16  # places of a filter: below, it was never so
 
 
-class Work(NamedTuple):
-    """How many products a convolution takes: place by place inside the map, or by way of waves."""
-
-    by_place: int  # of one sample
-    by_wave: int
-    of_filter: int  # once for all samples
-
-
-def work_of(source: Shape, target: Shape, filter: Pair, stride: Pair) -> Work | None:
+def way_of(source: Shape, target: Shape, filter: Pair, stride: Pair) -> Way | None:
     """None where waves do not apply: for narrow filters, or strides."""
     if filter[0] * filter[1] < WIDE or min(filter) == 1 or stride != (1, 1):
         return None
     (height, width), pairs = source[1:], source[0] * target[0]
     torus = torus_of((height, width), filter)
     p, q = torus[0] // 2 + 1, torus[1]
-    return Work(
+    return Way(
+        wide_conv,
+        _always,
+        GAIN,
         _inside(height, filter[0]) * _inside(width, filter[1]) * pairs,
         2 * p * width * (height + 2 * q) * (source[0] + target[0]) + 4 * p * q * pairs,
         2 * p * (filter[1] * (filter[0] + 2 * q) + MAKING * q) * pairs,
     )
 
 
+def _always() -> bool:
+    return True
+
+
 def _inside(size: int, filter: int) -> int:
     """Pairs of a place and one that its filter sees, both inside."""
     first = (filter - 1) // 2
     return sum(min(size, i - first + filter) - max(0, i - first) for i in range(size))
-
-
-def pays(x: Tensor, weight: Tensor, work: Work) -> bool:
-    """Whether it is faster here, with the same precision."""
-    return (
-        not transformed()  # first: a compiler would remember that the batch was compared
-        and len(x) * work.by_place >= GAIN * (len(x) * work.by_wave + work.of_filter)
-        and x.dtype == weight.dtype in (torch.float32, torch.float64)
-        and type(x) is Tensor  # not one without numbers, which only looks as if it was here
-        and x.is_cpu
-        and not torch.is_autocast_enabled("cpu")
-    )
 
 
 def wide_conv(x: Tensor, weight: Tensor) -> Tensor:
@@ -95,10 +82,10 @@ class WideConv(Function):
         return maps_of(waves.y.back(y.flatten(2)), (len(x), len(weight), *x.shape[2:]))
 
     @staticmethod
-    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    def backward(ctx: Any, dy: Tensor) -> Gradients:
         x, weight, seen = ctx.saved_tensors
-        if torch.is_grad_enabled() or _is_many(dy):
-            return _by_place(x, weight, dy, ctx.needs_input_grad)
+        if asks_for_more(dy):
+            return by_place(x, weight, dy, ctx.needs_input_grad)
         waves = three(tuple(x.shape[2:]), tuple(weight.shape[2:]), x.dtype)
         d = waves.y.of(fields_of(dy)).view(-1, 2, *dy.shape[:2])
         dx = dweight = None
@@ -134,23 +121,3 @@ def _product(a: Tensor, b: Tensor, sign: int = 1) -> Tensor:
     y[:, 0].sub_(crossed[:, 1], alpha=sign)
     y[:, 1].add_(crossed[:, 0], alpha=sign)
     return y
-
-
-def _is_many(dy: Tensor) -> bool:
-    """Whether torch looks at one of several gradients at once."""
-    batched = torch._C._dispatch_key_parse("Batched")
-    return torch._C._dispatch_keys(dy).has(batched) or transformed()
-
-
-def _by_place(
-    x: Tensor, weight: Tensor, dy: Tensor, wanted: tuple[bool, bool]
-) -> tuple[Tensor | None, Tensor | None]:
-    """The same gradients by torch's own, which have derivatives and are found many at a time."""
-    with_derivatives = torch.is_grad_enabled()
-    with torch.enable_grad():
-        # Under names of their own: what x was made from is not asked.
-        given = x.view_as(x), weight.view_as(weight)
-        y = convolve(*given)
-    inputs = [each for each, is_wanted in zip(given, wanted, strict=True) if is_wanted]
-    found = iter(torch.autograd.grad(y, inputs, dy, create_graph=with_derivatives))
-    return next(found) if wanted[0] else None, next(found) if wanted[1] else None

@@ -1,4 +1,4 @@
-"""Convolutions with wide filters by way of waves: the same numbers as place by place."""
+"""Convolutions by way of waves, or with gradients by tiles: the same numbers as place by place."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from torch._subclasses import FakeTensorMode
 
 import ladderspec as ls
-from ladderspec.nn import _wide
+from ladderspec.nn import _tiles, _wide
 from ladderspec.nn._arrow import Arrow
 from ladderspec.nn._parts import convolve
 from ladderspec.nn._waves import three
@@ -25,10 +25,27 @@ def _seed():
     torch.manual_seed(0)
 
 
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture
 def always_wide(monkeypatch):
     monkeypatch.setattr(_wide, "GAIN", 0)
     monkeypatch.setattr(_wide, "WIDE", 0)
+
+
+@pytest.fixture
+def always_tiled(monkeypatch):
+    monkeypatch.setattr(_tiles, "GAIN", 0)
+    monkeypatch.setattr(_wide, "WIDE", math.inf)
+
+
+either = pytest.mark.parametrize("conv", [_wide.wide_conv, _tiles.tiled_conv])
 
 
 def drawn(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -36,6 +53,7 @@ def drawn(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
 
 
 sizes = st.integers(1, 9)
+tiles = st.integers(1, 4)
 
 
 @given(st.integers(1, 3), sizes, sizes, sizes, sizes)
@@ -43,7 +61,21 @@ sizes = st.integers(1, 9)
 def test_same_numbers_place_by_place(channels, height, width, h, w):
     """Odd and even sizes, filters that are larger than the map among them."""
     x, weight = drawn(2, channels, height, width), drawn(3, channels, h, w)
-    ours, theirs = _wide.wide_conv(x, weight), convolve(x, weight)
+    same_numbers(_wide.wide_conv, x, weight)
+
+
+@given(st.integers(1, 5), st.integers(1, 3), tiles, tiles, st.sampled_from([1, 3, 9, 128]))
+@settings(deadline=None, max_examples=80)
+def test_same_numbers_tile_by_tile(samples, channels, rows, columns, together):
+    x, weight = drawn(samples, channels, 4 * rows, 4 * columns), drawn(2, channels, 3, 3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_tiles, "TOGETHER", together)
+        same_numbers(_tiles.tiled_conv, x, weight)
+        same_numbers(_tiles.tiled_conv, x.to(memory_format=torch.channels_last), weight)
+
+
+def same_numbers(conv: Callable[[Tensor, Tensor], Tensor], x: Tensor, weight: Tensor) -> None:
+    ours, theirs = conv(x, weight), convolve(x, weight)
     assert ours.shape == theirs.shape
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-11)
     towards = torch.randn_like(theirs)
@@ -65,15 +97,17 @@ def test_a_sum_over_places_by_hand():
     torch.testing.assert_close(_wide.wide_conv(x, weight)[0, 0], expected, rtol=0, atol=1e-5)
 
 
-def test_gradients_and_their_derivatives():
-    given = drawn(2, 2, 4, 5), drawn(2, 2, 4, 3)
-    assert torch.autograd.gradcheck(_wide.wide_conv, given)
-    assert torch.autograd.gradgradcheck(_wide.wide_conv, given)
+@either
+def test_gradients_and_their_derivatives(conv):
+    given = drawn(2, 2, 4, 8), drawn(2, 2, 3, 3)
+    assert torch.autograd.gradcheck(conv, given)
+    assert torch.autograd.gradgradcheck(conv, given)
 
 
-def test_derivatives_where_a_weight_comes_again():
+@either
+def test_derivatives_where_a_weight_comes_again(conv):
     """As over time: what x was made from is not asked twice, nor are hooks called twice."""
-    x, weight = drawn(2, 2, 4, 4), drawn(2, 2, 5, 3)
+    x, weight = drawn(2, 2, 4, 4), drawn(2, 2, 3, 3)
 
     def after_two(conv: Callable[[Tensor, Tensor], Tensor], weight: Tensor) -> Tensor:
         return conv(torch.tanh(conv(x, weight)), weight)
@@ -81,42 +115,46 @@ def test_derivatives_where_a_weight_comes_again():
     calls = []
     handle = weight.register_hook(lambda gradient: calls.append(1) or 2 * gradient)
     found = [
-        torch.autograd.grad(after_two(conv, weight).square().sum(), weight, create_graph=True)[0]
-        for conv in (_wide.wide_conv, convolve)
+        torch.autograd.grad(after_two(each, weight).square().sum(), weight, create_graph=True)[0]
+        for each in (conv, convolve)
     ]
     torch.testing.assert_close(*found, rtol=1e-10, atol=1e-10)
     assert len(calls) == 2
     handle.remove()
-    assert torch.autograd.gradgradcheck(lambda w: after_two(_wide.wide_conv, w), weight)
+    assert torch.autograd.gradgradcheck(lambda w: after_two(conv, w), weight)
 
 
-def test_many_gradients_at_a_time():
-    given = drawn(2, 2, 4, 4), drawn(2, 2, 5, 3)
+@either
+def test_many_gradients_at_a_time(conv):
+    given = drawn(2, 2, 4, 4), drawn(2, 2, 3, 3)
     many = torch.randn(3, 2, 2, 4, 4, dtype=torch.float64)
     found = [
-        torch.autograd.grad(conv(*given), given, many, is_grads_batched=True)
-        for conv in (_wide.wide_conv, convolve)
+        torch.autograd.grad(each(*given), given, many, is_grads_batched=True)
+        for each in (conv, convolve)
     ]
     torch.testing.assert_close(*found)
 
 
+@either
 @pytest.mark.parametrize("frozen", ["x", "weight"])
-def test_only_the_gradients_that_are_wanted(frozen):
-    given = {"x": drawn(2, 2, 6, 6), "weight": drawn(3, 2, 5, 5)}
+def test_only_the_gradients_that_are_wanted(conv, frozen):
+    given = {"x": drawn(2, 2, 8, 8), "weight": drawn(3, 2, 3, 3)}
     given[frozen].requires_grad_(False)
-    _wide.wide_conv(**given).square().sum().backward()
+    conv(**given).square().sum().backward()
     (other,) = given.keys() - {frozen}
     assert given[frozen].grad is None
     found, given[other].grad = given[other].grad, None
     convolve(given["x"], given["weight"]).square().sum().backward()
     torch.testing.assert_close(found, given[other].grad)
-    assert torch.autograd.gradgradcheck(_wide.wide_conv, tuple(given.values()))
+    assert torch.autograd.gradgradcheck(conv, tuple(given.values()))
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_roundings_are_of_the_same_order(kind):
+@pytest.mark.parametrize("way", ["waves", "tiles"])
+def test_roundings_are_of_the_same_order(way, kind):
     """In float32, against the exact numbers."""
-    x, weight = drawn(8, 32, 16, 16), drawn(32, 32, 9, 9)
+    ours, size, times = {"waves": (_wide.wide_conv, 9, 4), "tiles": (_tiles.tiled_conv, 3, 9)}[way]
+    x, weight = drawn(8, 32, 16, 16), drawn(32, 32, size, size)
     if kind == "sparse":
         x = (x.detach() - 1.5).relu().requires_grad_()
     towards = torch.randn(8, 32, 16, 16, dtype=torch.float64)
@@ -129,8 +167,8 @@ def test_roundings_are_of_the_same_order(kind):
 
     exact = [y := convolve(x, weight), *torch.autograd.grad(y, (x, weight), towards)]
     exact = [each.detach() for each in exact]
-    for ours, theirs in zip(errors(_wide.wide_conv), errors(convolve), strict=True):
-        assert 1e-8 < ours < 4 * theirs
+    for one, other in zip(errors(ours), errors(convolve), strict=True):
+        assert 1e-8 < one < times * other
 
 
 def test_samples_stay_apart():
@@ -142,6 +180,20 @@ def test_samples_stay_apart():
     assert y[[0, 2]].isfinite().all()
 
 
+def test_gradients_of_samples_stay_apart():
+    x, weight = drawn(3, 2, 8, 8), drawn(2, 2, 3, 3)
+    towards = torch.ones(3, 2, 8, 8, dtype=torch.float64)
+    towards[1] = math.nan
+    (dx,) = torch.autograd.grad(_tiles.tiled_conv(x, weight), x, towards)
+    assert dx[1].isnan().all()
+    assert dx[[0, 2]].isfinite().all()
+
+
+def test_forward_nothing_changes():
+    x, weight = torch.rand(16, 64, 16, 16), torch.rand(64, 64, 3, 3)
+    assert torch.equal(_tiles.tiled_conv(x, weight), convolve(x, weight))
+
+
 # --- where it is used -----------------------------------------------------------------------------
 
 
@@ -149,14 +201,33 @@ def by_waves(arrow: Arrow, x: Tensor) -> bool:
     return arrow.linear(x).grad_fn.name() == "WideConvBackward"
 
 
-def test_only_where_it_pays():
-    def arrow(filter: int, channels: int = 32, size: int = 16, stride: int = 1) -> Arrow:
-        target = (channels, size // stride, size // stride)
-        return Arrow("conv", (channels, size, size), target, filter, stride)
+def by_tiles(arrow: Arrow, x: Tensor) -> bool:
+    return arrow.linear(x).grad_fn.name() == "TiledConvBackward"
 
-    def batch(arrow: Arrow, size: int) -> Tensor:
-        return torch.rand(size, *arrow.source)
 
+def arrow(filter: int, channels: int = 32, size: int = 16, stride: int = 1) -> Arrow:
+    target = (channels, size // stride, size // stride)
+    return Arrow("conv", (channels, size, size), target, filter, stride)
+
+
+def batch(arrow: Arrow, size: int) -> Tensor:
+    return torch.rand(size, *arrow.source)
+
+
+def test_tiles_only_where_they_pay():
+    wide, large = arrow(3, 64), Arrow("conv", (32, 32, 32), (128, 32, 32), 3)
+    assert by_tiles(wide, batch(wide, 16))
+    assert by_tiles(large, batch(large, 16))
+    assert not by_tiles(wide, batch(wide, 2))
+    assert not by_tiles(arrow(3, 32), batch(arrow(3, 32), 16))
+    assert not by_tiles(arrow(3, 64, 18), batch(arrow(3, 64, 18), 16))
+    assert not by_tiles(arrow(3, 64, stride=2), batch(arrow(3, 64, stride=2), 16))
+    assert not by_tiles(arrow(1, 64), batch(arrow(1, 64), 16))
+    torch.set_num_threads(2)
+    assert not by_tiles(wide, batch(wide, 16))
+
+
+def test_waves_only_where_they_pay():
     assert by_waves(arrow(9), batch(arrow(9), 16))
     assert by_waves(arrow(6, 64), batch(arrow(6, 64), 16))
     assert not by_waves(arrow(9), batch(arrow(9), 1))
@@ -171,17 +242,20 @@ def test_only_where_it_pays():
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # of torch.func
 @pytest.mark.parametrize("change", ["size", "autocast", "float16", "tangents", "vmap"])
-def test_it_steps_aside(change, always_wide):
-    arrow = Arrow("conv", (2, 6, 6), (3, 6, 6), 5)
-    x = torch.rand(4, 2, 6, 6)
-    assert by_waves(arrow, x)
+@pytest.mark.parametrize("way", ["waves", "tiles"])
+def test_it_steps_aside(way, change, request):
+    request.getfixturevalue({"waves": "always_wide", "tiles": "always_tiled"}[way])
+    other_way = {"waves": by_waves, "tiles": by_tiles}[way]
+    arrow = Arrow("conv", (2, 8, 8), (3, 8, 8), 3)
+    x = torch.rand(4, 2, 8, 8)
+    assert other_way(arrow, x)
     if change == "size":
-        assert not by_waves(arrow, torch.rand(4, 2, 9, 9))
+        assert not other_way(arrow, torch.rand(4, 2, 12, 12))
     elif change == "autocast":
         with torch.autocast("cpu", torch.bfloat16):
-            assert not by_waves(arrow, x)
+            assert not other_way(arrow, x)
     elif change == "float16":
-        assert not by_waves(copy.deepcopy(arrow).half(), x.half())
+        assert not other_way(copy.deepcopy(arrow).half(), x.half())
     elif change == "tangents":
         _, tangent = torch.func.jvp(arrow.linear, (x,), (x,))
         torch.testing.assert_close(tangent, arrow.linear(x))
@@ -203,6 +277,13 @@ def test_a_bias_and_a_folded_norm(always_wide):
     again.sum().backward()
 
 
+def test_matrices_that_were_made_where_nothing_is_learnt():
+    _tiles.values_of.cache_clear()
+    with torch.inference_mode(), torch.device("meta"):
+        _tiles.values_of(torch.float64)
+    same_numbers(_tiles.tiled_conv, drawn(2, 2, 4, 4), drawn(2, 2, 3, 3))
+
+
 def test_tensors_without_numbers_leave_nothing_behind(always_wide):
     arrow = Arrow("conv", (2, 6, 6), (3, 6, 6), 5)
     three.cache_clear()
@@ -212,12 +293,14 @@ def test_tensors_without_numbers_leave_nothing_behind(always_wide):
 
 
 @pytest.mark.parametrize("path", ["ommnist/rladder_tiny.yaml", "related/video_ladder.yaml"])
-def test_networks_learn_the_same(path, monkeypatch):
+@pytest.mark.parametrize("way", ["waves", "tiles"])
+def test_networks_learn_the_same(way, path, monkeypatch):
     """Cost and gradients of a whole network in float64, t by t and from a tape."""
     spec = ls.load(f"specs/{path}", set={"params.width": 4})
+    module, name = {"waves": (_wide, "WideConv"), "tiles": (_tiles, "TiledConv")}[way]
 
     def learnt(gain: float, times: int) -> list[Tensor]:
-        monkeypatch.setattr(_wide, "GAIN", gain)
+        monkeypatch.setattr(module, "GAIN", gain)
         net = ls.build(spec, seed=0).double()
         torch.manual_seed(1)
         frames = torch.rand(3, 3, *net.shape, dtype=torch.float64)
@@ -226,11 +309,11 @@ def test_networks_learn_the_same(path, monkeypatch):
             net.zero_grad()
             costs = net.cost(frames, targets)
             costs.total.backward()
-        waves = _made_by(costs.total, "WideConvBackward")
-        assert bool(waves) is (gain == 0)
+        assert bool(_made_by(costs.total, f"{name}Backward")) is (gain == 0)
         return [costs.total.detach(), *(p.grad for p in net.parameters() if p.grad is not None)]
 
-    monkeypatch.setattr(_wide, "WIDE", 0)
+    monkeypatch.setattr(_wide, "GAIN", math.inf)
+    monkeypatch.setattr(_wide, "WIDE", 0 if way == "waves" else math.inf)
     expected = learnt(math.inf, 1)
     for times in (1, 20):
         for one, other in zip(learnt(0, times), expected, strict=True):
