@@ -19,18 +19,7 @@ from ladderspec.nn._arrow import Arrow
 from ladderspec.nn._parts import convolve
 from ladderspec.nn._waves import three
 
-
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture
@@ -149,26 +138,42 @@ def test_only_the_gradients_that_are_wanted(conv, frozen):
     assert torch.autograd.gradgradcheck(conv, tuple(given.values()))
 
 
-@pytest.mark.parametrize("kind", ["dense", "sparse"])
-@pytest.mark.parametrize("way", ["waves", "tiles"])
-def test_roundings_are_of_the_same_order(way, kind):
-    """In float32, against the exact numbers."""
-    ours, size, times = {"waves": (_wide.wide_conv, 9, 4), "tiles": (_tiles.tiled_conv, 3, 9)}[way]
-    x, weight = drawn(8, 32, 16, 16), drawn(32, 32, size, size)
-    if kind == "sparse":
-        x = (x.detach() - 1.5).relu().requires_grad_()
-    towards = torch.randn(8, 32, 16, 16, dtype=torch.float64)
+def roundings(
+    conv: Callable[[Tensor, Tensor], Tensor], x: Tensor, weight: Tensor, towards: Tensor
+) -> list[float]:
+    """Errors of y, dx and dweight in float32, as multiples of those of a sum over places."""
+    exact = [y := convolve(x, weight), *torch.autograd.grad(y, (x, weight), towards)]
 
     def errors(conv: Callable[[Tensor, Tensor], Tensor]) -> list[float]:
         given = [each.detach().float().requires_grad_() for each in (x, weight)]
         found = [y := conv(*given), *torch.autograd.grad(y, given, towards.float())]
         off = zip(found, exact, strict=True)
-        return [float((a - b).detach().norm() / b.norm()) for a, b in off]
+        return [float((a - b).detach().norm() / b.detach().norm()) for a, b in off]
 
-    exact = [y := convolve(x, weight), *torch.autograd.grad(y, (x, weight), towards)]
-    exact = [each.detach() for each in exact]
-    for one, other in zip(errors(ours), errors(convolve), strict=True):
-        assert 1e-8 < one < times * other
+    ours, theirs = errors(conv), errors(convolve)
+    assert min(*ours, *theirs) > 1e-8
+    return [one / other for one, other in zip(ours, theirs, strict=True)]
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_roundings_of_waves_are_of_the_same_order(kind):
+    x, weight = drawn(8, 32, 16, 16), drawn(32, 32, 9, 9)
+    if kind == "sparse":
+        x = (x.detach() - 1.5).relu().requires_grad_()
+    towards = torch.randn(8, 32, 16, 16, dtype=torch.float64)
+    assert max(roundings(_wide.wide_conv, x, weight, towards)) < 4
+
+
+@pytest.mark.parametrize(("kind", "most"), [("dense", 7), ("sparse", 11)])
+def test_roundings_of_tiles(kind, most):
+    x, weight = drawn(8, 64, 16, 16), drawn(64, 64, 3, 3)
+    towards = torch.randn(8, 64, 16, 16, dtype=torch.float64)
+    if kind == "sparse":
+        towards *= torch.rand_like(towards) < 0.1
+    y, dx, dweight = roundings(_tiles.tiled_conv, x, weight, towards)
+    assert y == 1
+    assert 2 < dx < most
+    assert dweight < most
 
 
 def test_samples_stay_apart():
@@ -189,9 +194,47 @@ def test_gradients_of_samples_stay_apart():
     assert dx[[0, 2]].isfinite().all()
 
 
-def test_forward_nothing_changes():
-    x, weight = torch.rand(16, 64, 16, 16), torch.rand(64, 64, 3, 3)
-    assert torch.equal(_tiles.tiled_conv(x, weight), convolve(x, weight))
+@either
+@pytest.mark.parametrize("more", [False, True])
+def test_backward_under_autocast_keeps_its_precision(conv, more):
+    given = drawn(2, 8, 8, 8, dtype=torch.float32), drawn(8, 8, 3, 3, dtype=torch.float32)
+    towards = torch.randn(2, 8, 8, 8)
+    expected = torch.autograd.grad(convolve(*given), given, towards)
+    y = conv(*given)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = torch.autograd.grad(y, given, towards, create_graph=more)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@either
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_gradients_of_weights_are_laid_out_as_they_are(conv, layout):
+    x, weight = drawn(2, 3, 8, 8), drawn(4, 3, 3, 3)
+    weight = weight.detach().to(memory_format=layout).requires_grad_()
+    _, gradient = torch.autograd.grad(conv(x, weight).sum(), (x, weight))
+    assert gradient.stride() == weight.stride()
+
+
+@either
+@pytest.mark.parametrize("kind", ["one number", "by channel", "transposed", "every second"])
+def test_gradients_of_any_layout(conv, kind):
+    given = drawn(2, 3, 8, 8), drawn(4, 3, 3, 3)
+    wide = torch.randn(2, 4, 16, 16, dtype=torch.float64)
+    towards = {
+        "one number": torch.ones((), dtype=torch.float64).expand(2, 4, 8, 8),
+        "by channel": wide[:, :, :1, :1].expand(2, 4, 8, 8),
+        "transposed": wide[:, :, :8, :8].transpose(2, 3),
+        "every second": wide[:, :, ::2, ::2],
+    }[kind]
+    found = torch.autograd.grad(conv(*given), given, towards)
+    torch.testing.assert_close(found, torch.autograd.grad(convolve(*given), given, towards))
+
+
+def test_no_samples():
+    given = drawn(0, 2, 8, 8), drawn(3, 2, 3, 3)
+    dx, dweight = torch.autograd.grad(_tiles.tiled_conv(*given).sum(), given)
+    assert dx.shape == (0, 2, 8, 8)
+    assert torch.equal(dweight, torch.zeros_like(dweight))
 
 
 # --- where it is used -----------------------------------------------------------------------------
@@ -211,7 +254,7 @@ def arrow(filter: int, channels: int = 32, size: int = 16, stride: int = 1) -> A
 
 
 def batch(arrow: Arrow, size: int) -> Tensor:
-    return torch.rand(size, *arrow.source)
+    return torch.rand(size, *arrow.source, requires_grad=True)
 
 
 def test_tiles_only_where_they_pay():
@@ -222,9 +265,24 @@ def test_tiles_only_where_they_pay():
     assert not by_tiles(arrow(3, 32), batch(arrow(3, 32), 16))
     assert not by_tiles(arrow(3, 64, 18), batch(arrow(3, 64, 18), 16))
     assert not by_tiles(arrow(3, 64, stride=2), batch(arrow(3, 64, stride=2), 16))
+    assert not by_tiles(arrow(3, 64, 64), batch(arrow(3, 64, 64), 16))  # too large to stay near
     assert not by_tiles(arrow(1, 64), batch(arrow(1, 64), 16))
+    assert not by_tiles(wide, batch(wide, 16).detach())
     torch.set_num_threads(2)
     assert not by_tiles(wide, batch(wide, 16))
+
+
+def test_tiles_leave_the_forward_pass_alone(always_tiled, monkeypatch):
+    arrow = Arrow("conv", (64, 16, 16), (64, 16, 16), 3)
+    x, bias = batch(arrow, 4), torch.rand(64)
+    found = arrow.linear(x), arrow.linear(x, bias)
+    assert found[0].grad_fn.name() == "TiledConvBackward"
+    monkeypatch.setattr(_tiles, "TiledConv", None)  # nobody asks for it without gradients
+    with torch.no_grad():
+        assert torch.equal(found[0], arrow.linear(x))
+    arrow.way = None
+    assert torch.equal(found[0], arrow.linear(x))
+    assert torch.equal(found[1], arrow.linear(x, bias))
 
 
 def test_waves_only_where_they_pay():
@@ -247,10 +305,10 @@ def test_it_steps_aside(way, change, request):
     request.getfixturevalue({"waves": "always_wide", "tiles": "always_tiled"}[way])
     other_way = {"waves": by_waves, "tiles": by_tiles}[way]
     arrow = Arrow("conv", (2, 8, 8), (3, 8, 8), 3)
-    x = torch.rand(4, 2, 8, 8)
+    x = batch(arrow, 4)
     assert other_way(arrow, x)
     if change == "size":
-        assert not other_way(arrow, torch.rand(4, 2, 12, 12))
+        assert not other_way(arrow, torch.rand(4, 2, 12, 12, requires_grad=True))
     elif change == "autocast":
         with torch.autocast("cpu", torch.bfloat16):
             assert not other_way(arrow, x)
@@ -290,6 +348,45 @@ def test_tensors_without_numbers_leave_nothing_behind(always_wide):
     with FakeTensorMode():
         Arrow("conv", (2, 6, 6), (3, 6, 6), 5).linear(torch.rand(4, 2, 6, 6))
     assert by_waves(arrow, torch.rand(4, 2, 6, 6))
+
+
+@pytest.mark.parametrize(
+    "made", [lambda: three((4, 4), (3, 3), torch.float32)[0].rows, lambda: _values()[0]]
+)
+def test_matrices_have_numbers_wherever_they_are_made(made):
+    three.cache_clear()
+    _tiles.values_of.cache_clear()
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        assert type(made()) is Tensor
+
+
+def _values() -> _tiles.Values:
+    return _tiles.values_of(torch.float32)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.trace")
+def test_tracing_steps_aside(always_tiled):
+    arrow = Arrow("conv", (2, 8, 8), (3, 8, 8), 3)
+    x = batch(arrow, 4)
+    traced = torch.jit.trace(arrow, x)
+    torch.testing.assert_close(traced(x), arrow(x))
+    assert "TiledConv" not in str(traced.inlined_graph)
+
+
+def test_a_tape_knows_how_many_threads_there_are(always_tiled):
+    net = ls.build(ls.load("specs/ommnist/rladder_tiny.yaml", set={"params.width": 4}), seed=0)
+    frames, digits = torch.rand(2, 3, *net.shape), torch.tensor([1, 2])
+
+    def tiled(times: int) -> int:
+        for _ in range(times):
+            costs = net.cost(frames, digits)
+        return _made_by(costs.total, "TiledConvBackward")
+
+    by_one = tiled(1)
+    assert by_one > 0
+    assert tiled(20) == by_one
+    torch.set_num_threads(2)
+    assert tiled(20) == 0
 
 
 @pytest.mark.parametrize("path", ["ommnist/rladder_tiny.yaml", "related/video_ladder.yaml"])

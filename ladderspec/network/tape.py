@@ -77,9 +77,9 @@ class Tapes:
         if not learns and any(modes):
             return plain(*given)
         first = given[0]
-        # Norms of frozen arrows are computed in another way.
-        frozen = tuple([x.requires_grad for x in make.tensors]) if learns else ()
-        key = (kind, min(t, make.last), frozen, modes, first.shape, first.dtype, first.device)
+        # Norms of frozen arrows are computed in another way, and gradients with several threads.
+        ways = (torch.get_num_threads(), *[x.requires_grad for x in make.tensors]) if learns else ()
+        key = (kind, min(t, make.last), ways, modes, first.shape, first.dtype, first.device)
         numbers = () if learns else make.numbers()
         tape = make.tapes.get(key)
         if tape is not None and tape.numbers == numbers:

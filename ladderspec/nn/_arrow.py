@@ -10,13 +10,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from ladderspec.names import Shape, show_shape, size_of
-from ladderspec.nn import _tiles, _ways, _wide
+from ladderspec.nn import _tiles, _wide
 from ladderspec.nn._checks import check_sizes, check_word, pair
 from ladderspec.nn._few import layer_norm_of_conv, makes_many_of_few, pays
 from ladderspec.nn._norms import EPS, NOW, BatchNorm, LayerNorm, NormKind, When, make_norm
 from ladderspec.nn._own import ONES, Blocks, Normal, Owner, watched
 from ladderspec.nn._parts import Pair, convolve, convolve_transposed, margins, per_channel
 from ladderspec.nn._tally import SMALL, Conv, Tally
+from ladderspec.nn._ways import is_better
 
 Kept = tuple[tuple[Tensor, ...], list[int], tuple[Tensor, Tensor]]  # made of, and then
 Kind = Literal["none", "dense", "conv", "transposed"]
@@ -203,7 +204,7 @@ def _dense(arrow: Arrow, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tens
 
 def _conv(arrow: Arrow, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     way = arrow.way
-    if way is not None and x.shape[1:] == arrow.source and _ways.pays(way, x, weight):
+    if way is not None and is_better(way, x, weight, bias) and x.shape[1:] == arrow.source:
         y = way.conv(x, weight)
         return y if bias is None else y + per_channel(bias, y)
     if arrow.conv is None:

@@ -22,6 +22,7 @@ def transformed() -> bool:
     """Whether a compiler or torch.func rewrites what is computed, or tangents go along."""
     return (
         torch.compiler.is_compiling()
+        or torch._C._get_tracing_state() is not None
         or torch._C._functorch.peek_interpreter_stack() is not None
         or forward_ad._current_level >= 0
     )

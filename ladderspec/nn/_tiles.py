@@ -1,12 +1,13 @@
 """Gradients of a convolution with 3x3 filters, tile by tile.
 
-The gradient of x is a convolution of that of y: 144 products for a tile of 4x4 and two channels.
-After Winograd they are 36, since a product of two polynomials is known from their values at a few
-points. The tiles of y's gradient serve that of the weight as well. Forward the ways there and back
-cost what is saved, so that y itself is found place by place.
+The gradient of x is a convolution of that of y, dy: for a pair of channels, 144 products for each
+tile of 4x4. After Winograd they are 36, since a product of polynomials is known from their values
+at a few points; and the values of dy serve the gradient of the weight as well. Forward, the ways
+there and back cost what is saved, so y itself is found place by place.
 
-Roundings are four to eight times those of a sum over places, relative to the largest values that
-a tile sees: at points 0, 1, -1, 2 and -2, as is usual, they would be twice that.
+Roundings of the gradient of x are about five times those of a sum over places, and ten times where
+dy is nearly empty; at points 0, 1, -1, 2 and -2, as is usual, they would be twice that. Inf in dy
+becomes NaN in the tiles that see it.
 """
 
 from __future__ import annotations
@@ -20,52 +21,48 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.nn import functional
-from torch.overrides import handle_torch_function, has_torch_function
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ladderspec.names import Shape
 from ladderspec.nn._parts import Pair, convolve
-from ladderspec.nn._ways import Gradients, Way, asks_for_more, by_place
+from ladderspec.nn._ways import Gradients, Way, as_one_call, asks_for_more, by_place
 
-SIZE = 4  # of a tile, and of its border that is seen: two more
-SEEN = SIZE + 2
+SIZE = 4  # of a tile
+SEEN = SIZE + 2  # of what a tile is made from, with its border
+VALUES = SEEN * SEEN  # that are known of it, instead
 ZERO = Fraction(0)
 POINTS = (ZERO, Fraction(2, 3), Fraction(-2, 3), Fraction(3, 2), Fraction(-3, 2))
-VALUES = SEEN * SEEN
 GAIN = 2.3  # as many times fewer products pay for their passes over memory
 MAKING = 20  # products that a value of a filter is worth: it is made, read, learnt
 TOGETHER = 128  # tiles whose values stay near the processor
 
 
 def way_of(source: Shape, target: Shape, filter: Pair, stride: Pair) -> Way | None:
-    """None where tiles do not apply, or do not fit."""
-    if filter != (3, 3) or stride != (1, 1) or any(n % SIZE for n in source[1:]):
-        return None
+    """None where tiles do not apply, do not fit, or are too many."""
     tiles, both = math.prod(source[1:]) // SIZE**2, source[0] * target[0]
-    there = VALUES * VALUES * target[0] + VALUES * SIZE**2 * source[0]
-    back = VALUES * SIZE**2 * source[0]
+    fit = tiles <= TOGETHER and all(n % SIZE == 0 for n in source[1:])
+    if filter != (3, 3) or stride != (1, 1) or not fit:
+        return None
+    around = VALUES * (VALUES * target[0] + 2 * SIZE**2 * source[0])  # dy there; x there, dx back
     return Way(
         tiled_conv,
-        _learns_alone,
+        _is_open,
         GAIN,
         2 * tiles * 9 * SIZE**2 * both,
-        tiles * (there + 2 * VALUES * both + back),
+        tiles * (around + 2 * VALUES * both),
         MAKING * VALUES * both,
     )
 
 
-def _learns_alone() -> bool:
-    """With gradients, and one thread: with two, products of small matrices took longer."""
-    return torch.is_grad_enabled() and torch.get_num_threads() == 1
+def _is_open(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
+    """Where both gradients are wanted, and one thread finds them: two took longer than by place."""
+    learns = torch.is_grad_enabled() and x.requires_grad and weight.requires_grad
+    return learns and bias is None and torch.get_num_threads() == 1
 
 
 def tiled_conv(x: Tensor, weight: Tensor) -> Tensor:
     """`convolve` at stride 1, with gradients by tiles."""
-    # On a tape it is one call, with gradients of its own.
-    if torch.is_grad_enabled() and has_torch_function((x, weight)):
-        found: Tensor = handle_torch_function(tiled_conv, (x, weight), x, weight)
-        return found
-    y: Tensor = TiledConv.apply(x, weight)  # type: ignore[no-untyped-call]
-    return y
+    return as_one_call(tiled_conv, TiledConv, x, weight)
 
 
 class TiledConv(Function):
@@ -76,31 +73,28 @@ class TiledConv(Function):
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> Gradients:
-        x, weight = ctx.saved_tensors
-        if asks_for_more(dy):
-            return by_place(x, weight, dy, ctx.needs_input_grad)
-        values, (out, channels) = values_of(x.dtype), weight.shape[:2]
-        dx = dfilters = None
-        if ctx.needs_input_grad[0]:
-            dx = torch.empty_like(x, memory_format=torch.channels_last)
-            turned = weight.permute(2, 3, 0, 1).flip(0, 1).reshape(9, -1)
-            filters = torch.mm(values.filter, turned).view(VALUES, out, channels)
-        for some in _stretches(x):
-            d = values.there(functional.pad(dy[some], (1, 1, 1, 1)))
-            if dx is not None:
-                tiles = torch.mm(values.back, torch.bmm(d, filters).flatten(1))
-                field = tiles_of(dx[some], SIZE)
-                field.copy_(tiles.view(field.shape))
-            if ctx.needs_input_grad[1]:
-                seen = torch.mm(values.back.t(), tiles_of(x[some], SIZE).reshape(SIZE**2, -1))
-                seen = seen.view(VALUES, -1, channels)
-                d = d.transpose(1, 2)
-                dfilters = torch.bmm(d, seen) if dfilters is None else dfilters.baddbmm_(d, seen)
-        dweight = None
-        if dfilters is not None:
-            turned = torch.mm(values.filter.t(), dfilters.flatten(1)).view(3, 3, out, channels)
-            dweight = turned.flip(0, 1).permute(2, 3, 0, 1)
-        return dx, dweight
+        with torch.autocast("cpu", enabled=False):  # which would round what was never rounded
+            x, weight = ctx.saved_tensors
+            if asks_for_more(dy) or not all(ctx.needs_input_grad):
+                return by_place(x, weight, dy, ctx.needs_input_grad)
+            return _gradients(x, weight, dy)
+
+
+def _gradients(x: Tensor, weight: Tensor, dy: Tensor) -> Gradients:
+    values, (out, channels) = values_of(x.dtype), weight.shape[:2]
+    dx, dweight = torch.empty_like(x), torch.empty_like(weight)
+    turned = weight.permute(2, 3, 0, 1).flip(0, 1).reshape(9, -1)
+    filters = torch.mm(values.filter, turned).view(VALUES, out, channels)
+    dfilters = torch.zeros_like(filters)
+    for some in _stretches(x):
+        seen = tiles_of(functional.pad(dy[some], (1, 1, 1, 1)), SEEN).reshape(VALUES, -1)
+        d = torch.mm(values.seen, seen).view(VALUES, -1, out)
+        field = tiles_of(dx[some], SIZE)
+        field.copy_(torch.mm(values.tile, torch.bmm(d, filters).flatten(1)).view(field.shape))
+        given = torch.mm(values.tile.t(), tiles_of(x[some], SIZE).reshape(SIZE**2, -1))
+        dfilters.baddbmm_(d.transpose(1, 2), given.view(VALUES, -1, channels))
+    dturned = torch.mm(values.filter.t(), dfilters.flatten(1)).view(3, 3, out, channels)
+    return dx, dweight.copy_(dturned.flip(0, 1).permute(2, 3, 0, 1))
 
 
 def _stretches(x: Tensor) -> list[slice]:
@@ -120,14 +114,9 @@ def tiles_of(maps: Tensor, size: int) -> Tensor:
 class Values(NamedTuple):
     """Matrices to and from values at points, by both axes at once."""
 
-    seen: Tensor  # (36, 36), of what a tile sees
+    seen: Tensor  # (36, 36), of what a tile is made from
     filter: Tensor  # (36, 9)
-    back: Tensor  # (16, 36), to a tile; transposed, from a tile that a filter is learnt from
-
-    def there(self, maps: Tensor) -> Tensor:
-        """Maps with their borders -> (36, tiles, C)"""
-        tiles = tiles_of(maps, SEEN).reshape(VALUES, -1)
-        return torch.mm(self.seen, tiles).view(VALUES, -1, maps.shape[1])
+    tile: Tensor  # (16, 36), from values to a tile; transposed, to what its filter learns from
 
 
 @lru_cache(8)
@@ -137,8 +126,9 @@ def values_of(dtype: torch.dtype) -> Values:
     seen = [*([*_coefficients(of), 0] for of in others), _coefficients(POINTS)]
     shares = [math.prod(p - q for q in of) for p, of in zip(POINTS, others, strict=True)]
     filter = [[p**k / share for k in range(3)] for p, share in zip(POINTS, shares, strict=True)]
-    back = [[*(p**k for p in POINTS), int(k == SIZE - 1)] for k in range(SIZE)]
-    return Values(*(_by_both_axes(m, dtype) for m in (seen, [*filter, [0, 0, 1]], back)))
+    tile = [[*(p**k for p in POINTS), int(k == SIZE - 1)] for k in range(SIZE)]
+    with _disable_current_modes():  # kept for those who come without them
+        return Values(*(_by_both_axes(m, dtype) for m in (seen, [*filter, [0, 0, 1]], tile)))
 
 
 def _coefficients(zeros: list[Fraction] | tuple[Fraction, ...]) -> list[Fraction]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ladderspec.names import Shape
 
@@ -57,6 +58,11 @@ def torus_of(field: Size, filter: Size) -> Size:
 @lru_cache(64)
 def three(field: Size, filter: Size, dtype: torch.dtype) -> Three:
     """For maps of the size `field`, and a filter that begins (k - 1) // 2 places before."""
+    with _disable_current_modes():  # kept for those who come without them
+        return _made(field, filter, dtype)
+
+
+def _made(field: Size, filter: Size, dtype: torch.dtype) -> Three:
     height, width = torus_of(field, filter)
     before = (filter[0] - 1) // 2, (filter[1] - 1) // 2
     seen = _rows(height, field[0]), _columns(width, field[1])

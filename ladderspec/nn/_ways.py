@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd import Function
+from torch.overrides import handle_torch_function, has_torch_function
 
 from ladderspec.nn._fused import transformed
 from ladderspec.nn._parts import convolve
@@ -18,24 +20,35 @@ class Way(NamedTuple):
     """Another way to the numbers of `convolve`, and how many products each takes."""
 
     conv: Callable[[Tensor, Tensor], Tensor]
-    is_open: Callable[[], bool]  # whether it is worth a thought now
+    is_open: Callable[[Tensor, Tensor, Tensor | None], bool]  # for x, weight and bias, now
     gain: float  # as many times fewer products pay for their passes over memory
     by_place: int  # products of one sample
     by_way: int
     of_filter: int  # once for all samples
 
 
-def pays(way: Way, x: Tensor, weight: Tensor) -> bool:
+def is_better(way: Way, x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     """Whether it is faster here, with the same precision."""
     return (
         not transformed()  # first: a compiler would remember that the batch was compared
-        and way.is_open()
+        and way.is_open(x, weight, bias)
         and len(x) * way.by_place >= way.gain * (len(x) * way.by_way + way.of_filter)
         and x.dtype == weight.dtype in (torch.float32, torch.float64)
         and type(x) is Tensor  # not one without numbers, which only looks as if it was here
         and x.is_cpu
         and not torch.is_autocast_enabled("cpu")
     )
+
+
+def as_one_call(
+    conv: Callable[[Tensor, Tensor], Tensor], found_by: type[Function], x: Tensor, weight: Tensor
+) -> Tensor:
+    """On a tape, too, where it has gradients of its own."""
+    if torch.is_grad_enabled() and has_torch_function((x, weight)):
+        found: Tensor = handle_torch_function(conv, (x, weight), x, weight)
+        return found
+    y: Tensor = found_by.apply(x, weight)  # type: ignore[no-untyped-call]
+    return y
 
 
 def asks_for_more(dy: Tensor) -> bool:

@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function
-from torch.overrides import handle_torch_function, has_torch_function
 
 from ladderspec.names import Shape
 from ladderspec.nn._parts import Pair
@@ -28,7 +27,7 @@ from ladderspec.nn._waves import (
     three,
     torus_of,
 )
-from ladderspec.nn._ways import Gradients, Way, asks_for_more, by_place
+from ladderspec.nn._ways import Gradients, Way, as_one_call, asks_for_more, by_place
 
 GAIN = 2.4  # as many times fewer products pay for their passes over memory, forward too
 MAKING = 20  # products that a number among the waves of a filter is worth: it is made, read, learnt
@@ -52,7 +51,7 @@ def way_of(source: Shape, target: Shape, filter: Pair, stride: Pair) -> Way | No
     )
 
 
-def _always() -> bool:
+def _always(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     return True
 
 
@@ -64,12 +63,7 @@ def _inside(size: int, filter: int) -> int:
 
 def wide_conv(x: Tensor, weight: Tensor) -> Tensor:
     """`convolve` at stride 1."""
-    # On a tape it is one call, with gradients of its own.
-    if torch.is_grad_enabled() and has_torch_function((x, weight)):
-        found: Tensor = handle_torch_function(wide_conv, (x, weight), x, weight)
-        return found
-    y: Tensor = WideConv.apply(x, weight)  # type: ignore[no-untyped-call]
-    return y
+    return as_one_call(wide_conv, WideConv, x, weight)
 
 
 class WideConv(Function):
@@ -83,20 +77,29 @@ class WideConv(Function):
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> Gradients:
-        x, weight, seen = ctx.saved_tensors
-        if asks_for_more(dy):
-            return by_place(x, weight, dy, ctx.needs_input_grad)
-        waves = three(tuple(x.shape[2:]), tuple(weight.shape[2:]), x.dtype)
-        d = waves.y.of(fields_of(dy)).view(-1, 2, *dy.shape[:2])
-        dx = dweight = None
-        if ctx.needs_input_grad[0]:
-            # Made again: there are many times as many as weights, and each t would keep its own.
-            by_filters = _product(d, _filters(waves, weight).transpose(2, 3), sign=-1)
-            dx = maps_of(waves.x.back(by_filters.flatten(2)), x.shape)
-            del by_filters
-        if ctx.needs_input_grad[1]:
-            dweight = filter_of(waves.filter.back(_towards_filters(seen, d)), weight.shape)
-        return dx, dweight
+        with torch.autocast("cpu", enabled=False):  # which would round what was never rounded
+            x, weight, seen = ctx.saved_tensors
+            if asks_for_more(dy):
+                return by_place(x, weight, dy, ctx.needs_input_grad)
+            return _gradients(x, weight, seen, dy, ctx.needs_input_grad)
+
+
+def _gradients(
+    x: Tensor, weight: Tensor, seen: Tensor, dy: Tensor, wanted: tuple[bool, bool]
+) -> Gradients:
+    waves = three(tuple(x.shape[2:]), tuple(weight.shape[2:]), x.dtype)
+    d = waves.y.of(fields_of(dy)).view(-1, 2, *dy.shape[:2])
+    dx = dweight = None
+    if wanted[0]:
+        # Made again: there are many times as many as weights, and each t would keep its own.
+        by_filters = _product(d, _filters(waves, weight).transpose(2, 3), sign=-1)
+        dx = maps_of(waves.x.back(by_filters.flatten(2)), x.shape)
+        del by_filters
+    if wanted[1]:
+        dweight = torch.empty_like(weight)
+        fields = waves.filter.back(_towards_filters(seen, d))
+        dweight.copy_(filter_of(fields, weight.shape))
+    return dx, dweight
 
 
 def _filters(waves: Three, weight: Tensor) -> Tensor:
