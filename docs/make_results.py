@@ -121,6 +121,12 @@ STUDIES = (
         ),
     ),
     Study("table3_music_longer", "Chorales, longer", unquoted=(("wide_read_out", "jsb"),)),
+    Study(
+        "table3_music_chorales",
+        "Chorales, at half the width",
+        unquoted=(("all_keys", "jsb"), ("near_keys", "jsb")),
+    ),
+    Study("table3_music_nottingham", "Nottingham, longer"),
 )
 
 

@@ -59,7 +59,7 @@ def way_of(source: Shape, target: Shape, filter: Pair, stride: Pair) -> Way | No
 
 
 def _x_has_borders(channels: int, out: int) -> bool:
-    """Which of x and dy is seen with borders: for dy it takes fewer products, if it is narrow."""
+    """Whether x is what is seen with borders, and not dy: where it takes fewer products."""
     return out >= 2 * channels
 
 
