@@ -29,13 +29,14 @@ from ladderspec.learn.measure import measure
 from ladderspec.learn.pictures import draw_samples
 from ladderspec.learn.sampler import Order
 from ladderspec.learn.schedule import Course, rate
-from ladderspec.learn.start import begin_with, freeze, weights_of
+from ladderspec.learn.start import begin_with, freeze, leave_out, weights_of
 from ladderspec.learn.statistics import settled
 from ladderspec.learn.teacher import average
 from ladderspec.learn.train import feeds, train
 from ladderspec.learn.update import update
 from ladderspec.learn.words import Halve, Optimiser, Stop, Training
-from ladderspec.nn import BatchNorm
+from ladderspec.network.tape import OFTEN
+from ladderspec.nn import Arrow, BatchNorm
 from tests.training import EXPERIMENT, MUSIC, SPEC, experiment, one_run, rows
 
 DATA = words_of("occluded_mnist", digits="embedded", canvas=12, frames=3)
@@ -248,6 +249,56 @@ def test_freezing_levels_by_pattern_and_everything(tmp_path: Path) -> None:
     assert frozen("'level.*1'") == {"lstm1"}
     with pytest.raises(UsageError, match="row `ladder` freezes all that could learn"):
         frozen("encoder.*, decoder.*")
+
+
+def test_weights_see_only_a_part_of_what_other_cells_give() -> None:
+    net = learner().net
+    leave_out(net, 0.3)
+    shares = {name: part.drop for name, part in net.named_modules() if isinstance(part, Arrow)}
+    whole = {name for name, share in shares.items() if not share}
+    assert set(shares.values()) == {0.0, 0.3}
+    own = {"encoder.lstm1.state", "encoder.top.state"}
+    of_input = {"encoder.lstm1.encoder", "decoder.input.lateral"}
+    assert own | of_input <= whole
+    for name in whole - own - of_input:
+        assert name == "encoder.input.frame" or net.get_submodule(name).kind == "none"
+
+
+def test_what_is_left_out_is_drawn_anew_for_every_update(tmp_path: Path) -> None:
+    """On tapes too; and not in evaluation."""
+    net = build(loads(SPEC), seed=1)
+    leave_out(net, 0.3)
+    frames, digits = torch.rand(4, 3, 1, 12, 12), torch.arange(4)
+
+    def costs(count: int) -> set[float]:
+        return {net.cost(frames, digits).total.item() for _ in range(count)}
+
+    assert len(costs(OFTEN + 4)) == OFTEN + 4
+    with torch.no_grad():
+        assert len(net.eval() and costs(2)) == 1
+    run = one_run(tmp_path, drop=0.3)
+    found = [train(run, tmp_path / name, quiet=True)["metrics"] for name in ("a", "b")]
+    assert found[0] == found[1]
+    assert found[0] != train(one_run(tmp_path), tmp_path / "c", quiet=True)["metrics"]
+
+
+def test_what_is_left_out_of_a_sequence_in_one_call() -> None:
+    """A lone LSTM takes all t at once: what it sees there has the same mean and the same spread."""
+    net = build(
+        loads(ONE_LSTM.replace("- {", "- {name: low, encoder: {cell: FC, channels: 6}}\n  - {")),
+        seed=1,
+    )
+    leave_out(net, 0.5)
+    cell = net.get_submodule("encoder.top")
+    x, weight = cell.merged({"encoder": torch.ones(5, 2000, 6).flatten(0, 1)})
+    assert x.unique().tolist() == [0.0, 2.0]
+    assert abs(float(x.mean()) - 1) < 0.02
+    assert weight is not None
+
+
+def test_a_word_that_came_later_changes_no_earlier_run(tmp_path: Path) -> None:
+    assert "drop" not in one_run(tmp_path).facts()["training"]
+    assert one_run(tmp_path, drop=0.1).facts()["training"]["drop"] == 0.1
 
 
 def test_starting_from_another_run(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ class Run:
             "seed": self.seed,
             "graph": _bare(graph_json.as_dict(graph(self.spec))),
             "data": self.data.model_dump(mode="json"),
-            "training": self.training.model_dump(mode="json"),
+            "training": _said(self.training),
             "evaluation": self.evaluation.model_dump(mode="json"),
             "start": digest(self.origin.facts()) if self.origin else self.start,
             "freeze": list(self.freeze),
@@ -65,6 +65,12 @@ class Run:
         """`facts` and how the run is called."""
         names = {"experiment": self.experiment, "row": self.row, "column": self.column}
         return {**names, "title": self.title, **self.facts()}
+
+
+def _said(training: Training) -> dict[str, Any]:
+    """Without a word that came later, where it changes nothing: earlier runs stay what they are."""
+    words = training.model_dump(mode="json")
+    return words if training.drop else {k: v for k, v in words.items() if k != "drop"}
 
 
 def _bare(graph: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Where a network begins: weights of another run, what does not learn, offsets from data."""
+"""Where a network begins: weights of another run, offsets from data, what is not to learn."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from ladderspec.experiments.runs import Run
 from ladderspec.learn import checkpoint
 from ladderspec.learn.journal import read_result, reported
 from ladderspec.learn.trouble import not_finite
+from ladderspec.network.engine import INPUT
 from ladderspec.network.net import Net
+from ladderspec.nn import Arrow
 from ladderspec.tasks import Denoising, Prediction
 
 ITEMS = 1000  # whose mean is taken
@@ -70,6 +72,21 @@ def weights_of(folder: Path) -> dict[str, torch.Tensor]:
     if not (folder / f"{name}.json").exists():
         raise UsageError(f"{folder} holds no checkpoint to start from; train that run first")
     return checkpoint.read(folder, name).under("net.")
+
+
+def leave_out(net: Net, share: float) -> None:
+    """Dropout where weights take in what another cell has made.
+
+    CHOICE: not of a cell's own past, which it would forget (Zaremba et al. 2014).
+    """
+    names = {
+        f"{head}.{key}"
+        for tail, head, key in net.graph.edges(keys=True)
+        if tail not in (INPUT, head)
+    }
+    for name, part in net.named_modules():
+        if name in names and isinstance(part, Arrow) and part.kind != "none":
+            part.drop = share
 
 
 def freeze(net: Net, run: Run) -> None:

@@ -33,7 +33,7 @@ from ladderspec.learn.progress import Progress
 from ladderspec.learn.sampler import Order
 from ladderspec.learn.saving import Saving, save
 from ladderspec.learn.schedule import Course
-from ladderspec.learn.start import begin_with, freeze
+from ladderspec.learn.start import begin_with, freeze, leave_out
 from ladderspec.learn.update import update
 from ladderspec.learn.words import Epochs
 
@@ -120,6 +120,8 @@ class Phase:
         diet.check(net, run.spec.words.time.frames)
         began = "" if begun else begin_with(net, run, self.data, self.home)
         freeze(net, run)
+        if words.drop:
+            leave_out(net, words.drop)
         order = Order(diet, self.split, words.batch, processes.rank(), processes.world())
         order.check()
         total = words.updates or order.total(float(words.epochs or 1))

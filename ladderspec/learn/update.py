@@ -83,7 +83,7 @@ def _precision(learner: Learner) -> AbstractContextManager[object]:
 
 
 def _seed_noise(learner: Learner, what: str) -> None:
-    if learner.net.noise is not None:
+    if learner.net.noise is not None or learner.words.drop:
         key = key_of(learner.seed, what, learner.update, processes.rank())
         torch.manual_seed(key & (2**63 - 1))
 

@@ -156,6 +156,11 @@ class Training(Words):
         description="Train anew on both, with the same learning rates, for as many updates as the"
         " reported weights had: the best ones with `stop`.",
     )
+    drop: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.0,
+        description="Dropout: share of what cells give to one another that weights do not see,"
+        " drawn anew at every t; the input and a cell's own past are seen whole.",
+    )
     steps: Count | None = Field(
         None, description="Frames of truncated back-propagation; the state is carried on."
     )

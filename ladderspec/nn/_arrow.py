@@ -41,6 +41,7 @@ class Arrow(Owner):
     weight: Tensor
     gain: Tensor
     w_s: Tensor  # where the cell at its head puts a gate on it
+    drop: float = 0.0  # share of the numbers that are left out in training (Srivastava et al. 2014)
 
     def __init__(
         self,
@@ -111,6 +112,7 @@ class Arrow(Owner):
 
     def forward(self, x: Tensor, when: When = NOW, bias: Tensor | None = None) -> Tensor:
         """The drive, with `bias` (by channel) added on the way."""
+        x = self.thinned(x)
         if self.folds and not torch.compiler.is_compiling():
             norm = cast(BatchNorm, self.norm)
             if torch.is_grad_enabled():
@@ -126,6 +128,10 @@ class Arrow(Owner):
                 conv = cast(Conv, self.conv)
                 return layer_norm_of_conv(x, self.weight, conv, gain, bias, self.target)
         return self.normalise(self.linear(x, tally=when.tally), when, bias)
+
+    def thinned(self, x: Tensor) -> Tensor:
+        """What is left of x in training; its sum stays the same on average."""
+        return functional.dropout(x, self.drop) if self.drop and self.training else x
 
     def _as_written(self) -> bool:
         """Whether map and norm are this library's and nobody waits between them."""

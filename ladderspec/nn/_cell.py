@@ -152,7 +152,8 @@ class Cell(Owner):
     def merged(self, values: Values) -> tuple[Tensor, Tensor]:
         """Several dense arrows as one: all values side by side, and one weight for them."""
         weight = torch.cat([self.arrow(key).weight for key in values], dim=1)
-        return torch.cat([value.flatten(1) for value in values.values()], dim=1), weight
+        thinned = [self.arrow(key).thinned(value).flatten(1) for key, value in values.items()]
+        return torch.cat(thinned, dim=1), weight
 
     @property
     def plain(self) -> bool:
