@@ -20,7 +20,9 @@ from ladderspec.network import tape
 from tests.training import EXPERIMENT, MUSIC, experiment, one_run
 
 ROOT = Path(__file__).resolve().parent.parent
-TAUGHT = EXPERIMENT.replace("name: ladder,", "name: ladder, variant: taught,")
+TAUGHT = EXPERIMENT.replace("name: ladder,", "name: ladder, variant: taught,").replace(
+    "updates: 12,", "updates: 12, drop: 0.1,"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +59,7 @@ def written(folder: Path) -> tuple[str, dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Path]:
-    """A run with noise and a teacher, never interrupted."""
+    """A run with noise, dropout and a teacher, never interrupted."""
     folder = tmp_path_factory.mktemp("whole")
     run = one_run(folder, TAUGHT)
     train(run, folder / "run", quiet=True)
