@@ -264,41 +264,74 @@ def test_weights_see_only_a_part_of_what_other_cells_give() -> None:
         assert name == "encoder.input.frame" or net.get_submodule(name).kind == "none"
 
 
-def test_what_is_left_out_is_drawn_anew_for_every_update(tmp_path: Path) -> None:
-    """On tapes too; and not in evaluation."""
-    net = build(loads(SPEC), seed=1)
+def costs_with_dropout(spec: str, count: int) -> list[float]:
+    """Of the same numbers again and again."""
+    torch.manual_seed(0)
+    net = build(loads(spec), seed=1)
     leave_out(net, 0.3)
-    frames, digits = torch.rand(4, 3, 1, 12, 12), torch.arange(4)
-
-    def costs(count: int) -> set[float]:
-        return {net.cost(frames, digits).total.item() for _ in range(count)}
-
-    assert len(costs(OFTEN + 4)) == OFTEN + 4
+    frames, targets = torch.rand(4, *(3,) * ("iterations" not in spec), *net.shape), torch.arange(4)
+    costs = [net.cost(frames, targets).total.item() for _ in range(count)]
     with torch.no_grad():
-        assert len(net.eval() and costs(2)) == 1
-    run = one_run(tmp_path, drop=0.3)
-    found = [train(run, tmp_path / name, quiet=True)["metrics"] for name in ("a", "b")]
+        net.eval()
+        assert len({net.cost(frames, targets).total.item() for _ in range(2)}) == 1
+    return costs
+
+
+LOW = "- {name: low, encoder: {cell: FC, channels: 6}}"
+CLASSES = "tasks: {kind: {kind: classification, at: encoder.top, head: 5}}\n"
+LONE = f"name: lone\ninput: {{channels: 4}}\ntime: {{frames: any}}\nlevels:\n  {LOW}\n" + (
+    "  - {name: top, encoder: {cell: LSTM, channels: 8}}\n" + CLASSES
+)
+
+
+@pytest.mark.parametrize("spec", [SPEC, LONE, LONE.replace("LSTM", "GRU")])
+def test_what_is_left_out_is_drawn_anew_for_every_update(spec: str) -> None:
+    """On tapes and in fused calls too; and not in evaluation."""
+    assert len(set(costs_with_dropout(spec, OFTEN + 4))) == OFTEN + 4
+
+
+def test_what_is_left_out_is_drawn_anew_at_every_t() -> None:
+    """Also where all else is the same at every t."""
+    spec = LONE.replace("frames: any", "iterations: 4").replace("LSTM", "FC")
+    net = build(loads(spec), seed=1)
+    leave_out(net, 0.5)
+    values = net.values(torch.ones(2, 4), "encoder.top")
+    assert len({tuple(each.flatten().tolist()) for each in values.unbind(1)}) == 4
+
+
+def test_what_is_left_out_is_the_same_when_it_is_computed_again() -> None:
+    def gradients(checkpoint: int) -> list[torch.Tensor]:
+        net = build(loads(SPEC), seed=1)
+        leave_out(net, 0.3)
+        torch.manual_seed(5)
+        frames = torch.rand(4, 3, 1, 12, 12)
+        net.cost(frames, torch.arange(4), checkpoint=checkpoint).total.backward()
+        return [p.grad for p in net.parameters() if p.grad is not None]
+
+    for one, other in zip(gradients(1), gradients(3), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_dropout_follows_the_seed_alone(tmp_path: Path) -> None:
+    run, found = one_run(tmp_path, drop=0.3), []
+    for seed, name in enumerate("ab"):
+        torch.manual_seed(seed)
+        found.append(train(run, tmp_path / name, quiet=True)["metrics"])
     assert found[0] == found[1]
     assert found[0] != train(one_run(tmp_path), tmp_path / "c", quiet=True)["metrics"]
 
 
-def test_what_is_left_out_of_a_sequence_in_one_call() -> None:
-    """A lone LSTM takes all t at once: what it sees there has the same mean and the same spread."""
-    net = build(
-        loads(ONE_LSTM.replace("- {", "- {name: low, encoder: {cell: FC, channels: 6}}\n  - {")),
-        seed=1,
-    )
-    leave_out(net, 0.5)
-    cell = net.get_submodule("encoder.top")
-    x, weight = cell.merged({"encoder": torch.ones(5, 2000, 6).flatten(0, 1)})
-    assert x.unique().tolist() == [0.0, 2.0]
-    assert abs(float(x.mean()) - 1) < 0.02
-    assert weight is not None
+def test_dropout_needs_weights_between_two_cells() -> None:
+    with pytest.raises(UsageError, match="leaves nothing out"):
+        leave_out(build(loads(ONE_LSTM.replace(", decoder: G1", "") + CLASSES)), 0.3)
 
 
 def test_a_word_that_came_later_changes_no_earlier_run(tmp_path: Path) -> None:
     assert "drop" not in one_run(tmp_path).facts()["training"]
     assert one_run(tmp_path, drop=0.1).facts()["training"]["drop"] == 0.1
+    train(one_run(tmp_path), tmp_path / "run", quiet=True)
+    with pytest.raises(UsageError, match=r"training\.drop is absent, not 0\.1"):
+        train(one_run(tmp_path, drop=0.1), tmp_path / "run", quiet=True)
 
 
 def test_starting_from_another_run(tmp_path: Path) -> None:

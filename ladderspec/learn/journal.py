@@ -141,6 +141,8 @@ def difference(before: Any, now: Any, path: str = "") -> str:
 
     >>> difference({"a": {"b": 1, "c": 2}}, {"a": {"b": 3, "c": 2}})
     'a.b is 1, not 3'
+    >>> difference({"a": {}}, {"a": {"b": 3}})
+    'a.b is absent, not 3'
     """
     found = _differences(before, now, path)
     more = f" and {len(found) - 3} more" if len(found) > 3 else ""
@@ -150,7 +152,8 @@ def difference(before: Any, now: Any, path: str = "") -> str:
 def _differences(before: Any, now: Any, path: str) -> list[str]:
     if isinstance(before, dict) and isinstance(now, dict):
         keys = dict.fromkeys([*before, *now])
-        inner = [_differences(before.get(k), now.get(k), f"{path}.{k}".lstrip(".")) for k in keys]
+        pairs = [(k, before.get(k, _ABSENT), now.get(k, _ABSENT)) for k in keys]
+        inner = [_differences(a, b, f"{path}.{k}".lstrip(".")) for k, a, b in pairs]
         return [each for part in inner for each in part]
     if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
         inner = [
@@ -167,6 +170,11 @@ def _label(item: Any, index: int) -> str:
     return str(item.get("id", index)) if isinstance(item, dict) else str(index)
 
 
+_ABSENT = object()
+
+
 def _short(value: Any) -> str:
+    if value is _ABSENT:
+        return "absent"
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 40 else text[:37] + "..."

@@ -77,16 +77,25 @@ def weights_of(folder: Path) -> dict[str, torch.Tensor]:
 def leave_out(net: Net, share: float) -> None:
     """Dropout where weights take in what another cell has made.
 
-    CHOICE: not of a cell's own past, which it would forget (Zaremba et al. 2014).
+    CHOICE: not of a cell's own past, which it would forget (Zaremba et al. 2014). Cells of users
+    see to themselves.
     """
     names = {
         f"{head}.{key}"
         for tail, head, key in net.graph.edges(keys=True)
         if tail not in (INPUT, head)
     }
-    for name, part in net.named_modules():
-        if name in names and isinstance(part, Arrow) and part.kind != "none":
-            part.drop = share
+    arrows = [
+        part
+        for name, part in net.named_modules()
+        if name in names and isinstance(part, Arrow) and part.kind != "none"
+    ]
+    if not arrows:
+        raise UsageError(
+            "`drop` leaves nothing out: no weights between two cells; leave out `drop`"
+        )
+    for arrow in arrows:
+        arrow.drop = share
 
 
 def freeze(net: Net, run: Run) -> None:

@@ -158,8 +158,8 @@ class Training(Words):
     )
     drop: Annotated[float, Field(ge=0, lt=1)] = Field(
         0.0,
-        description="Dropout: share of what cells give to one another that weights do not see,"
-        " drawn anew at every t; the input and a cell's own past are seen whole.",
+        description="Dropout: share of the numbers between two cells that weights do not see, drawn"
+        " anew for every arrow and t. The input, a cell's own past and heads of tasks stay whole.",
     )
     steps: Count | None = Field(
         None, description="Frames of truncated back-propagation; the state is carried on."

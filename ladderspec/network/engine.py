@@ -15,7 +15,7 @@ from ladderspec.network.program import Masks, Program, by_iteration, by_phase
 from ladderspec.network.run import run
 from ladderspec.network.steps import Step, lay_out
 from ladderspec.network.tracks import Row, Tracks, channels_last, past_of
-from ladderspec.nn import BatchNorm
+from ladderspec.nn import Arrow, BatchNorm
 from ladderspec.nn._fused import transformed
 from ladderspec.nn._tally import LONG, Tally
 from ladderspec.schedule.equations import Reader
@@ -166,10 +166,11 @@ class Engine:
     def static_holds(self) -> bool:
         """Whether what follows from the input alone is the same at every t.
 
-        In evaluation, batch norms with statistics of their own for each t may see to it that not.
+        In evaluation, batch norms with statistics of their own for each t may see to it that not;
+        in training, dropout does.
         """
         modules = [self.layout.steps[node].module for node in self.static]
-        if any(module.training and _mixes(module) for module in modules):
+        if any(module.training and (_mixes(module) or _drops(module)) for module in modules):
             return False
         norms = [part for module in modules for part in module.modules() if _by_time(part)]
         if not norms or torch.compiler.is_compiling():
@@ -192,6 +193,10 @@ def _tally(frames: Tensor, length: int) -> Tally | None:
 def _mixes(module: nn.Module) -> bool:
     """Whether a cell of a user's own would take several t for one batch."""
     return any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in module.modules())
+
+
+def _drops(module: nn.Module) -> bool:
+    return any(isinstance(part, Arrow) and part.drop for part in module.children())
 
 
 def _by_time(part: nn.Module) -> TypeGuard[BatchNorm]:

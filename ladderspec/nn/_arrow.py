@@ -198,7 +198,8 @@ class Arrow(Owner):
 
     def extra_repr(self) -> str:
         size = "" if self.kind in ("none", "dense") else f", {self.filter}, stride {self.stride}"
-        return f"{self.kind}, {show_shape(self.source)} -> {show_shape(self.target)}{size}"
+        drop = f", drop {self.drop:g}" if self.drop else ""
+        return f"{self.kind}, {show_shape(self.source)} -> {show_shape(self.target)}{size}{drop}"
 
 
 def _dense(arrow: Arrow, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
