@@ -124,7 +124,7 @@ STUDIES = (
     Study(
         "table3_music_chorales",
         "Chorales, at half the width",
-        unquoted=(("all_keys", "jsb"), ("near_keys", "jsb")),
+        unquoted=(("all_keys", "jsb"), ("near_keys", "jsb"), ("dropout", "jsb")),
     ),
     Study("table3_music_nottingham", "Nottingham, longer"),
 )

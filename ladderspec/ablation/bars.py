@@ -128,6 +128,7 @@ def _differences(axes: Axes, group: Group, rows: list[int]) -> None:
             axes.plot([entry.change.low, entry.change.high], [y, y], lw=1.2, color=colour)
         axes.plot([entry.change.mean], [y], "o", ms=4, color=colour)
     axes.tick_params(axis="y", length=0)
+    axes.locator_params(axis="x", nbins=4)  # with their signs and decimals they are long
 
 
 def _legend(figure: Figure, entries: list[Entry]) -> None:
