@@ -72,6 +72,7 @@ class Study:
         )
 
 
+OTHER_CANVAS = ("next_frame.error",)  # the mean over its pixels
 STUDIES = (
     Study(
         SMALL,
@@ -91,14 +92,15 @@ STUDIES = (
             ("next_frame.error", "rladder", "no_decoder_to_encoder"),
             ("next_frame.error", "no_classification", "no_decoder_to_encoder"),
         ),
-        apart=("next_frame.error",),  # the mean over the pixels of another canvas
+        apart=OTHER_CANVAS,
     ),
-    Study("table1_small_slower", "The same, at half the learning rate"),
-    Study("table1_small_faster", "The same, at twice the learning rate"),
-    Study("table1_small_rising", "The same, with a weight that rises"),
-    Study("table1_small_clipped", "The same, clipped task by task"),
-    Study("table1_small_longer", "The same, longer"),
-    Study("table1_small_wider", "The same, wider"),
+    Study("table1_small_slower", "The same, at half the learning rate", apart=OTHER_CANVAS),
+    Study("table1_small_faster", "The same, at twice the learning rate", apart=OTHER_CANVAS),
+    Study("table1_small_rising", "The same, with a weight that rises", apart=OTHER_CANVAS),
+    Study("table1_small_clipped", "The same, clipped task by task", apart=OTHER_CANVAS),
+    Study("table1_small_reading", "The same, in another reading of the table", apart=OTHER_CANVAS),
+    Study("table1_small_longer", "The same, longer", apart=OTHER_CANVAS),
+    Study("table1_small_wider", "The same, wider", apart=OTHER_CANVAS),
     Study(
         "table1_small_canvas",
         "The same, on the paper's canvas",
