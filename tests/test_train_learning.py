@@ -269,7 +269,7 @@ def costs_with_dropout(spec: str, count: int) -> list[float]:
     torch.manual_seed(0)
     net = build(loads(spec), seed=1)
     leave_out(net, 0.3)
-    frames, targets = torch.rand(4, *(3,) * ("iterations" not in spec), *net.shape), torch.arange(4)
+    frames, targets = torch.rand(4, 3, *net.shape), torch.arange(4)
     costs = [net.cost(frames, targets).total.item() for _ in range(count)]
     with torch.no_grad():
         net.eval()
