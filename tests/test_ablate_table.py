@@ -286,6 +286,16 @@ def test_the_lowest_panel_of_a_measure_counts_the_updates(tmp_path: Path) -> Non
     assert [axes.get_xlabel() != "" for axes in shown] == [False, True, True]
 
 
+def test_the_longest_title_has_room_in_the_legend(tmp_path: Path) -> None:
+    title = "RLadder in all keys, " + 4 * "then once more near its own, "
+    place, runs = finished(tmp_path, TEXT.replace("title: RLadder,", f"title: '{title}',"))
+    figure = curves(collect(open_experiment(place), runs, tmp_path / "out"))
+    figure.canvas.draw()
+    (legend,) = figure.legends
+    assert title.strip() in [text.get_text().strip() for text in legend.get_texts()]
+    assert legend.get_window_extent().x1 <= figure.bbox.x1
+
+
 @pytest.mark.parametrize(("far", "shared"), [(0, True), (500, False)])
 def test_columns_share_an_axis_where_they_can_be_compared(
     tmp_path: Path, far: float, shared: bool

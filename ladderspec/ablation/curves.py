@@ -33,7 +33,7 @@ def curves(results: Results) -> Figure:
     across = len(measures) if len(measures) != 1 else min(2, len(columns))
     lines = math.ceil(len(places) / across)
     with rc_context(STYLE):
-        width = max(3.4, 2.6 * across)
+        width = max(3.4, 2.6 * across, _inches(results))
         titles, high = _room(results, width)
         size = (width, 2.0 * lines + 0.2 + 0.17 * high)
         figure = Figure(figsize=size, layout="constrained")
@@ -118,12 +118,16 @@ def _titles(results: Results) -> dict[int, str]:
     }
 
 
+def _inches(results: Results) -> float:
+    """What the longest title takes in the legend."""
+    return (max(map(len, _titles(results).values()), default=1) + 6) / 16
+
+
 def _room(results: Results, width: float) -> tuple[int, int]:
     """How many titles stand beside each other in the legend, and in how many lines."""
-    titles = _titles(results)
-    longest = max((len(title) for title in titles.values()), default=1)
-    across = max(1, min(len(titles), int(width * 16 / (longest + 6))))
-    return across, math.ceil(len(titles) / across)
+    count = len(_titles(results))
+    across = max(1, min(count, int(width / _inches(results))))
+    return across, math.ceil(count / across)
 
 
 def _legend(figure: Figure, results: Results, across: int) -> None:
