@@ -36,30 +36,36 @@ def fusible(gates: Tensor, other: Tensor | None = None) -> bool:
 
 
 class LSTMUpdate(Function):
-    """`lstm_update` in the place of `a`, by tanh(x) = 1 - 2 sigmoid(-2 x): three times faster."""
+    """`lstm_update` in the place of `a`, by tanh(x) = 1 - 2 sigmoid(-2 x): three times faster.
+
+    What stands for a tanh below is the sigmoid in it: g for that of the gate, s for that of c.
+    """
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, c: Tensor | None) -> tuple[Tensor, Tensor]:
         gates = a.detach()  # counts its changes with a: autograd would refuse to use a again
         gates.chunk(4, 1)[3].mul_(-2)
-        i, f, o, g = gates.sigmoid_().chunk(4, 1)  # tanh of the last is 1 - 2 g
+        i, f, o, g = gates.sigmoid_().chunk(4, 1)
         new = torch.addcmul(i, i, g, value=-2)
         new = new if c is None else new.addcmul_(f, c)
-        tanh = torch.mul(new, -2).sigmoid_().mul_(-2).add_(1)
-        ctx.save_for_backward(gates, c, tanh)
-        return o * tanh, new
+        s = torch.mul(new, -2).sigmoid_()
+        ctx.save_for_backward(gates, c, s)
+        ctx.set_materialize_grads(False)  # with zeros in another layout, which cost a pass
+        return torch.addcmul(o, o, s, value=-2), new
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, dh: Tensor, dc: Tensor) -> tuple[Tensor, Tensor | None]:
-        gates, c, tanh = ctx.saved_tensors
+    def backward(ctx: Any, dh: Tensor | None, dc: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        gates, c, s = ctx.saved_tensors
+        dh = torch.zeros_like(s) if dh is None else dh
         i, f, o, g = gates.chunk(4, 1)
         da = torch.empty_like(gates)
         da_i, da_f, da_o, da_g = da.chunk(4, 1)
-        torch.mul(dh, tanh, out=da_o)
-        d = torch.ops.aten.tanh_backward(dh * o, tanh).add_(dc)
+        torch.addcmul(dh, dh, s, value=-2, out=da_o)
+        d = torch.ops.aten.sigmoid_backward(dh * o, s)
+        d = d.mul_(4) if dc is None else torch.add(dc, d, alpha=4, out=d)
         torch.addcmul(d, d, g, value=-2, out=da_i)
-        torch.mul(d, i, out=da_g).mul_(4)
+        torch.addcmul(d.new_zeros(()), d, i, value=4, out=da_g)
         if c is None:
             da_f.zero_()
         else:

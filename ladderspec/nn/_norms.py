@@ -205,7 +205,7 @@ def _normalise(
     shift = -mean * scale if bias is None else bias - mean * scale
     folded = x.view(mean.shape[0], -1, *x.shape[1:])  # (count, B, C, ...)
     shape = (mean.shape[0], 1, -1, *(1 for _ in x.shape[2:]))
-    return torch.addcmul(shift.view(shape), folded, scale.view(shape)).flatten(0, 1).to(x.dtype)
+    return (folded * scale.view(shape)).add_(shift.view(shape)).flatten(0, 1).to(x.dtype)
 
 
 def _statistics(x: Tensor, when: When) -> tuple[Tensor, Tensor, Tensor]:
