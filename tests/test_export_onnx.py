@@ -26,6 +26,14 @@ levels:
 edges: {state: {delay: 2}, add: [encoder.input(t-1) -> encoder.fc]}
 tasks: {kind: {kind: classification, at: "encoder.*", head: 3, when: all}}
 """
+WEIGHTLESS = """
+input: {channels: 3, size: 4}
+time: {frames: 3}
+levels:
+  - {name: mean, encoder: {cell: Pool, filter: global}}
+  - {name: class, encoder: {cell: SoftMax, weights: none}}
+tasks: {kind: {kind: classification, at: encoder.class}}
+"""
 # Rows that only repeat others are left out: tracing takes its time.
 OMMNIST = [f"level.{name}" for name in ("conv_2", "conv_3", "wide_2", "wide_3", "conv12", "conv13")]
 MUSIC = ["level.lstm3", "level.lstm4"]
@@ -111,11 +119,12 @@ def test_onnxruntime_gives_the_same_numbers(path, without, tmp_path, capsys):
         check_stream(net, place, batch, count=7)
 
 
-def test_delays_learned_starts_and_several_nodes(tmp_path):
+@pytest.mark.parametrize("text", [SMALL, WEIGHTLESS], ids=["delays and starts", "no weights"])
+def test_small_networks_of_many_kinds(text, tmp_path):
     pytest.importorskip("onnxscript", reason="ONNX is not written: ladderspec[export]")
     from ladderspec.export.onnx import to_onnx
 
-    net = settled(loads(SMALL)).train()
+    net = settled(loads(text)).train()
     (tmp_path / "model.onnx").write_bytes(to_onnx(net))
     assert net.training
     check_stream(net.eval(), tmp_path / "model.onnx", batch=2, count=5)

@@ -181,6 +181,57 @@ def test_the_exact_gain_reaches_the_fixed_point_at_once(name: str) -> None:
     assert found["decoder.input"].item() == pytest.approx(case["next"], abs=1e-10)
 
 
+def temporal(own: list[float], above: list[float], gains: list[float]) -> str:
+    """A temporal chain of any length, as a spec: v_k follows its past and v_{k+1}; v_0 is x."""
+    rows = []
+    for k, w in enumerate(above):
+        channels = 1 if k == 0 else 2
+        rows.append(
+            f"  - name: v{k + 1}\n"
+            f"    encoder: {{cell: Correct, w: {w}, gain: {gains[k + 1]}}}\n"
+            f"    decoder: {{cell: Settle, w: {own[k]}, w_above: {w}, gain: {gains[k]},"
+            f" channels: {channels}}}\n"
+        )
+    settling = ", ".join(f"v{k}" for k in range(1, len(above)))
+    return (
+        "input: {channels: 1}\ntime: {frames: any}\nlevels:\n" + "".join(rows)
+        + f"top: {{cell: Settle, w: {own[-1]}, gain: {gains[-1]}}}\n"
+        + "edges: {decoder_to_encoder: all, upward_diagonal: all,"
+        + f" downward_diagonal: [{settling}]}}\n"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("length", [1, 2, 5, 8])
+def test_a_temporal_chain_of_any_length_follows_its_equations(length: int) -> None:
+    """Against the equations, written out frame by frame."""
+    rng = np.random.default_rng(length)
+    own, above, gains = (
+        [round(number, 3) for number in rng.uniform(0.3, 0.9, count)]
+        for count in (length + 1, length, length + 1)
+    )
+    frames = rng.normal(size=6)
+    m = np.zeros(length + 1)
+    for x in frames:
+        expected = own * m
+        for k in reversed(range(length)):
+            expected[k] += above[k] * expected[k + 1]
+        seen = np.array([x, *np.zeros(length)])
+        for k in range(1, length + 1):
+            surprise = seen[k - 1] - expected[k - 1]
+            seen[k] = expected[k] + gains[k] / above[k - 1] * surprise
+        m = seen.copy()
+        for k in reversed(range(1, length)):
+            m[k] += (1 - gains[k]) * above[k] * (m[k + 1] - expected[k + 1])
+
+    net = build(loads(temporal(own, above, gains)))
+    nodes = [f"decoder.v{k + 1}" for k in range(length)]
+    given = torch.tensor(frames, dtype=torch.float64).view(1, -1, 1)
+    values = net.values(given, nodes)
+    assert isinstance(values, dict)
+    found = [values[node][0, -1, 0].item() for node in nodes]
+    assert found == pytest.approx(list(m[1:]), abs=1e-10)
+
+
 # --- what the page shows --------------------------------------------------------------------------
 
 

@@ -261,3 +261,13 @@ def test_checkpointing_with_lengths_and_carry():
     assert theirs.carry is not None
     for name, kept in theirs.carry.values.items():
         close(ours.carry.values[name][0], kept[0], name)
+
+
+def test_evaluation_knows_statistics_of_t_that_no_cost_reads():
+    net = build(load("specs/ommnist/rladder_tiny.yaml", variant="temporal_baseline"))
+    norm = net.get_submodule("encoder.class.encoder.norm")
+    for _ in range(3):
+        net.cost(torch.rand(4, 5, 1, 16, 16), torch.randint(10, (4,)))
+    last = norm.running_var[-1].clone()
+    assert (norm.running_var[:-1] == 1).all()
+    assert (net.eval() and norm.running_var == last).all()

@@ -361,3 +361,25 @@ def test_every_parameter_has_a_gradient_at_any_length(length):
     frames = (torch.rand(2, length, 1, 1, 88) < 0.1).float()
     net.cost(frames).total.backward()
     assert [name for name, p in net.named_parameters() if p.grad is None] == []
+
+
+LEARNED = """
+input: {channels: 2}
+time: {frames: any}
+levels:
+  - {name: a, encoder: {cell: FC, channels: 2}, decoder: {cell: FC, initial: learned}}
+  - {name: class, encoder: {cell: SoftMax, channels: 3}}
+edges: {add: [decoder.input(t-1) -> encoder.class]}
+tasks: {k: {kind: classification, at: encoder.class, when: last}}
+"""
+
+
+def test_first_values_that_nobody_reads_have_a_gradient_too():
+    """Distributed training waits for it."""
+    net = build(loads(LEARNED))
+    frames, label = torch.rand(3, 4, 2), torch.tensor([0, 1, 2])
+    assert "decoder.input.initial" in dict(net.named_parameters())
+    for carry in (None, net(frames).carry.detach()):
+        net.zero_grad()
+        net.cost(frames, label, carry=carry).total.backward()
+        assert [name for name, p in net.named_parameters() if p.grad is None] == []

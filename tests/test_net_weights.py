@@ -127,3 +127,16 @@ def test_a_module_put_in_the_place_of_another_runs():
     with torch.no_grad():
         small.encoder.a.initial.fill_(2.0)
     assert torch.equal(small.initial_carry(1).values["encoder.a"][0], torch.full((1, 3), 2.0))
+
+
+def test_weights_changed_by_way_of_data_count_at_the_next_call():
+    """As teachers that follow their pupils are often written; torch does not count such changes."""
+    net = build(load(OMMNIST)).eval()
+    frames = torch.rand(2, 5, 1, 16, 16)
+    with torch.no_grad():
+        before = net.values(frames, "encoder.conv_2")
+        for parameter in net.parameters():
+            parameter.data.mul_(1.1)
+        found = net.values(frames, "encoder.conv_2")
+        assert not torch.equal(found, before)
+        assert torch.equal(found, net.eval().values(frames, "encoder.conv_2"))

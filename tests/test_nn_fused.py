@@ -39,10 +39,11 @@ def test_lstm_update(first, few, monkeypatch):
     for ours, theirs in zip(lstm_update(a.clone(), c), lstm_in_words(a, c), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-14)
     torch.autograd.gradcheck(lambda a, c: lstm_update(a.clone(), c), (a, c))
+    torch.autograd.gradgradcheck(lambda a, c: lstm_update(a.clone(), c), (a, c))
 
 
 def test_what_is_large_is_fused():
-    h, c = lstm_update(maps(2, 4 * 64, 8, 8), maps(2, 64, 8, 8))
+    h, c = lstm_update(maps(2, 4 * 64, 8, 8).clone(), maps(2, 64, 8, 8))
     assert {h.grad_fn.name(), c.grad_fn.name()} == {"LSTMUpdateBackward"}
     assert gate(maps(2, 3 * 64, 8, 8)).grad_fn.name() == "GatedMapsBackward"
 
@@ -63,13 +64,7 @@ def test_gate(few, monkeypatch):
     expected = torch.sigmoid(s) * a + (1 - torch.sigmoid(s)) * b
     torch.testing.assert_close(gate(three), expected, rtol=0, atol=1e-14)
     torch.autograd.gradcheck(gate, (three,))
-
-
-def test_a_second_derivative_is_refused_rather_than_wrong():
-    three = maps(2, 3 * 64, 8, 8)
-    (gradient,) = torch.autograd.grad(gate(three).square().sum(), three, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        gradient.sum().backward()
+    torch.autograd.gradgradcheck(gate, (three,))
 
 
 # --- norms folded into weights -------------------------------------------------------------------
@@ -95,9 +90,10 @@ def evaluated(kind: str) -> tuple[Arrow, Tensor]:
 
 
 def same(arrow: Arrow, x: Tensor, bias: Tensor, t: int = 0) -> None:
-    expected = arrow(x, When(t), bias)  # gradients are wanted: nothing is folded
+    expected = arrow(x, When(t), bias)  # not of a stream: nothing is folded
     with torch.no_grad():
-        torch.testing.assert_close(arrow(x, When(t), bias), expected, rtol=0, atol=1e-12)
+        found = arrow(x, When(t, alone=True), bias)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -131,7 +127,8 @@ def test_folding_leaves_no_trace_in_the_state():
     arrow, x = evaluated("conv")
     names = list(arrow.state_dict())
     with torch.no_grad():
-        arrow(x)
+        arrow(x, When(alone=True))
+    assert arrow.kept
     assert (
         list(arrow.state_dict())
         == names

@@ -223,9 +223,11 @@ def test_equals_the_network_written_by_hand(case):
     for name, buffer in ours.named_buffers():
         _close(buffer, wanted[name], name)
 
-    ours.eval()
-    theirs.eval()
-    with torch.no_grad():
+    with torch.no_grad():  # every t is computed, so that there are statistics of each
+        longer = torch.rand(2, 5, *frames.shape[2:])
+        _outputs(ours, longer, theirs(longer))
+        ours.eval()
+        theirs.eval()
         one = torch.rand(1, 6, *frames.shape[2:])  # a batch of one, beyond the kept statistics
         expected = theirs(one)
         outputs = _outputs(ours, one, expected)

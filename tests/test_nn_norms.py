@@ -212,3 +212,18 @@ def test_two_processes_equal_one_on_the_whole_batch(tmp_path):
         for name, buffer in norm.named_buffers():
             torch.testing.assert_close(one[name], buffer)
             torch.testing.assert_close(two[name], buffer)
+
+
+def test_what_training_never_computed_is_evaluated_like_the_nearest_t():
+    norm, like = BatchNorm(3, iterations=6), BatchNorm(3, iterations=6)
+    for _ in range(4):
+        for t in (1, 4):
+            norm(torch.randn(8, 3) + t, when=When(t))
+    like.load_state_dict(norm.state_dict())
+    for row, nearest in enumerate([1, 1, 1, 4, 4, 4]):
+        for name in ("running_mean", "running_var"):
+            getattr(like, name)[row] = getattr(norm, name)[nearest]
+    for (name, found), wanted in zip(norm.eval().named_buffers(), like.buffers(), strict=True):
+        assert torch.equal(found, wanted), name
+    fresh = BatchNorm(3, iterations=6).eval()
+    assert not fresh.running_mean.any()

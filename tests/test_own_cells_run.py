@@ -62,6 +62,8 @@ class OddModule(nn.Module):
             "forgets": (y, {}),
             "size": (y, {"m": y[..., :2]}),
         }
+        if self.way == "arrow":
+            return values["decoder_to_encoder"]
         return ways[self.way]
 
 
@@ -94,6 +96,12 @@ def test_a_mistake_is_named_where_it_is_made(way: str, said: str) -> None:
         net(way)(FRAMES)
     assert str(refused.value).startswith("encoder.odd (Odd): ")
     assert said in str(refused.value)
+
+
+def test_an_arrow_that_is_not_there_is_named() -> None:
+    said = "reads `decoder_to_encoder`, but what arrives there is encoder, state"
+    with pytest.raises(UsageError, match=f"^encoder.odd: its module {said}"):
+        net("arrow")(FRAMES)
 
 
 def test_what_is_no_module_is_refused_by_build() -> None:

@@ -70,6 +70,9 @@ class Correct(Message):
 
     sides: ClassVar = frozenset({Side.ENCODER})
 
+    def needs(self, side: Side) -> frozenset[Role]:
+        return frozenset({Role.ENCODER, Role.DECODER_TO_ENCODER, Role.UPWARD_DIAGONAL})
+
     def out_shape(self, site: Site) -> Shape:
         return site.main().shape
 
@@ -103,6 +106,9 @@ class Settle(Message):
     channels: int = Field(2, description="2: m and m'; 1 at the input: the expectation alone.")
 
     sides: ClassVar = frozenset({Side.DECODER})
+
+    def needs(self, side: Side) -> frozenset[Role]:
+        return frozenset({Role.LATERAL})
 
     def out_shape(self, site: Site) -> Shape:
         return (self.channels,)

@@ -2,7 +2,8 @@
 
   .py    one file of plain, readable PyTorch: needs torch only, loads the same weights
   .onnx  one iteration with its weights, for streaming: every output next.NAME goes back in as
-         carry.NAME, at first zeros; needs the extra `ladderspec[export]`
+         carry.NAME, at first zeros, or what the file's metadata `initial` says of learnt values;
+         needs the extra `ladderspec[export]`
 
 Example:
   ladderspec export specs/ommnist/rladder.yaml -o model.py

@@ -49,7 +49,8 @@ def to_onnx(net: Net) -> bytes:
 
 def _export(net: Net) -> bytes:
     names = _names(net)
-    frame = next(net.parameters()).new_zeros(2, *net.shape)  # one alone would stay one for torch
+    like = next(net.parameters(), torch.zeros(()))
+    frame = like.new_zeros(2, *net.shape)  # one alone would stay one for torch
     inputs = [frame, *(value for kept in net.initial_carry(2).values.values() for value in kept)]
     batch = torch.export.Dim("batch", min=1)
     shapes: list[Any] = [{0: batch} for _ in inputs]

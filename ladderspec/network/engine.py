@@ -49,6 +49,8 @@ class Engine:
         self.layout = lay_out(plan, root)
         self.programs: dict[Hashable, Program] = {}
         self.starved: dict[Call, bool] = {}
+        starts = [slot.name for slot in self.layout.slots if slot.learned]
+        self.learned = {".".join(name.split(".")[:2]) for name in starts}  # nodes
         self.single = by_iteration(self.layout, dict.fromkeys(self.layout.steps, 1), 1)
         self.static = [node for phase in plan.phases if phase.static for node in phase.nodes]
 
@@ -65,7 +67,7 @@ class Engine:
         past = past_of(self.layout, frame.shape[0], carry)
         frames = frame if self.plan.iterations else frame[:, None]
         tracks = self.tracks(frames, 1, past)
-        run(self.single, tracks, Clock(carry.t), 1)
+        run(self.single, tracks, Clock(carry.t, alone=True), 1)
         return tracks
 
     # --- programs --------------------------------------------------------------------------------
@@ -99,15 +101,19 @@ class Engine:
         carried = tuple(self._carried(call)) if call.carries else ()
         return need_masks(replace(self.plan, tasks=call.readers + carried), call.length)
 
-    def starves(self, call: Call) -> bool:
-        """Whether an arrow from the past is never needed after its first values."""
+    def starves(self, call: Call, carry: Carry | None) -> bool:
+        """Whether a weight has nothing to learn from: of an arrow that is never needed after its
+        first values, or those values themselves, where they are learnt and nobody reads them."""
+        if carry is not None:
+            return bool(self.learned)
         key = replace(call, ends=None)
         if key not in self.starved:
             masks = self.masks(call)
             edges = [edge for each in self.plan.equations.values() for edge in each.edges]
             if len(self.starved) >= MOST_PROGRAMS:
                 self.starved.clear()
-            self.starved[key] = any(
+            first = {edge.source for edge in edges if masks[edge.target] & ((1 << edge.delay) - 1)}
+            self.starved[key] = bool(self.learned - first) or any(
                 masks[edge.target] and not masks[edge.target] >> edge.delay for edge in edges
             )
         return self.starved[key]

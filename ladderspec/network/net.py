@@ -136,7 +136,8 @@ class Net(nn.Module):
         readings = read_by(chosen, whole, Batch(frames, targets, length, ends))
         readers = tuple(reading.reader() for reading in readings)
         call = Call(length, ends, readers, carries=carry is not None)
-        unroll = partial(unroll_twice, stretch=checkpoint) if checkpoint else Engine.unroll
+        again = checkpoint is not False
+        unroll = partial(unroll_twice, stretch=checkpoint) if again else Engine.unroll
 
         def unrolled(frames: Tensor) -> tuple[dict[str, dict[str, Tensor]], Carry | None]:
             tracks = unroll(self.engine, frames, call, carry)
@@ -144,7 +145,7 @@ class Net(nn.Module):
             return seen, None if carry is None else self.engine.carry(tracks, call, carry)
 
         # What a tally of many t collects is part of no tape.
-        alike = carry is None and ends is None and not checkpoint and length < LONG
+        alike = carry is None and ends is None and not again and length < LONG
         noisy, kind = self._noisy(frames), (call, self.engine.static_holds())
         seen, after = self.tapes.repeat(self, kind, unrolled, noisy) if alike else unrolled(noisy)
         costs = add_up(
@@ -155,8 +156,7 @@ class Net(nn.Module):
             frames.new_zeros(()),
         )
         costs.carry = after
-        if carry is None and self.engine.starves(call):
-            # Arrows from the past have had nothing to carry.
+        if self.engine.starves(call, carry):
             costs.total = tied(costs.total, self)
         return costs
 

@@ -15,6 +15,7 @@ from ladderspec.network.steps import Step
 from ladderspec.network.tracks import Tracks
 from ladderspec.nn import GRU, LSTM, When
 from ladderspec.nn._own import watched
+from ladderspec.nn._promises import refuse_missing
 from ladderspec.schedule.phases import Kind
 
 
@@ -61,7 +62,11 @@ def compute(step: Step, tracks: Tracks, piece: Piece, when: When) -> None:
         previous = {
             name: _past(tracks, slot, start - step.state_delay) for name, slot in step.state
         }
-    output, extras = step.module(values, previous, when)
+    try:
+        output, extras = step.module(values, previous, when)
+    except KeyError as error:
+        refuse_missing(step.node, values, error)
+        raise
     tracks.put(step.slot, start, count, output)
     for name, slot in step.state:
         tracks.put(slot, start, count, extras[name])

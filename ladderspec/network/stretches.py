@@ -7,11 +7,12 @@ backward pass comes to it. Running statistics count the first pass alone.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import isqrt
+from math import sqrt
 
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from ladderspec.names import size_of
 from ladderspec.network.carry import Carry
 from ladderspec.network.clock import Clock
 from ladderspec.network.doorway import check_count
@@ -20,16 +21,17 @@ from ladderspec.network.program import Masks, by_iteration
 from ladderspec.network.run import run
 from ladderspec.network.tracks import Row, Tracks, past_of
 
+WAITING = 3  # tensors that wait for the backward pass, about, for one value of a node
 Found = tuple[list[Row], list[Row]]  # what is read at the end, and the past of the next stretch
 
 
 def unroll_twice(
     engine: Engine, frames: Tensor, call: Call, carry: Carry | None, stretch: bool | int
 ) -> Tracks:
-    """Like `Engine.unroll`, in stretches of so many t; True chooses about the root of all."""
+    """Like `Engine.unroll`, in stretches of so many t; True chooses for the least memory."""
     if stretch is not True:
         check_count(stretch, 1, "checkpoint is True, or a number of t")
-    size = isqrt(call.length - 1) + 1 if stretch is True else stretch
+    size = _stretch_for(engine, call.length) if stretch is True else stretch
     masks, clock = engine.masks(call), engine.clock(frames, call, carry)
     past = past_of(engine.layout, frames.shape[0], carry)
     tracks = engine.tracks(frames, call.length, past)
@@ -46,6 +48,14 @@ def unroll_twice(
     for slot in carried:
         tracks.rows[slot][-lead:] = past[slot]
     return tracks
+
+
+def _stretch_for(engine: Engine, length: int) -> int:
+    """The s with the least length / s . carried + s . inside, numbers of one sequence."""
+    slots = engine.layout.slots
+    carried = sum(slot.depth * size_of(slot.shape) for slot in slots)
+    inside = WAITING * sum(size_of(slot.shape) for slot in slots)
+    return max(1, round(sqrt(length * carried / inside)))
 
 
 def _stretch(

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 import torch
-import torch.distributed
 from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn import functional
 
 from ladderspec.nn._checks import check_word
 from ladderspec.nn._own import Edited
+from ladderspec.nn._processes import over_processes, processes
 from ladderspec.nn._tally import Tally
 
 NormKind = Literal["batch", "layer", "none"]
@@ -38,6 +38,7 @@ class When:
     repeats: int = 1  # one value stands for so many iterations, where all are the same
     again: bool = False  # computed a second time: what is kept has counted it already
     tally: Tally | None = None
+    alone: bool = False  # of a stream: what follows from weights alone may be kept for the next
 
 
 NOW = When()
@@ -74,9 +75,10 @@ class BatchNorm(Edited):
     """BN(x) = gain . (x - mean) / std + bias, with the statistics of each iteration by itself.
 
     For evaluation, running statistics of the first `iterations` iterations are kept; those beyond
-    use the last. `iterations=1` shares one set. Gain and bias belong to the caller. A sequence that
-    is alone at some t, where others have ended, is normalised by what is kept. Across processes,
-    training statistics are those of the whole batch.
+    use the last. `iterations=1` shares one set. Those that training never computed, since no cost
+    reads them, get the statistics of the nearest that it did when evaluation begins. Gain and bias
+    belong to the caller. A sequence that is alone at some t, where others have ended, is normalised
+    by what is kept. Across processes, training statistics are those of the whole batch.
     """
 
     running_mean: Tensor  # (iterations, C)
@@ -88,6 +90,24 @@ class BatchNorm(Edited):
         self.register_buffer("running_mean", torch.zeros(iterations, channels))
         self.register_buffer("running_var", torch.ones(iterations, channels))
 
+    def train(self, mode: bool = True) -> Self:
+        if self.training and not mode:
+            self._fill_in()
+        return super().train(mode)
+
+    @torch.no_grad()
+    def _fill_in(self) -> None:
+        kept = self.running_mean, self.running_var
+        # Not where there are no numbers yet, or none that may change.
+        if self.iterations == 1 or any(map(_is_fixed, kept)):
+            return
+        counted = ((kept[0] != 0) | (kept[1] != 1)).any(1).tolist()
+        known = [row for row, is_counted in enumerate(counted) if is_counted]
+        for row in set(range(self.iterations)).difference(known) if known else ():
+            nearest = min(known, key=lambda other: abs(other - row))
+            for each in kept:
+                each[row] = each[nearest]
+
     def forward(
         self, x: Tensor, gain: Tensor | None = None, bias: Tensor | None = None, when: When = NOW
     ) -> Tensor:
@@ -96,7 +116,7 @@ class BatchNorm(Edited):
         if when.alive is not None:  # what is left of a batch may be one sequence
             return self._train_on_part(x, gain, bias, when)
         _refuse_one_value(x, when)
-        if _processes() > 1:
+        if processes() > 1:
             return self._train_on_part(x, gain, bias, when)
         if when.repeats > 1:
             return self._train_for_all(x, gain, bias, when)
@@ -196,6 +216,10 @@ def _batch_norm(
     return functional.batch_norm(x, mean, var, gain, bias, training, momentum, EPS)
 
 
+def _is_fixed(kept: Tensor) -> bool:
+    return type(kept) is not Tensor or kept.is_meta or kept.is_inference()
+
+
 def _normalise(
     x: Tensor, mean: Tensor, var: Tensor, gain: Tensor | None, bias: Tensor | None
 ) -> Tensor:
@@ -221,49 +245,18 @@ def _statistics(x: Tensor, when: When) -> tuple[Tensor, Tensor, Tensor]:
     weight, mean, var = (
         table.view(when.count, -1, table.shape[1]) for table in (alive[:, None] * field, mean, var)
     )
-    sums = _over_processes(torch.cat([(weight * mean).sum(1), weight.sum(1)], dim=1))
+    sums = over_processes(torch.cat([(weight * mean).sum(1), weight.sum(1)], dim=1))
     n = sums[:, -1:]
     middle = sums[:, :-1] / n.clamp(min=1)
     spread = weight * (var + (mean - middle[:, None]) ** 2)
-    return n.detach(), middle, _over_processes(spread.sum(1)) / n.clamp(min=1)
+    return n.detach(), middle, over_processes(spread.sum(1)) / n.clamp(min=1)
 
 
 def _refuse_one_value(x: Tensor, when: When) -> None:
-    values = x.numel() // (x.shape[1] * when.count) * _processes()
+    values = x.numel() // (x.shape[1] * when.count) * processes()
     if values == 1:
         raise ValueError(
             "batch norm cannot be trained on one value per channel:"
             f" it got one sequence of {x.shape[1]} channels;"
             " train on more sequences at once, or use norm: layer or none"
         )
-
-
-# --- several processes ---------------------------------------------------------------------------
-
-
-def _processes() -> int:
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_world_size()
-    return 1
-
-
-def _over_processes(local: Tensor) -> Tensor:
-    if _processes() == 1:
-        return local
-    return _SumOverProcesses.apply(local)  # type: ignore[no-any-return, no-untyped-call]
-
-
-class _SumOverProcesses(torch.autograd.Function):
-    """The sum of a tensor over all processes; so is its gradient, since each one reads the sum."""
-
-    @staticmethod
-    def forward(ctx: object, local: Tensor) -> Tensor:
-        total = local.clone()
-        torch.distributed.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(ctx: object, gradient: Tensor) -> Tensor:
-        total = gradient.clone()
-        torch.distributed.all_reduce(total)
-        return total

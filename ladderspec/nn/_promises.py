@@ -12,7 +12,7 @@ from torch.utils.hooks import RemovableHandle
 from ladderspec import cells
 from ladderspec.cells import Projection
 from ladderspec.errors import UsageError
-from ladderspec.names import Shape, show_shape
+from ladderspec.names import Role, Shape, show_shape
 
 
 def check_parameters(
@@ -27,6 +27,16 @@ def check_parameters(
         wrong = sorted(found.items() ^ promised.items())
         shown = ", ".join(f"{name} {show_shape(shape)}" for name, shape in wrong)
         raise UsageError(f"{who}: parameters differ from what its words promise: {shown}")
+
+
+def refuse_missing(node: str, values: Mapping[str, Tensor], error: KeyError) -> None:
+    """A module that reads an arrow which the spec has taken away."""
+    key = error.args[0] if error.args else None
+    if key in list(Role) and key not in values:
+        raise UsageError(
+            f"{node}: its module reads `{key}`, but what arrives there is {', '.join(values)};"
+            " a cell that cannot do without an arrow says so in `needs`"
+        ) from error
 
 
 def watch(module: nn.Module, who: str, words: cells.Cell, out: Shape) -> None:

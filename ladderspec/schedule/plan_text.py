@@ -181,7 +181,9 @@ def phrase(plan: Plan, phase: Phase, reason: Reason) -> str:
             said = "a way leads into a later loop, and none back"
         case Why.AFTER:
             said = "read by no loop, now or at a later t"
-    return f"{said}; {past} is a shift in time" if edges else said
+    if not edges:
+        return said
+    return f"{said}; {past} {'is a shift' if len(edges) == 1 else 'are shifts'} in time"
 
 
 def _fusing(plan: Plan, phase: Phase) -> str:
