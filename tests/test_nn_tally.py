@@ -9,6 +9,7 @@ from torch import Tensor
 import ladderspec as ls
 from ladderspec.network import engine
 from ladderspec.nn import _tally
+from ladderspec.nn._packed import packs
 from ladderspec.nn._tally import Conv, Tally
 
 CONVS = [
@@ -50,6 +51,25 @@ def test_gradients_are_those_of_autograd(conv, shape, enough, monkeypatch):
     (plain,) = torch.autograd.grad(_chain(conv, None, frames, weight), weight)
     (tallied,) = torch.autograd.grad(_chain(conv, Tally(), frames, weight), weight)
     torch.testing.assert_close(tallied, plain, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.skipif(not packs(torch.zeros(1)), reason="no oneDNN here: filters are never packed")
+@pytest.mark.parametrize("layout", [torch.channels_last, torch.contiguous_format])
+@pytest.mark.parametrize(("conv", "shape"), CONVS)
+def test_packed_filters_give_the_same_numbers(conv, shape, layout):
+    """In float32, there and back, and for maps of another size than the first."""
+    tally, (frames, exact) = Tally(), _case(conv, shape)
+    weight = exact.detach().float().requires_grad_()
+    for given in (frames[0], frames[1][:2, :, :4, :6], frames[2]):
+        x = given.float().contiguous(memory_format=layout).requires_grad_()
+        inputs = given.clone().requires_grad_(), exact
+        y, wanted = tally.convolve(x, weight, conv), conv.forward(*inputs)
+        assert next(iter(tally.sums.values()))[1].there is not None
+        towards = torch.randn_like(wanted)
+        found = torch.autograd.grad(y, (x, weight), towards.float())
+        known = torch.autograd.grad(wanted, inputs, towards)
+        for one, other in zip((y, *found), (wanted, *known), strict=True):
+            torch.testing.assert_close(one.double(), other, rtol=1e-5, atol=1e-4)
 
 
 def test_a_pass_that_was_for_something_else_leaves_nothing_behind():

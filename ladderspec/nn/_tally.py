@@ -2,7 +2,7 @@
 
 Where maps are small and t many, as with music, the gradient of a filter at one t is a product too
 short to run well, and as long as the filter itself to write and to add up. So a tally collects what
-several t bring.
+several t bring. And it keeps filters in the order in which they are read.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from torch.autograd import Function
 from torch.nn import functional
 
 from ladderspec.names import Shape
+from ladderspec.nn._packed import Map, Packed, PackedTransposed, packed_back, packs
 
 LONG = 8  # iterations of a call from which on it is worth the while
 SMALL = 1 << 10  # places of all maps of a batch, below which one t alone runs badly
@@ -52,6 +53,22 @@ class Conv(NamedTuple):
         flat = ours.permute(0, 2, 3, 1).reshape(places, -1)
         product = flat.t() @ windows.reshape(places, -1)
         return product.view(-1, *filter, channels).permute(0, 3, 1, 2)
+
+    def packed(self, weight: Tensor) -> tuple[Map | None, Map | None]:
+        """The map itself and the one back to x; None where torch's own calls have to do."""
+        if not packs(weight):
+            return None, None
+        given = weight, self.stride, self.padding
+        if self.transposed:
+            return PackedTransposed(*given), Packed(*given)
+        return Packed(*given), packed_back(*given)
+
+    def size(self, x: Tensor, filter: Shape) -> Shape:
+        """Of the maps that come out."""
+        facts = zip(x.shape[2:], filter, self.stride, self.padding, self.beyond, strict=True)
+        if self.transposed:
+            return tuple((n - 1) * s + k - 2 * p + b for n, k, s, p, b in facts)
+        return tuple((n + 2 * p - k) // s + 1 for n, k, s, p, _ in facts)
 
     def backward(
         self, dy: Tensor, x: Tensor, weight: Tensor, for_x: bool, for_weight: bool
@@ -96,6 +113,7 @@ class Sum:
 
     def __init__(self, weight: Tensor, conv: Conv) -> None:
         self.weight, self.conv = weight, conv
+        self.there, self.back = conv.packed(weight.detach())
         self.begin(-1)
 
     def begin(self, task: int) -> None:
@@ -157,7 +175,9 @@ class _Use(Function):
     def forward(ctx: Any, x: Tensor, shared: Tensor, total: Sum) -> Tensor:
         ctx.save_for_backward(x, shared)
         ctx.total = total
-        return total.conv.forward(x, shared)
+        if total.there is None:
+            return total.conv.forward(x, shared)
+        return total.there(x, total.conv.size(x, shared.shape[2:]))
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
@@ -165,9 +185,10 @@ class _Use(Function):
         for_x, for_weight, _ = ctx.needs_input_grad
         # Derivatives of this gradient may be wanted: then nothing waits.
         later = for_weight and not torch.is_grad_enabled()
-        dx, dw = None, None
-        if for_x or not later:
-            dx, dw = ctx.total.conv.backward(dy, x, shared, for_x, for_weight and not later)
         if later:
             ctx.total.add(x, dy)
-        return dx, dw, None
+        if not for_x and later:
+            return None, None, None
+        if ctx.total.back is not None and not torch.is_grad_enabled() and (later or not for_weight):
+            return ctx.total.back(dy, x.shape[2:]), None, None
+        return *ctx.total.conv.backward(dy, x, shared, for_x, for_weight and not later), None
