@@ -110,11 +110,12 @@ def _filters(waves: Three, weight: Tensor) -> Tensor:
 def _towards_filters(seen: Tensor, d: Tensor) -> Tensor:
     """The conjugate of what is seen, transposed, by its gradient: (waves, 2, C O)"""
     real, imaginary = seen.transpose(2, 3).unbind(1)
-    found = d.new_empty(len(d), 2, seen.shape[3], d.shape[3])
-    torch.bmm(seen.flatten(1, 2).transpose(1, 2), d.flatten(1, 2), out=found[:, 0])
-    torch.bmm(real, d[:, 1], out=found[:, 1])
-    found[:, 1].sub_(torch.bmm(imaginary, d[:, 0]))
-    return found.flatten(2)
+    # Not into halves of one tensor: products that do not lie apart take two to four times as long.
+    found = (
+        torch.bmm(seen.flatten(1, 2).transpose(1, 2), d.flatten(1, 2)),
+        torch.bmm(real, d[:, 1]).baddbmm_(imaginary, d[:, 0], alpha=-1),
+    )
+    return torch.stack(found, 1).flatten(2)
 
 
 def _product(a: Tensor, b: Tensor, sign: int = 1) -> Tensor:
