@@ -13,6 +13,7 @@ from ladderspec.language.read import Spec
 from ladderspec.network import engine
 from ladderspec.network.carry import Carry
 from ladderspec.network.net import Net
+from ladderspec.nn import _fused
 from tests.random_specs import specs
 from tests.test_net_equality import FOLDS, _float64, by_node, close, frames_of, pair_of  # noqa: F401
 
@@ -383,3 +384,28 @@ def test_first_values_that_nobody_reads_have_a_gradient_too():
         net.zero_grad()
         net.cost(frames, label, carry=carry).total.backward()
         assert [name for name, p in net.named_parameters() if p.grad is None] == []
+    net.zero_grad()
+    net.cost(frames, label, carry=net(frames).carry.detach(), tasks=[]).total.backward()
+    learnt = [name for name, p in net.named_parameters() if p.grad is not None]
+    assert learnt == ["decoder.input.initial"], "who has no part in it does not move"
+
+
+def test_batch_norm_before_the_gates_with_sequences_that_end_early(monkeypatch):
+    """What a norm gives there is part of a folded batch, and gates are written in place."""
+    text = """
+input: {channels: 1, size: 4}
+time: {frames: any}
+levels:
+  - {name: a, encoder: {cell: ConvLSTM, channels: 2, norm: batch}}
+  - {name: class, encoder: {cell: SoftMax, channels: 3}}
+tasks: {k: {kind: classification, at: encoder.class, when: last}}
+"""
+    frames, label = torch.rand(3, 4, 1, 4, 4), torch.tensor([0, 1, 2])
+    gradients = []
+    for few in (0, _fused.FEW):
+        monkeypatch.setattr(_fused, "FEW", few)
+        net = build(loads(text))
+        net.cost(frames, label, [4, 2, 3]).total.backward()
+        gradients.append([p.grad for p in net.parameters()])
+    for ours, theirs in zip(*gradients, strict=True):
+        torch.testing.assert_close(ours, theirs)

@@ -42,6 +42,27 @@ def test_lstm_update(first, few, monkeypatch):
     torch.autograd.gradgradcheck(lambda a, c: lstm_update(a.clone(), c), (a, c))
 
 
+def test_a_sum_that_is_part_of_something_else(monkeypatch):
+    monkeypatch.setattr(_fused, "FEW", 0)
+    whole, c = maps(4, 12, 3, 4), maps(4, 3, 3, 4)
+    part = (whole * 1).view(4, 12, 3, 4)
+    assert part._is_view()
+    for ours, theirs in zip(lstm_update(part, c), lstm_in_words(whole, c), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-14)
+
+
+def test_many_gradients_at_once(monkeypatch):
+    monkeypatch.setattr(_fused, "FEW", 0)
+    a, c, three = maps(2, 12, 3, 4), maps(2, 3, 3, 4), maps(2, 9, 3, 4)
+    for y, inputs in ((lstm_update(a.clone(), c)[0], (a, c)), (gate(three), (three,))):
+        towards = torch.randn(5, *y.shape, dtype=y.dtype)
+        found = torch.autograd.grad(y, inputs, towards, is_grads_batched=True, retain_graph=True)
+        for k, one in enumerate(towards):
+            wanted = torch.autograd.grad(y, inputs, one, retain_graph=True)
+            for some, other in zip(found, wanted, strict=True):
+                torch.testing.assert_close(some[k], other)
+
+
 def test_what_is_large_is_fused():
     h, c = lstm_update(maps(2, 4 * 64, 8, 8).clone(), maps(2, 64, 8, 8))
     assert {h.grad_fn.name(), c.grad_fn.name()} == {"LSTMUpdateBackward"}
@@ -92,7 +113,7 @@ def evaluated(kind: str) -> tuple[Arrow, Tensor]:
 def same(arrow: Arrow, x: Tensor, bias: Tensor, t: int = 0) -> None:
     expected = arrow(x, When(t), bias)  # not of a stream: nothing is folded
     with torch.no_grad():
-        found = arrow(x, When(t, alone=True), bias)
+        found = arrow(x, When(t, streams=True), bias)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
 
 
@@ -127,7 +148,7 @@ def test_folding_leaves_no_trace_in_the_state():
     arrow, x = evaluated("conv")
     names = list(arrow.state_dict())
     with torch.no_grad():
-        arrow(x, When(alone=True))
+        arrow(x, When(streams=True))
     assert arrow.kept
     assert (
         list(arrow.state_dict())

@@ -225,5 +225,8 @@ def test_what_training_never_computed_is_evaluated_like_the_nearest_t():
             getattr(like, name)[row] = getattr(norm, name)[nearest]
     for (name, found), wanted in zip(norm.eval().named_buffers(), like.buffers(), strict=True):
         assert torch.equal(found, wanted), name
+    norm.train()(torch.randn(8, 3), when=When(1))  # goes on as if nothing had been filled in
+    assert (norm.running_var[5] == 1).all()
+    assert torch.equal(norm.eval().running_mean[0], norm.running_mean[1])
     fresh = BatchNorm(3, iterations=6).eval()
     assert not fresh.running_mean.any()

@@ -72,6 +72,17 @@ def test_packed_filters_give_the_same_numbers(conv, shape, layout):
             torch.testing.assert_close(one.double(), other, rtol=1e-5, atol=1e-4)
 
 
+def test_who_switches_onednn_off_gets_no_packed_filter():
+    weight = torch.zeros(3, 2, 1, 3)
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        assert not packs(weight)
+    finally:
+        torch._C._set_mkldnn_enabled(before)
+    assert not packs(weight.requires_grad_() * 2), "made anew at every call"
+
+
 def test_a_pass_that_was_for_something_else_leaves_nothing_behind():
     conv, shape = CONVS[0]
     frames, weight = _case(conv, shape)
@@ -97,10 +108,11 @@ def test_gradients_have_gradients():
     torch.testing.assert_close(second(Tally()), second(None))
 
 
-def test_a_frozen_weight_has_none():
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_frozen_weight_has_none(dtype):
     conv, shape = CONVS[0]
     frames, weight = _case(conv, shape)
-    frozen = weight.detach()
+    frames, frozen = [x.to(dtype) for x in frames], weight.detach().to(dtype)
     frames[0].requires_grad_()
     (with_tally,) = torch.autograd.grad(_chain(conv, Tally(), frames, frozen), frames[0])
     (without,) = torch.autograd.grad(_chain(conv, None, frames, frozen), frames[0])

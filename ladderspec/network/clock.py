@@ -18,13 +18,18 @@ class Clock:
     alive: Tensor | None = None  # (T, B), where training statistics must know
     again: bool = False  # a second pass over iterations that were counted before
     tally: Tally | None = None
-    alone: bool = False
+    streams: bool = False  # one iteration of a stream
 
     def when(self, start: int, count: int) -> When:
         """For `count` iterations, the first of them `start` after the first of the call."""
         alive = None if self.alive is None else self.alive[start : start + count].flatten()
         return When(
-            self.start + start, count, alive, again=self.again, tally=self.tally, alone=self.alone
+            self.start + start,
+            count,
+            alive,
+            again=self.again,
+            tally=self.tally,
+            streams=self.streams,
         )
 
     def later(self, start: int, again: bool) -> Clock:

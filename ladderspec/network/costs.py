@@ -192,7 +192,7 @@ def add_up(
     costs.total = zero
     for reading in readings:
         if not reading.times:  # too few frames for it
-            cost = tied(zero, net)
+            cost = tied(zero, net.parameters())
         else:
             by_node = [reading.cost(value) for value in see(reading)]
             cost = by_node[0] if len(by_node) == 1 else torch.stack(by_node).mean()
@@ -213,13 +213,13 @@ class _Tied(torch.autograd.Function):
         return gradient, *(torch.zeros_like(parameter) for parameter in ctx.parameters)
 
 
-def tied(value: Tensor, module: nn.Module) -> Tensor:
-    """The same value, with a gradient of zero for every parameter.
+def tied(value: Tensor, parameters: Iterable[Tensor]) -> Tensor:
+    """The same value, with a gradient of zero for parameters.
 
     Sequences too short for some arrow or task would leave its parameters without a gradient:
     distributed training waits for each of them.
     """
-    learning = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    learning = [parameter for parameter in parameters if parameter.requires_grad]
     found: Tensor = _Tied.apply(value, *learning)  # type: ignore[no-untyped-call]
     return found
 

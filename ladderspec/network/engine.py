@@ -49,8 +49,6 @@ class Engine:
         self.layout = lay_out(plan, root)
         self.programs: dict[Hashable, Program] = {}
         self.starved: dict[Call, bool] = {}
-        starts = [slot.name for slot in self.layout.slots if slot.learned]
-        self.learned = {".".join(name.split(".")[:2]) for name in starts}  # nodes
         self.single = by_iteration(self.layout, dict.fromkeys(self.layout.steps, 1), 1)
         self.static = [node for phase in plan.phases if phase.static for node in phase.nodes]
 
@@ -67,7 +65,7 @@ class Engine:
         past = past_of(self.layout, frame.shape[0], carry)
         frames = frame if self.plan.iterations else frame[:, None]
         tracks = self.tracks(frames, 1, past)
-        run(self.single, tracks, Clock(carry.t, alone=True), 1)
+        run(self.single, tracks, Clock(carry.t, streams=True), 1)
         return tracks
 
     # --- programs --------------------------------------------------------------------------------
@@ -101,22 +99,32 @@ class Engine:
         carried = tuple(self._carried(call)) if call.carries else ()
         return need_masks(replace(self.plan, tasks=call.readers + carried), call.length)
 
-    def starves(self, call: Call, carry: Carry | None) -> bool:
-        """Whether a weight has nothing to learn from: of an arrow that is never needed after its
-        first values, or those values themselves, where they are learnt and nobody reads them."""
-        if carry is not None:
-            return bool(self.learned)
+    def starves(self, call: Call) -> bool:
+        """Whether an arrow from the past is never needed after its first values."""
         key = replace(call, ends=None)
         if key not in self.starved:
             masks = self.masks(call)
             edges = [edge for each in self.plan.equations.values() for edge in each.edges]
             if len(self.starved) >= MOST_PROGRAMS:
                 self.starved.clear()
-            first = {edge.source for edge in edges if masks[edge.target] & ((1 << edge.delay) - 1)}
-            self.starved[key] = bool(self.learned - first) or any(
+            self.starved[key] = any(
                 masks[edge.target] and not masks[edge.target] >> edge.delay for edge in edges
             )
         return self.starved[key]
+
+    def unread_starts(self, call: Call, carry: Carry | None) -> list[Tensor]:
+        """Learnt values from before the first t that a call never reads."""
+        learned = [slot for slot in self.layout.slots if slot.learned]
+        if not learned:
+            return []
+        masks = self.masks(call)
+        read = {
+            edge.source
+            for each in self.plan.equations.values()
+            for edge in each.edges
+            if carry is None and masks[edge.target] & ((1 << edge.delay) - 1)
+        }
+        return [s.parameter() for s in learned if ".".join(s.name.split(".")[:2]) not in read]
 
     def _carried(self, call: Call) -> Iterable[Reader]:
         for node, kept in self.plan.carry.items():

@@ -156,8 +156,11 @@ class Net(nn.Module):
             frames.new_zeros(()),
         )
         costs.carry = after
-        if self.engine.starves(call, carry):
-            costs.total = tied(costs.total, self)
+        if carry is None and self.engine.starves(call):
+            # Arrows from the past have had nothing to carry.
+            costs.total = tied(costs.total, self.parameters())
+        elif starts := self.engine.unread_starts(call, carry):
+            costs.total = tied(costs.total, starts)
         return costs
 
     def values(

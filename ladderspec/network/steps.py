@@ -53,10 +53,12 @@ class Slot:
 
     def initial(self) -> Tensor | None:
         """One value per channel, (C, 1, 1) or (C,); None for zeros."""
-        if not self.learned:
-            return None
+        return self.parameter().view(-1, *(1 for _ in self.shape[1:])) if self.learned else None
+
+    def parameter(self) -> Tensor:
+        """The owner's, where it has learned one."""
         value: Tensor = getattr(self.owner.module, self.learned)
-        return value.view(-1, *(1 for _ in self.shape[1:]))
+        return value
 
 
 @dataclass(frozen=True, eq=False)

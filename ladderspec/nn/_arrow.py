@@ -118,7 +118,7 @@ class Arrow(Owner):
             if torch.is_grad_enabled():
                 if self.kept:  # who learns in evaluation may change weights without a trace
                     self.turn()
-            elif when.alone and (row := norm.row(when)) is not None:
+            elif when.streams and (row := norm.row(when)) is not None:
                 return _MAPS[self.kind](self, x, *self._folded(norm, row, bias))
         if self.norm is None:
             return self.linear(x, bias)

@@ -27,6 +27,12 @@ def transformed() -> bool:
     )
 
 
+def asks_for_more(dy: Tensor) -> bool:
+    """Whether derivatives of gradients are wanted too, or many gradients at once."""
+    batched = torch._C._dispatch_key_parse("Batched")
+    return torch.is_grad_enabled() or torch._C._dispatch_keys(dy).has(batched) or transformed()
+
+
 def fusible(gates: Tensor, other: Tensor | None = None) -> bool:
     """Not where a compiler fuses by itself, nor under autocast, which mixes precisions."""
     if transformed() or gates.numel() < FEW:
@@ -50,7 +56,7 @@ class LSTMUpdate(Function):
         new = new if c is None else new.addcmul_(f, c)
         s = torch.mul(new, -2).sigmoid_()
         ctx.save_for_backward(a, c, new, s)
-        ctx.set_materialize_grads(False)  # with zeros in another layout, which cost a pass
+        ctx.set_materialize_grads(False)  # None would become zeros, and those in another layout
         return torch.addcmul(o, o, s, value=-2), new, a
 
     @staticmethod
@@ -59,7 +65,7 @@ class LSTMUpdate(Function):
     ) -> tuple[Tensor, Tensor | None]:
         gates, c, new, s = ctx.saved_tensors
         dh = torch.zeros_like(s) if dh is None else dh
-        if torch.is_grad_enabled() or dgates is not None:
+        if dgates is not None or asks_for_more(dh) or (dc is not None and asks_for_more(dc)):
             return _lstm_gradients(gates, c, new, dh, dc, dgates)
         i, f, o, g = gates.chunk(4, 1)
         da = torch.empty_like(gates)
@@ -116,7 +122,7 @@ class GatedMaps(Function):
     def backward(ctx: Any, dy: Tensor) -> Tensor:
         maps, s = ctx.saved_tensors
         first, a, b = maps.chunk(3, 1)
-        if torch.is_grad_enabled():  # derivatives of the gradient are wanted
+        if asks_for_more(dy):
             s = torch.sigmoid(first)
             return torch.cat([dy * (a - b) * s * (1 - s), dy * s, dy * (1 - s)], 1)
         d = torch.empty_like(maps)

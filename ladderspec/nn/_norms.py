@@ -38,7 +38,7 @@ class When:
     repeats: int = 1  # one value stands for so many iterations, where all are the same
     again: bool = False  # computed a second time: what is kept has counted it already
     tally: Tally | None = None
-    alone: bool = False  # of a stream: what follows from weights alone may be kept for the next
+    streams: bool = False  # one call of many: what is made from weights may be kept for the next
 
 
 NOW = When()
@@ -87,13 +87,22 @@ class BatchNorm(Edited):
     def __init__(self, channels: int, iterations: int = 1) -> None:
         super().__init__()
         self.iterations = iterations
+        self.filled: list[int] = []  # rows that were never computed
         self.register_buffer("running_mean", torch.zeros(iterations, channels))
         self.register_buffer("running_var", torch.ones(iterations, channels))
 
     def train(self, mode: bool = True) -> Self:
         if self.training and not mode:
             self._fill_in()
+        elif mode:
+            self._empty()
         return super().train(mode)
+
+    @torch.no_grad()
+    def _empty(self) -> None:
+        for row in self.filled:
+            self.running_mean[row], self.running_var[row] = 0.0, 1.0
+        self.filled.clear()
 
     @torch.no_grad()
     def _fill_in(self) -> None:
@@ -103,7 +112,8 @@ class BatchNorm(Edited):
             return
         counted = ((kept[0] != 0) | (kept[1] != 1)).any(1).tolist()
         known = [row for row, is_counted in enumerate(counted) if is_counted]
-        for row in set(range(self.iterations)).difference(known) if known else ():
+        self.filled.extend(sorted({*range(self.iterations)} - {*known}) if known else [])
+        for row in self.filled:
             nearest = min(known, key=lambda other: abs(other - row))
             for each in kept:
                 each[row] = each[nearest]

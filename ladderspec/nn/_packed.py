@@ -7,7 +7,6 @@ music, that takes a tenth of the time of a convolution.
 from __future__ import annotations
 
 from functools import cache
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -17,20 +16,14 @@ from ladderspec.names import Shape
 ONE = (1, 1)
 
 
-class Map(Protocol):
-    """A linear map with a filter that stays as it is, to maps of `size`."""
-
-    def __call__(self, x: Tensor, size: Shape) -> Tensor: ...
-
-
 class Packed:
-    """A convolution."""
+    """A convolution with a filter that stays as it is."""
 
     def __init__(self, weight: Tensor, stride: Shape, padding: Shape) -> None:
         self.weight, self.stride, self.padding = weight, stride, padding
         self.ordered: Tensor | None = None  # at the first call; right for other sizes too
 
-    def __call__(self, x: Tensor, size: Shape) -> Tensor:
+    def __call__(self, x: Tensor, size: Shape | None = None) -> Tensor:
         if self.ordered is None:
             self.ordered = torch.ops.mkldnn._reorder_convolution_weight(
                 self.weight, self.padding, self.stride, ONE, 1, x.shape
@@ -42,15 +35,16 @@ class Packed:
 
 
 class PackedTransposed(Packed):
-    """The transpose of a convolution from maps of `size`."""
+    """The transpose of a convolution, `beyond` its natural size or to maps of a given one."""
 
-    def __call__(self, x: Tensor, size: Shape) -> Tensor:
-        beyond = [
-            n - ((m - 1) * s + k - 2 * p)
-            for n, m, s, k, p in zip(
-                size, x.shape[2:], self.stride, self.weight.shape[2:], self.padding, strict=True
-            )
-        ]
+    def __init__(
+        self, weight: Tensor, stride: Shape, padding: Shape, beyond: Shape = (0, 0)
+    ) -> None:
+        super().__init__(weight, stride, padding)
+        self.beyond = beyond
+
+    def __call__(self, x: Tensor, size: Shape | None = None) -> Tensor:
+        beyond = self.beyond if size is None else self._beyond(x, size)
         if self.ordered is None:
             self.ordered = torch.ops.mkldnn._reorder_convolution_transpose_weight(
                 self.weight, self.padding, beyond, self.stride, ONE, 1, x.shape
@@ -60,8 +54,13 @@ class PackedTransposed(Packed):
         )
         return y
 
+    def _beyond(self, x: Tensor, size: Shape) -> Shape:
+        filter, facts = self.weight.shape[2:], (size, x.shape[2:], self.stride, self.padding)
+        every = zip(filter, *facts, strict=True)
+        return tuple(n - ((m - 1) * s + k - 2 * p) for k, n, m, s, p in every)
 
-def packed_back(weight: Tensor, stride: Shape, padding: Shape) -> Map:
+
+def packed_back(weight: Tensor, stride: Shape, padding: Shape) -> Packed:
     """From the y of a convolution to its x."""
     if stride != ONE:
         return PackedTransposed(weight, stride, padding)
@@ -71,8 +70,15 @@ def packed_back(weight: Tensor, stride: Shape, padding: Shape) -> Map:
 
 
 def packs(weight: Tensor) -> bool:
-    """Whether oneDNN computes with it."""
-    return weight.dtype == torch.float32 and weight.is_cpu and _is_there()
+    """Whether oneDNN computes with it, and it is the same at the next call."""
+    return (
+        weight.dtype == torch.float32
+        and weight.is_cpu
+        and weight.grad_fn is None
+        and type(weight.detach()) is Tensor  # not one without numbers, as trackers use
+        and bool(torch.backends.mkldnn.enabled)
+        and _is_there()
+    )
 
 
 @cache

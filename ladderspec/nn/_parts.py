@@ -76,7 +76,8 @@ def lstm_update(a: Tensor, c: Tensor | None) -> tuple[Tensor, Tensor]:
     i, f, o, g = split(a); c' = sigmoid(f) . c + sigmoid(i) . tanh(g); h' = sigmoid(o) . tanh(c')
     """
     if fusible(a, c):
-        return fused_lstm_update(a, c)
+        # In place of a part of something else, autograd takes no function of several results.
+        return fused_lstm_update(a.clone() if a._is_view() else a, c)
     channels = a.shape[1] // 4
     gates, g = a.split_with_sizes((3 * channels, channels), dim=1)
     i, f, o = torch.sigmoid(gates).chunk(3, dim=1)

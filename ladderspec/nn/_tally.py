@@ -15,7 +15,8 @@ from torch.autograd import Function
 from torch.nn import functional
 
 from ladderspec.names import Shape
-from ladderspec.nn._packed import Map, Packed, PackedTransposed, packed_back, packs
+from ladderspec.nn._fused import asks_for_more
+from ladderspec.nn._packed import Packed, PackedTransposed, packed_back, packs
 
 LONG = 8  # iterations of a call from which on it is worth the while
 SMALL = 1 << 10  # places of all maps of a batch, below which one t alone runs badly
@@ -54,21 +55,14 @@ class Conv(NamedTuple):
         product = flat.t() @ windows.reshape(places, -1)
         return product.view(-1, *filter, channels).permute(0, 3, 1, 2)
 
-    def packed(self, weight: Tensor) -> tuple[Map | None, Map | None]:
+    def packed(self, weight: Tensor) -> tuple[Packed | None, Packed | None]:
         """The map itself and the one back to x; None where torch's own calls have to do."""
         if not packs(weight):
             return None, None
-        given = weight, self.stride, self.padding
+        given = weight.detach(), self.stride, self.padding
         if self.transposed:
-            return PackedTransposed(*given), Packed(*given)
+            return PackedTransposed(*given, self.beyond), Packed(*given)
         return Packed(*given), packed_back(*given)
-
-    def size(self, x: Tensor, filter: Shape) -> Shape:
-        """Of the maps that come out."""
-        facts = zip(x.shape[2:], filter, self.stride, self.padding, self.beyond, strict=True)
-        if self.transposed:
-            return tuple((n - 1) * s + k - 2 * p + b for n, k, s, p, b in facts)
-        return tuple((n + 2 * p - k) // s + 1 for n, k, s, p, _ in facts)
 
     def backward(
         self, dy: Tensor, x: Tensor, weight: Tensor, for_x: bool, for_weight: bool
@@ -113,7 +107,7 @@ class Sum:
 
     def __init__(self, weight: Tensor, conv: Conv) -> None:
         self.weight, self.conv = weight, conv
-        self.there, self.back = conv.packed(weight.detach())
+        self.there, self.back = conv.packed(weight)
         self.begin(-1)
 
     def begin(self, task: int) -> None:
@@ -175,20 +169,16 @@ class _Use(Function):
     def forward(ctx: Any, x: Tensor, shared: Tensor, total: Sum) -> Tensor:
         ctx.save_for_backward(x, shared)
         ctx.total = total
-        if total.there is None:
-            return total.conv.forward(x, shared)
-        return total.there(x, total.conv.size(x, shared.shape[2:]))
+        return total.conv.forward(x, shared) if total.there is None else total.there(x)
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         x, shared = ctx.saved_tensors
         for_x, for_weight, _ = ctx.needs_input_grad
-        # Derivatives of this gradient may be wanted: then nothing waits.
-        later = for_weight and not torch.is_grad_enabled()
-        if later:
+        more = asks_for_more(dy)  # then nothing waits
+        if for_weight and not more:
             ctx.total.add(x, dy)
-        if not for_x and later:
-            return None, None, None
-        if ctx.total.back is not None and not torch.is_grad_enabled() and (later or not for_weight):
-            return ctx.total.back(dy, x.shape[2:]), None, None
-        return *ctx.total.conv.backward(dy, x, shared, for_x, for_weight and not later), None
+        if more or (for_x and ctx.total.back is None):
+            dx, dw = ctx.total.conv.backward(dy, x, shared, for_x, for_weight and more)
+            return dx, dw, None
+        return ctx.total.back(dy, x.shape[2:]) if for_x else None, None, None

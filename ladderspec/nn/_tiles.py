@@ -24,8 +24,9 @@ from torch.nn import functional
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ladderspec.names import Shape
+from ladderspec.nn._fused import asks_for_more
 from ladderspec.nn._parts import Pair, convolve
-from ladderspec.nn._ways import Gradients, Way, as_one_call, asks_for_more, by_place
+from ladderspec.nn._ways import Gradients, Way, as_one_call, by_place
 
 SIZE = 4  # of a tile
 SEEN = SIZE + 2  # of what a tile is made from, with its border

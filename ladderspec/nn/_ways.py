@@ -51,12 +51,6 @@ def as_one_call(
     return y
 
 
-def asks_for_more(dy: Tensor) -> bool:
-    """Whether derivatives of gradients are wanted too, or many gradients at once."""
-    batched = torch._C._dispatch_key_parse("Batched")
-    return torch.is_grad_enabled() or torch._C._dispatch_keys(dy).has(batched) or transformed()
-
-
 def by_place(x: Tensor, weight: Tensor, dy: Tensor, wanted: tuple[bool, bool]) -> Gradients:
     """Gradients by torch's own, which have derivatives and are found many at a time."""
     with_derivatives = torch.is_grad_enabled()

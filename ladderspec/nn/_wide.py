@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from ladderspec.names import Shape
+from ladderspec.nn._fused import asks_for_more
 from ladderspec.nn._parts import Pair
 from ladderspec.nn._waves import (
     Three,
@@ -27,7 +28,7 @@ from ladderspec.nn._waves import (
     three,
     torus_of,
 )
-from ladderspec.nn._ways import Gradients, Way, as_one_call, asks_for_more, by_place
+from ladderspec.nn._ways import Gradients, Way, as_one_call, by_place
 
 GAIN = 2.4  # as many times fewer products pay for their passes over memory, forward too
 MAKING = 20  # products that a number among the waves of a filter is worth: it is made, read, learnt
