@@ -228,5 +228,10 @@ def test_what_training_never_computed_is_evaluated_like_the_nearest_t():
     norm.train()(torch.randn(8, 3), when=When(1))  # goes on as if nothing had been filled in
     assert (norm.running_var[5] == 1).all()
     assert torch.equal(norm.eval().running_mean[0], norm.running_mean[1])
+    loaded = {name: torch.rand_like(kept) for name, kept in norm.state_dict().items()}
+    norm.load_state_dict(loaded)  # in evaluation, over what was filled in
+    norm.train()
+    for name, kept in norm.state_dict().items():
+        assert torch.equal(kept, loaded[name]), name
     fresh = BatchNorm(3, iterations=6).eval()
     assert not fresh.running_mean.any()

@@ -54,16 +54,20 @@ class _Seen:
 def settled(net: Net, feeds: Iterable[Feed]) -> Iterator[None]:
     """The network in evaluation, its batch norms measured on `feeds`; then all as before."""
     norms = [part for part in net.modules() if isinstance(part, BatchNorm)]
-    kept = [(norm.running_mean.clone(), norm.running_var.clone()) for norm in norms]
+    kept = [
+        (norm.running_mean.clone(), norm.running_var.clone(), dict(norm.filled)) for norm in norms
+    ]
     training = net.training
     net.eval()
     try:
         _measure(net, norms, feeds)
         yield
     finally:
-        for norm, (mean, var) in zip(norms, kept, strict=True):
+        for norm, (mean, var, filled) in zip(norms, kept, strict=True):
             norm.running_mean.copy_(mean)
             norm.running_var.copy_(var)
+            norm.filled.clear()
+            norm.filled.update(filled)
         net.train(training)
 
 

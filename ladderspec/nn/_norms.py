@@ -87,7 +87,7 @@ class BatchNorm(Edited):
     def __init__(self, channels: int, iterations: int = 1) -> None:
         super().__init__()
         self.iterations = iterations
-        self.filled: list[int] = []  # rows that were never computed
+        self.filled: dict[int, int] = {}  # rows that were never computed, and whose they have got
         self.register_buffer("running_mean", torch.zeros(iterations, channels))
         self.register_buffer("running_var", torch.ones(iterations, channels))
 
@@ -100,8 +100,11 @@ class BatchNorm(Edited):
 
     @torch.no_grad()
     def _empty(self) -> None:
-        for row in self.filled:
-            self.running_mean[row], self.running_var[row] = 0.0, 1.0
+        mean, var = self.running_mean, self.running_var
+        for row, nearest in self.filled.items():
+            # Others have been loaded since where they are no longer the same.
+            if torch.equal(mean[row], mean[nearest]) and torch.equal(var[row], var[nearest]):
+                mean[row], var[row] = 0.0, 1.0
         self.filled.clear()
 
     @torch.no_grad()
@@ -112,11 +115,11 @@ class BatchNorm(Edited):
             return
         counted = ((kept[0] != 0) | (kept[1] != 1)).any(1).tolist()
         known = [row for row, is_counted in enumerate(counted) if is_counted]
-        self.filled.extend(sorted({*range(self.iterations)} - {*known}) if known else [])
-        for row in self.filled:
+        for row in {*range(self.iterations)} - {*known} if known else ():
             nearest = min(known, key=lambda other: abs(other - row))
             for each in kept:
                 each[row] = each[nearest]
+            self.filled[row] = nearest
 
     def forward(
         self, x: Tensor, gain: Tensor | None = None, bias: Tensor | None = None, when: When = NOW

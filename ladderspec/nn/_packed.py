@@ -14,6 +14,12 @@ from torch import Tensor
 from ladderspec.names import Shape
 
 ONE = (1, 1)
+CALLS = (
+    "_reorder_convolution_weight",
+    "_convolution_pointwise",
+    "_reorder_convolution_transpose_weight",
+    "_convolution_transpose_pointwise",
+)
 
 
 class Packed:
@@ -83,10 +89,8 @@ def packs(weight: Tensor) -> bool:
 
 @cache
 def _is_there() -> bool:
-    names = [f"_{verb}" for verb in ("convolution_pointwise", "convolution_transpose_pointwise")]
-    names += ["_reorder_convolution_weight", "_reorder_convolution_transpose_weight"]
     return (
         torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
         and torch.backends.cpu.get_cpu_capability().startswith("AVX")
-        and all(hasattr(torch.ops.mkldnn, name) for name in names)
+        and all(hasattr(torch.ops.mkldnn, name) for name in CALLS)
     )
