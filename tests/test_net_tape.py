@@ -18,9 +18,12 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 import ladderspec as ls
-from ladderspec.network import tape
+from ladderspec.network import engine, tape
+from ladderspec.network import net as network
 from ladderspec.network.net import Net
-from ladderspec.nn import BatchNorm, _few, _fused
+from ladderspec.network.steps import Step
+from ladderspec.nn import BatchNorm, _arrow, _few, _fused
+from ladderspec.schedule.phases import Kind
 from tests.random_specs import sizes_of, specs
 from tests.test_net_cost import targets_of
 
@@ -327,7 +330,7 @@ def test_old_tapes_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
             for _ in range(4):
                 stream(net, net.iterate, batch)
         assert len(written(net)) == 3
-        assert {key[4][0] for key in written(net)} == {3, 4}
+        assert {key[2][1][0] for key in written(net)} == {3, 4}
     check(net)
 
 
@@ -356,7 +359,7 @@ def test_autocast_is_asked_for_every_time() -> None:
 
 def plainly(net: Net) -> Net:
     """A network that writes nothing down."""
-    net.tapes.repeat = lambda net, kind, plain, *given, t=0: plain(*given)  # type: ignore[method-assign]
+    net.tapes.player = lambda *_: None  # type: ignore[method-assign]
     return net
 
 
@@ -367,7 +370,7 @@ def learn(net: Net, updates: int = 5, **options: Any) -> list[Tensor]:
     found = []
     for _ in range(updates):
         time = () if net.plan.iterations else (min(net.plan.length or 4, 4),)
-        frames = torch.rand(4, *time, *net.shape, generator=draw)
+        frames = torch.rand(4, *time, *net.shape, generator=draw).to(next(net.parameters()).dtype)
         costs = net.cost(frames, targets_of(net, frames), **options)
         net.zero_grad()
         costs.total.backward()
@@ -379,13 +382,17 @@ def learn(net: Net, updates: int = 5, **options: Any) -> list[Tensor]:
     return found + list(net.state_dict().values())
 
 
+def same(ours: list[Tensor], theirs: list[Tensor]) -> None:
+    for one, other in zip(ours, theirs, strict=True):
+        assert torch.equal(one, other) or (one.isnan().all() and other.isnan().all())
+
+
 def check_learning(spec: Any, before: Callable[[Net], object] = lambda net: None) -> None:
     """From the tape and plainly: bit by bit the same."""
     ours, theirs = (ls.build(spec, seed=0) for _ in range(2))
     before(ours)
     before(theirs)
-    for one, other in zip(learn(ours), learn(plainly(theirs)), strict=True):
-        assert torch.equal(one, other) or (one.isnan().all() and other.isnan().all())
+    same(learn(ours), learn(plainly(theirs)))
     assert written(ours)
 
 
@@ -587,6 +594,117 @@ def test_mistakes_are_told_as_before() -> None:
     learn(net)
     with pytest.raises(ValueError, match="labels are from 0 to 2"):
         net.cost(torch.rand(4, 2, 1, 8, 8), {"label": torch.full((4, 8, 8), 7)})
+
+
+# --- one t after the other -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def _t_by_t(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with long sequences, with all that these do otherwise."""
+    monkeypatch.setattr(network, "LONG", 1)
+    monkeypatch.setattr(engine, "LONG", 1)
+    monkeypatch.setattr(_arrow, "HEAVY", 0)
+
+
+def is_one_t(key: Any) -> bool:
+    return isinstance(key[0][0], tuple) and all(isinstance(step, Step) for step in key[0][0])
+
+
+def check_long(spec: Any) -> None:
+    """From tapes of single t and plainly, learning and in evaluation.
+
+    Gradients of a value that several read are added in another order while it is written down.
+    """
+    ours, theirs = (ls.build(spec, seed=0).double() for _ in range(2))
+    plainly(theirs)
+    has_ends = not ours.plan.iterations and ours.plan.length not in (1, 2, 3)
+    for options in ({}, {"lengths": [4, 2, 4, 1]} if has_ends else {}):
+        for one, other in zip(learn(ours, **options), learn(theirs, **options), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9, equal_nan=True)
+    parts = {id(x) for x in (*ours.parameters(), *ours.buffers())}
+    for key, each in written(ours).items():
+        assert is_one_t(key)
+        assert {id(x) for x in each.constants} <= parts, "a value of one call is on the tape"
+    before = len(written(ours))
+    frames = torch.rand(4, *(() if ours.plan.iterations else (4,)), *ours.shape).double()
+    nodes = list(ours.engine.layout.steps)
+    ours.eval()
+    theirs.eval().load_state_dict(ours.state_dict())
+    with torch.no_grad():
+        for _ in range(4):
+            one, other = ours.values(frames, nodes), theirs.values(frames, nodes)
+            same(list(one.values()), list(other.values()))
+    loops = any(phase.kind is Kind.LOOP for phase in ours.plan.phases)
+    assert len(written(ours)) > before or not loops
+
+
+@pytest.mark.usefixtures("_t_by_t")
+@pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
+def test_shipped_specs_learn_t_by_t(path: Path) -> None:
+    for variant in (None, *ls.load(path).variants):
+        check_long(ls.load(path, variant=variant))
+
+
+@pytest.mark.usefixtures("_t_by_t")
+@settings(deadline=None, max_examples=40, derandomize=True, phases=[Phase.generate])
+@given(specs())
+def test_random_specs_learn_t_by_t(spec: Any) -> None:
+    net = ls.build(spec, seed=0)
+    if max(sizes_of(net.graph).values()) < 20_000 and net.tasks:
+        check_long(spec)
+
+
+def test_long_sequences_learn_in_chunks() -> None:
+    """What is carried may bring gradients, or not."""
+    spec, found = ls.load("specs/music/rladder_tiny.yaml"), []
+    frames = torch.rand(3, 40, 1, 1, 88, generator=torch.Generator().manual_seed(0))
+    for net in (ls.build(spec, seed=0), plainly(ls.build(spec, seed=0))):
+        carry, total = net.initial_carry(3), 0
+        for i, chunk in enumerate(frames.split(10, dim=1)):
+            costs = net.cost(chunk, carry=carry)
+            total = total + costs.total
+            carry = costs.carry if i % 2 else costs.carry.detach()
+        total.backward()
+        found.append([total.detach(), *(p.grad for p in net.parameters())])
+        assert bool(written(net)) is (len(found) == 1)
+    same(*found)
+
+
+def test_sequences_of_any_length_share_their_tapes() -> None:
+    net = ls.build(ls.load("specs/music/rladder_tiny.yaml"), seed=0)
+    found = []
+    for length in (10, 11, 12, 30, 17):
+        net.cost(torch.rand(3, length, 1, 1, 88), lengths=[length, 9, 8]).total.backward()
+        found.append(dict(written(net)))
+    assert len(found[0]) == 1  # all t but the first, which comes once in a call
+    assert len(found[2]) == 2
+    assert found[2] == found[3] == found[4]
+
+
+def test_too_many_kinds_are_written_down_less_and_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tape, "MOST", 2)
+    records = []
+    plain = tape.record
+    monkeypatch.setattr(tape, "record", lambda *args: records.append(1) or plain(*args))
+    net = small()
+    with torch.no_grad():
+        for _ in range(100):
+            for batch in (1, 2, 3):
+                net.iterate(torch.rand(batch, 1, 8, 8), net.initial_carry(batch))
+    assert len(records) < 50
+
+
+def test_no_value_of_a_long_sequence_is_kept() -> None:
+    net = ls.build(ls.load("specs/music/rladder_tiny.yaml"), seed=0)
+    frames = torch.rand(3, 20, 1, 1, 88)
+    total = net.cost(frames).total
+    total.backward()
+    assert written(net)
+    watched = [weakref.ref(frames), weakref.ref(total)]
+    del frames, total
+    gc.collect()
+    assert not any(each() is not None for each in watched)
 
 
 # --- what comes in -------------------------------------------------------------------------------

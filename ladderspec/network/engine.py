@@ -14,6 +14,7 @@ from ladderspec.network.clock import Clock
 from ladderspec.network.program import Masks, Program, by_iteration, by_phase
 from ladderspec.network.run import run
 from ladderspec.network.steps import Step, lay_out
+from ladderspec.network.tape import Player
 from ladderspec.network.tracks import Row, Tracks, channels_last, past_of
 from ladderspec.nn import Arrow, BatchNorm
 from ladderspec.nn._fused import transformed
@@ -52,12 +53,14 @@ class Engine:
         self.single = by_iteration(self.layout, dict.fromkeys(self.layout.steps, 1), 1)
         self.static = [node for phase in plan.phases if phase.static for node in phase.nodes]
 
-    def unroll(self, frames: Tensor, call: Call, carry: Carry | None) -> Tracks:
+    def unroll(
+        self, frames: Tensor, call: Call, carry: Carry | None, player: Player | None = None
+    ) -> Tracks:
         """All that a call asks for, phase after phase."""
         tracks = self.tracks(frames, call.length, past_of(self.layout, frames.shape[0], carry))
         program = self.program(call, frames)
         clock = replace(self.clock(frames, call, carry), tally=_tally(frames, call.length))
-        run(program, tracks, clock, call.length, self.static_holds())
+        run(program, tracks, clock, call.length, self.static_holds(), player)
         return tracks
 
     def once(self, frame: Tensor, carry: Carry) -> Tracks:

@@ -98,7 +98,7 @@ class Net(nn.Module):
         """
         frames, length, ends = self._enter(frames, lengths, carry)
         call = Call(length, ends)
-        tracks = self.engine.unroll(self._noisy(frames), call, carry)
+        tracks = self._unroll(self._noisy(frames), call, carry)
         outputs = Outputs()
         for name in self.tasks:
             seen = {
@@ -137,15 +137,14 @@ class Net(nn.Module):
         readers = tuple(reading.reader() for reading in readings)
         call = Call(length, ends, readers, carries=carry is not None)
         again = checkpoint is not False
-        unroll = partial(unroll_twice, stretch=checkpoint) if again else Engine.unroll
+        unroll = partial(unroll_twice, self.engine, stretch=checkpoint) if again else self._unroll
 
         def unrolled(frames: Tensor) -> tuple[dict[str, dict[str, Tensor]], Carry | None]:
-            tracks = unroll(self.engine, frames, call, carry)
+            tracks = unroll(frames, call, carry)
             seen = {r.name: self._see(tracks, r.name, r.times) for r in readings if r.times}
             return seen, None if carry is None else self.engine.carry(tracks, call, carry)
 
-        # What a tally of many t collects is part of no tape.
-        alike = carry is None and ends is None and not again and length < LONG
+        alike = carry is None and ends is None and not again and length < LONG  # else t by t
         noisy, kind = self._noisy(frames), (call, self.engine.static_holds())
         seen, after = self.tapes.repeat(self, kind, unrolled, noisy) if alike else unrolled(noisy)
         costs = add_up(
@@ -181,7 +180,7 @@ class Net(nn.Module):
         readers = (Reader("values", owners, "all", 0, 0, 0),)
         frames, length, ends = self._enter(frames, lengths, carry)
         call = Call(length, ends, readers, carries=False, keep=tuple(names))
-        tracks = self.engine.unroll(self._noisy(frames), call, carry)
+        tracks = self._unroll(self._noisy(frames), call, carry)
         times = list(range(length))
         found = {name: tracks.series(index[name], times).transpose(0, 1) for name in names}
         return found[nodes[0]] if len(found) == 1 and isinstance(nodes[0], str) else found
@@ -271,6 +270,12 @@ class Net(nn.Module):
     def _noisy(self, frames: Tensor) -> Tensor:
         """The input as the network gets it: with its noise, in training."""
         return noisy(frames, self.noise) if self.training else frames
+
+    def _unroll(self, frames: Tensor, call: Call, carry: Carry | None) -> Tracks:
+        """All that a call asks for; the many t of a long one from tapes."""
+        one = frames if self.plan.iterations else frames[:, :1]
+        player = self.tapes.player(self, one) if call.length >= LONG else None
+        return self.engine.unroll(frames, call, carry, player)
 
     def _see(self, tracks: Tracks, name: str, times: list[int]) -> dict[str, Tensor]:
         """What a task sees by node, (n, B, ...)."""

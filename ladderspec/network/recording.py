@@ -12,7 +12,9 @@ from torch import Tensor, fx
 from torch.overrides import TorchFunctionMode, is_tensor_method_or_property
 from torch.utils.weak import WeakTensorKeyDictionary
 
-Plain = Callable[..., Any]  # tensors -> a nest of dicts and tuples of tensors
+Plain = Callable[
+    ..., Any
+]  # tensors, and what else comes in -> a nest of dicts and tuples of tensors
 
 
 class Tape:
@@ -21,11 +23,11 @@ class Tape:
     def __init__(self, code: Plain, constants: list[Tensor], numbers: tuple[int, ...]) -> None:
         self.code, self.constants, self.numbers = code, constants, numbers
 
-    def __call__(self, *given: Tensor) -> Any:
+    def __call__(self, *given: Any) -> Any:
         return self.code(*given, *self.constants)
 
 
-def record(plain: Plain, given: tuple[Tensor, ...], numbers: tuple[int, ...]) -> tuple[Any, Tape]:
+def record(plain: Plain, given: tuple[Any, ...], numbers: tuple[int, ...]) -> tuple[Any, Tape]:
     """What `plain` gives, and the tape of it."""
     recorder = _Recorder()
     # Each under an identity of its own: the same tensor may come in twice.
@@ -42,25 +44,30 @@ class _Recorder(TorchFunctionMode):
         super().__init__()
         self.graph = fx.Graph()
         self.nodes = WeakTensorKeyDictionary()
+        self.others: dict[int, fx.Node] = {}  # what comes in and is no tensor, by identity
         self.constants: list[Tensor] = []
         self.last: fx.Node | None = None  # of the placeholders
 
-    def enters(self, value: Tensor) -> Tensor:
-        """A tensor that comes in, under a new identity."""
-        alias = value.detach()
-        self._place(alias, f"x{len(self.nodes)}")
+    def enters(self, value: Any) -> Any:
+        """What comes in; a tensor under a new identity."""
+        place = self._place(f"x{len(self.nodes) + len(self.others)}")
+        if not isinstance(value, Tensor):
+            self.others[id(value)] = place
+            return value
+        alias = value.view_as(value) if value.requires_grad else value.detach()
+        self.nodes[alias] = place
         return alias
 
-    def _place(self, value: Tensor, name: str) -> None:
+    def _place(self, name: str) -> fx.Node:
         with self.graph.inserting_after(self.last):
             self.last = self.graph.placeholder(name)
-        self.nodes[value] = self.last
+        return self.last
 
     def _node(self, value: Any) -> Any:
         if not isinstance(value, Tensor):
-            return value
+            return self.others.get(id(value), value)
         if value not in self.nodes:
-            self._place(value, f"w{len(self.constants)}")
+            self.nodes[value] = self._place(f"w{len(self.constants)}")
             self.constants.append(value)
         return self.nodes[value]
 

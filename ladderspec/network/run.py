@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from torch import Tensor
 from ladderspec.network.clock import Clock
 from ladderspec.network.program import Piece, Program, Stage
 from ladderspec.network.steps import Step
+from ladderspec.network.tape import Player
 from ladderspec.network.tracks import Tracks
 from ladderspec.nn import GRU, LSTM, When
 from ladderspec.nn._own import watched
@@ -20,30 +22,74 @@ from ladderspec.schedule.phases import Kind
 
 
 def run(
-    program: Program, tracks: Tracks, clock: Clock, length: int, static_holds: bool = True
+    program: Program,
+    tracks: Tracks,
+    clock: Clock,
+    length: int,
+    static_holds: bool = True,
+    player: Player | None = None,
 ) -> None:
-    """Fill the tracks; `static_holds`: what follows from one input is the same at every t."""
+    """Fill the tracks; `static_holds`: what follows from one input is the same at every t.
+
+    A `player` repeats single iterations from tapes.
+    """
     for stage in program:
         if stage.static and static_holds:
             _run_static(stage, tracks, clock, length)
         elif stage.kind is Kind.SEQUENCE and _fuses(stage):
             _run_sequence(stage, tracks)
         else:
-            _run_pieces(stage, tracks, clock)
+            _run_pieces(stage, tracks, clock, player)
         for slot, wait in stage.drops:
             tracks.forget(slot, length - wait)
 
 
-def _run_pieces(stage: Stage, tracks: Tracks, clock: Clock) -> None:
+def _run_pieces(stage: Stage, tracks: Tracks, clock: Clock, player: Player | None) -> None:
     keeps_all = torch.is_grad_enabled()  # the backward pass needs the values anyway
     for piece in _single(stage) if stage.kind is Kind.SEQUENCE else stage.pieces:
         when = clock.when(piece.start, piece.count)
-        for step in piece.steps:
-            if step.reads:  # all but the input, whose values are there already
-                compute(step, tracks, piece, when)
+        if player is not None and piece.count == 1 and isinstance(when.start, int):
+            _repeat_piece(piece, tracks, when, player, when.start)
+        else:
+            _run_piece(piece, tracks, when)
         if not keeps_all:
             for slot, wait in stage.drops:
                 tracks.forget(slot, piece.start + piece.count - wait)
+
+
+def _run_piece(piece: Piece, tracks: Tracks, when: When) -> None:
+    for step in piece.steps:
+        if step.reads:  # all but the input, whose values are there already
+            compute(step, tracks, piece, when)
+
+
+def _repeat_piece(piece: Piece, tracks: Tracks, when: When, player: Player, t: int) -> None:
+    """One t, as a function of all that it reads: so it can stand on a tape."""
+    there = [
+        (slot, delay, value)
+        for slot, delay in piece.enters
+        if (value := tracks.read(slot, piece.start - delay, 1)) is not None
+    ]
+    besides = {key: each for key in ("alive", "tally") if (each := getattr(when, key)) is not None}
+
+    def plain(like: Tensor, *given: Any) -> tuple[Tensor, ...]:
+        rest = iter(given)
+        known = replace(when, **{key: next(rest) for key in besides})
+        once = Tracks(tracks.layout, 1, like, [[None] * tracks.lead for _ in tracks.rows])
+        for (slot, delay, _), value in zip(there, rest, strict=True):
+            once.put(slot, -delay, 1, value)
+        _run_piece(Piece(0, 1, piece.steps), once, known)
+        return tuple(once.last(slot) for slot in piece.leaves)
+
+    kind = (
+        piece.steps,
+        tuple(besides),
+        tuple([(slot, delay, value.requires_grad) for slot, delay, value in there]),
+    )
+    given = (tracks.like, *besides.values(), *(value for _, _, value in there))
+    found = player.repeat(kind, t, plain, given)
+    for slot, value in zip(piece.leaves, found, strict=True):
+        tracks.put(slot, piece.start, 1, value)
 
 
 def compute(step: Step, tracks: Tracks, piece: Piece, when: When) -> None:

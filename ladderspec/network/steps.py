@@ -78,6 +78,12 @@ class Step:
     def module(self) -> nn.Module:
         return self.home.module
 
+    @property
+    def fills(self) -> tuple[int, ...]:
+        """Its slots, but for the input, whose values are there already."""
+        seen = (self.seen,) if self.seen >= 0 else ()
+        return (self.slot, *(slot for _, slot in self.state), *seen) if self.reads else ()
+
 
 @dataclass(frozen=True)
 class Layout:

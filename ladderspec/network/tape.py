@@ -65,30 +65,48 @@ class Tapes:
         self, net: nn.Module, kind: Hashable, plain: Plain, *given: Tensor, t: int = 0
     ) -> Any:
         """`plain(*given)`: from a tape where there is one. `kind` is all else that decides."""
+        player = self.player(net, *given)
+        return plain(*given) if player is None else player.repeat(kind, t, plain, given)
+
+    def player(self, net: nn.Module, *given: Tensor) -> Player | None:
+        """For calls with these tensors, of which the first has their size; None: all plainly."""
         learns = torch.is_grad_enabled()
         if learns is not net.training or not _steady(given):
-            return plain(*given)
+            return None
         make = self.make
         if make is None or not make.holds():
             make = self.make = Make(net)
         if not make.ours:
-            return plain(*given)
+            return None
         modes = make.modes()
         if not learns and any(modes):
-            return plain(*given)
+            return None
         first = given[0]
+        alike = (modes, first.shape, first.dtype, first.device)
+        if not learns:
+            return Player(make, alike, make.numbers())
+        make.turn_folded()
         # Norms of frozen arrows are computed in another way, and gradients with several threads.
-        ways = (torch.get_num_threads(), *[x.requires_grad for x in make.tensors]) if learns else ()
-        key = (kind, min(t, make.last), ways, modes, first.shape, first.dtype, first.device)
-        numbers = () if learns else make.numbers()
+        ways = torch.get_num_threads(), *[x.requires_grad for x in make.tensors]
+        return Player(make, (*alike, ways), ())
+
+
+class Player:
+    """Repeats parts of one call from tapes where there are some, and writes down what is not."""
+
+    def __init__(self, make: Make, alike: Hashable, numbers: tuple[int, ...]) -> None:
+        self.make, self.alike, self.numbers = make, alike, numbers
+
+    def repeat(self, kind: Hashable, t: int, plain: Plain, given: tuple[Any, ...]) -> Any:
+        """`plain(*given)`. `kind` is all else that decides, besides t."""
+        make = self.make
+        key = (kind, min(t, make.last), self.alike)
         tape = make.tapes.get(key)
-        if tape is not None and tape.numbers == numbers:
-            if learns:
-                make.turn_folded()
+        if tape is not None and tape.numbers == self.numbers:
             return tape(*given)
-        if not make.comes_often(key, numbers):
+        if not make.comes_often(key, self.numbers):
             return plain(*given)
-        found, make.tapes[key] = record(plain, given, numbers)
+        found, make.tapes[key] = record(plain, given, self.numbers)
         return found
 
 
@@ -113,6 +131,7 @@ class Make:
     def __init__(self, net: nn.Module) -> None:
         self.tapes: dict[Hashable, Tape] = {}
         self.seen: dict[Hashable, tuple[tuple[int, ...], int]] = {}  # with which numbers, how often
+        self.often = OFTEN
         modules = list(net.modules())
         inside = modules[1:]
         self.ours = all(map(_is_ours, inside))
@@ -168,11 +187,12 @@ class Make:
         if len(self.seen) > 64 * MOST:
             self.seen.clear()
         self.seen[key] = numbers, count
-        if count <= OFTEN:
+        if count <= self.often:
             return False
         del self.seen[key]
         while len(self.tapes) >= MOST:
             del self.tapes[next(iter(self.tapes))]
+            self.often += 1  # where there are too many kinds, writing them down does not pay
         return True
 
 

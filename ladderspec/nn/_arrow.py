@@ -16,7 +16,7 @@ from ladderspec.nn._few import layer_norm_of_conv, makes_many_of_few, pays
 from ladderspec.nn._norms import EPS, NOW, BatchNorm, LayerNorm, NormKind, When, make_norm
 from ladderspec.nn._own import ONES, Blocks, Normal, Owner, watched
 from ladderspec.nn._parts import Pair, convolve, convolve_transposed, margins, per_channel
-from ladderspec.nn._tally import SMALL, Conv, Tally
+from ladderspec.nn._tally import HEAVY, SMALL, Conv, Tally
 from ladderspec.nn._ways import is_better
 
 Kept = tuple[tuple[Tensor, ...], list[int], tuple[Tensor, Tensor]]  # made of, and then
@@ -158,7 +158,7 @@ class Arrow(Owner):
     def _is_narrow(self, x: Tensor) -> bool:
         """One-dimensional maps, and few of them: where a tally was measured to be faster."""
         field = self.target[1:]
-        few = x.shape[0] * size_of(field) < SMALL
+        few = x.shape[0] * size_of(field) < SMALL and self.weight.numel() >= HEAVY
         return few and min(field) == 1 and x.shape[1:] == self.source
 
     def _folded(self, norm: BatchNorm, row: int, bias: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -190,13 +190,12 @@ class BatchNorm(Edited):
         n, mean, var = _statistics(x, when)  # (count, 1), (count, C), (count, C)
         rows = self._rows(when)
         enough = n > 1
-        with torch.no_grad():
-            unbiased = var * (n / (n - 1).clamp(min=1))
-            for i, k in enumerate(() if when.again else rows):
-                t = i % when.count
-                share = MOMENTUM * enough[t]
-                for kept, seen in ((self.running_mean, mean), (self.running_var, unbiased)):
-                    kept[k] += share * (seen[t] - kept[k]).to(kept.dtype)
+        unbiased = var.detach() * (n / (n - 1).clamp(min=1))
+        for i, k in enumerate(() if when.again else rows):
+            t = i % when.count
+            share = MOMENTUM * enough[t]
+            for kept, seen in ((self.running_mean, mean.detach()), (self.running_var, unbiased)):
+                kept[k].add_((share * (seen[t] - kept[k])).to(kept.dtype))
         rows = rows[: when.count]
         # CHOICE: where only one value per channel is still alive, what is kept normalises it.
         mean = torch.where(enough, mean, self.running_mean[rows].to(mean.dtype))

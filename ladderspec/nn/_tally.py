@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.nn import functional
+from torch.overrides import handle_torch_function, has_torch_function
 
 from ladderspec.names import Shape
 from ladderspec.nn._fused import asks_for_more
@@ -20,6 +21,7 @@ from ladderspec.nn._packed import Packed, PackedTransposed, packed_back, packs
 
 LONG = 8  # iterations of a call from which on it is worth the while
 SMALL = 1 << 10  # places of all maps of a batch, below which one t alone runs badly
+HEAVY = 1 << 14  # numbers of a filter, below which the calls take longer than they save
 ENOUGH = 1 << 11  # places at which the gradient is computed
 
 
@@ -93,6 +95,11 @@ class Tally:
 
     def convolve(self, x: Tensor, weight: Tensor, conv: Conv) -> Tensor:
         """A convolution whose weight learns from several calls at once."""
+        if has_torch_function((x, weight)):  # on a tape it is one call, with the tally of its time
+            found: Tensor = handle_torch_function(
+                Tally.convolve, (x, weight), self, x, weight, conv
+            )
+            return found
         key = id(weight), conv
         if key not in self.sums:
             total = Sum(weight, conv)
