@@ -30,7 +30,7 @@ class Tape:
 def record(plain: Plain, given: tuple[Any, ...], numbers: tuple[int, ...]) -> tuple[Any, Tape]:
     """What `plain` gives, and the tape of it."""
     recorder = _Recorder()
-    # Each under an identity of its own: the same tensor may come in twice.
+    # Data under identities of their own: the same tensor may come in twice.
     own = [recorder.enters(each) for each in given]
     with recorder:
         found = plain(*own)
@@ -46,16 +46,20 @@ class _Recorder(TorchFunctionMode):
         self.nodes = WeakTensorKeyDictionary()
         self.others: dict[int, fx.Node] = {}  # what comes in and is no tensor, by identity
         self.constants: list[Tensor] = []
+        self.count = 0  # of what came in
         self.last: fx.Node | None = None  # of the placeholders
 
     def enters(self, value: Any) -> Any:
-        """What comes in; a tensor under a new identity."""
-        place = self._place(f"x{len(self.nodes) + len(self.others)}")
+        """What comes in; a tensor that is data under a new identity."""
+        place = self._place(f"x{self.count}")
+        self.count += 1
         if not isinstance(value, Tensor):
             self.others[id(value)] = place
             return value
-        alias = value.view_as(value) if value.requires_grad else value.detach()
-        self.nodes[alias] = place
+        # Gradients of an alias would be added up apart, and then rounded otherwise.
+        alias = value if value.requires_grad else value.detach()
+        if alias not in self.nodes:
+            self.nodes[alias] = place
         return alias
 
     def _place(self, name: str) -> fx.Node:

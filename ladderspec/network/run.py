@@ -81,10 +81,13 @@ def _repeat_piece(piece: Piece, tracks: Tracks, when: When, player: Player, t: i
         _run_piece(Piece(0, 1, piece.steps), once, known)
         return tuple(once.last(slot) for slot in piece.leaves)
 
+    # Which is which where one value comes in twice, and gradients belong to both.
+    alike = [id(value) for _, _, value in there]
     kind = (
         piece.steps,
         tuple(besides),
         tuple([(slot, delay, value.requires_grad) for slot, delay, value in there]),
+        tuple(map(alike.index, alike)) if len(set(alike)) < len(alike) else (),
     )
     given = (tracks.like, *besides.values(), *(value for _, _, value in there))
     found = player.repeat(kind, t, plain, given)

@@ -1,8 +1,9 @@
 """Calls that come again and again, written down: torch's part of them, without Python in between.
 
-Streaming and training make the same calls of torch frame after frame and update after update. Where
-networks or batches are small, the Python that finds them takes as long as some of them; so after a
-few times they are recorded once, by torch.fx, and from then on repeated as plain code.
+Streaming and training make the same calls of torch frame after frame and update after update, and
+so do the t of a long sequence. Where networks or batches are small, the Python that finds them
+takes as long as some of them; so after a few times they are recorded once, by torch.fx, and from
+then on repeated as plain code.
 
 That is right as long as nothing but tensors decides what is computed. So only cells of this library
 are recorded, as they were written and without hooks; and all tapes are thrown away when a module
