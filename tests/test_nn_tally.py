@@ -149,15 +149,17 @@ def test_a_network_learns_alike_with_and_without(monkeypatch):
         torch.testing.assert_close(tallied[name], gradient, rtol=1e-9, atol=1e-11)
 
 
-def test_tied_weights_of_two_arrows_each_have_their_own_stride():
-    text = """
-input: {channels: 2, size: [1, 16]}
-time: {frames: 10}
+@pytest.mark.parametrize("size", ["stride: [1, 2]", "stride: [1, 1]"])
+def test_tied_weights_of_two_arrows_each_have_their_own_stride_and_size(size):
+    text = f"""
+input: {{channels: 2, size: [1, 16]}}
+time: {{frames: 10}}
 levels:
-  - {name: a, encoder: {cell: Conv, channels: 2, filter: [1, 3]}}
-  - {name: b, encoder: {cell: Conv, channels: 2, filter: [1, 3], stride: [1, 2]}}
-  - {name: c, encoder: {cell: LSTM, channels: 3}}
-tasks: {label: {kind: classification, at: encoder.c, head: 3}}
+  - {{name: a, encoder: {{cell: Conv, channels: 2, filter: [1, 3]}}}}
+  - {{name: pool, encoder: {{cell: Pool, mode: max, filter: [1, 2], stride: [1, 2]}}}}
+  - {{name: b, encoder: {{cell: Conv, channels: 2, filter: [1, 3], {size}}}}}
+  - {{name: c, encoder: {{cell: LSTM, channels: 3}}}}
+tasks: {{label: {{kind: classification, at: encoder.c, head: 3}}}}
 """
     frames = torch.randn(3, 10, 2, 1, 16, generator=torch.Generator().manual_seed(1))
     label = {"label": torch.tensor([0, 1, 2])}

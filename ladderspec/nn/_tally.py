@@ -89,9 +89,8 @@ class Tally:
     """What the weights of one unrolled call are used for."""
 
     def __init__(self) -> None:
-        self.sums: dict[
-            tuple[int, Conv], tuple[Tensor, Sum]
-        ] = {}  # weights by identity: may be tied
+        # Weights by identity: they may be tied, also between maps of several sizes.
+        self.sums: dict[tuple[int, Conv, Shape], tuple[Tensor, Sum]] = {}
 
     def convolve(self, x: Tensor, weight: Tensor, conv: Conv) -> Tensor:
         """A convolution whose weight learns from several calls at once."""
@@ -100,7 +99,7 @@ class Tally:
                 Tally.convolve, (x, weight), self, x, weight, conv
             )
             return found
-        key = id(weight), conv
+        key = id(weight), conv, x.shape[2:]
         if key not in self.sums:
             total = Sum(weight, conv)
             self.sums[key] = _Weight.apply(weight, total), total  # type: ignore[no-untyped-call]
