@@ -146,7 +146,11 @@ class Net(nn.Module):
 
         alike = carry is None and ends is None and not again and length < LONG  # else t by t
         noisy, kind = self._noisy(frames), (call, self.engine.static_holds())
-        seen, after = self.tapes.repeat(self, kind, unrolled, noisy) if alike else unrolled(noisy)
+        player = self.tapes.player(self, noisy) if alike else None
+        if player is None:
+            seen, after = unrolled(noisy)
+        else:
+            seen, after = player.repeat(kind, 0, unrolled, (noisy,))
         costs = add_up(
             readings,
             lambda reading: seen[reading.name].values(),

@@ -7,8 +7,8 @@ then on repeated as plain code.
 
 That is right as long as nothing but tensors decides what is computed. So only cells of this library
 are recorded, as they were written and without hooks; and all tapes are thrown away when a module
-or an attribute that they were made from is no longer the same. Those without gradients may hold
-what was made from weights: a changed number is enough.
+or an attribute that they were made from is no longer the same. Those of streams may hold what was
+made from weights: a changed number is enough.
 """
 
 from __future__ import annotations
@@ -51,6 +51,10 @@ class Tapes:
         t, names = carry.t, tuple(carry.values)
         if torch.is_grad_enabled() or not isinstance(t, int):
             return plain(frame, carry)
+        given = (frame, *chain.from_iterable(carry.values.values()))
+        player = self.player(net, *given, streams=True)
+        if player is None:
+            return plain(frame, carry)
 
         def flat(frame: Tensor, *kept: Tensor) -> tuple[dict[str, Any], dict[str, Any]]:
             later = iter(kept)
@@ -58,19 +62,11 @@ class Tapes:
             outputs, after = plain(frame, Carry(t, values))
             return outputs, after.values
 
-        kept = chain.from_iterable(carry.values.values())
-        outputs, values = self.repeat(net, names, flat, frame, *kept, t=t)
+        outputs, values = player.repeat(names, t, flat, given)
         return outputs, Carry(t + 1, values)
 
-    def repeat(
-        self, net: nn.Module, kind: Hashable, plain: Plain, *given: Tensor, t: int = 0
-    ) -> Any:
-        """`plain(*given)`: from a tape where there is one. `kind` is all else that decides."""
-        player = self.player(net, *given)
-        return plain(*given) if player is None else player.repeat(kind, t, plain, given)
-
-    def player(self, net: nn.Module, *given: Tensor) -> Player | None:
-        """For calls with these tensors, of which the first has their size; None: all plainly."""
+    def player(self, net: nn.Module, *given: Tensor, streams: bool = False) -> Player | None:
+        """For a call with these tensors, of which the first has their size; None: all plainly."""
         learns = torch.is_grad_enabled()
         if learns is not net.training or not _steady(given):
             return None
@@ -82,10 +78,11 @@ class Tapes:
         modes = make.modes()
         if not learns and any(modes):
             return None
+        make.calls += 1
         first = given[0]
         alike = (modes, first.shape, first.dtype, first.device)
         if not learns:
-            return Player(make, alike, make.numbers())
+            return Player(make, alike, make.numbers() if streams else ())
         make.turn_folded()
         # Norms of frozen arrows are computed in another way, and gradients with several threads.
         ways = torch.get_num_threads(), *[x.requires_grad for x in make.tensors]
@@ -116,6 +113,7 @@ def _steady(given: tuple[Tensor, ...]) -> bool:
     return (
         not transformed()
         and not torch.is_anomaly_enabled()
+        and not torch._C._is_torch_function_all_disabled()  # nobody could listen
         and all(type(each) is Tensor and not each.requires_grad for each in given)
         and not torch.is_autocast_enabled(given[0].device.type)
         and not _has_any_global_hook()  # type: ignore[no-untyped-call]
@@ -133,6 +131,7 @@ class Make:
         self.tapes: dict[Hashable, Tape] = {}
         self.seen: dict[Hashable, tuple[tuple[int, ...], int]] = {}  # with which numbers, how often
         self.often = OFTEN
+        self.calls = 0
         modules = list(net.modules())
         inside = modules[1:]
         self.ours = all(map(_is_ours, inside))
@@ -188,7 +187,7 @@ class Make:
         if len(self.seen) > 64 * MOST:
             self.seen.clear()
         self.seen[key] = numbers, count
-        if count <= self.often:
+        if count <= self.often or self.calls == 1:  # who changes at every call writes nothing down
             return False
         del self.seen[key]
         while len(self.tapes) >= MOST:
@@ -208,9 +207,11 @@ def _is_ours(part: nn.Module) -> bool:
         return False
     if any(_hooks_of(part)):
         return False
-    rows = [x for x in (*part._parameters.values(), *part._buffers.values()) if x is not None]
-    # Made in inference mode they have no versions; made from others they are there for one call.
+    weights = [x for x in part._parameters.values() if x is not None]
+    rows = weights + [x for x in part._buffers.values() if x is not None]
+    # Made in inference mode they have no versions; others in their place are there for one call.
     odd = any(x.is_inference() or x.grad_fn is not None for x in rows)
+    odd = odd or not all(isinstance(x, nn.Parameter) for x in weights)
     return not odd and not any(_is_strange(part, *each) for each in vars(part).items())
 
 
