@@ -630,6 +630,8 @@ def check_long(spec: Any) -> None:
         for _ in range(4):
             one, other = ours.values(frames, nodes), theirs.values(frames, nodes)
             same(list(one.values()), list(other.values()))
+    for each in written(ours).values():
+        assert {id(x) for x in each.constants} <= parts
     loops = any(phase.kind is Kind.LOOP for phase in ours.plan.phases)
     assert len(written(ours)) > before or not loops
 

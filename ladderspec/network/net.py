@@ -144,9 +144,9 @@ class Net(nn.Module):
             seen = {r.name: self._see(tracks, r.name, r.times) for r in readings if r.times}
             return seen, None if carry is None else self.engine.carry(tracks, call, carry)
 
-        alike = carry is None and ends is None and not again and length < LONG  # else t by t
+        short = carry is None and ends is None and not again and length < LONG  # else t by t
         noisy, kind = self._noisy(frames), (call, self.engine.static_holds())
-        player = self.tapes.player(self, noisy) if alike else None
+        player = self.tapes.player(self, noisy) if short else None
         if player is None:
             seen, after = unrolled(noisy)
         else:

@@ -5,26 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import compress, groupby
 
 from ladderspec.network.steps import Layout, Step
 from ladderspec.schedule.phases import Kind
 from ladderspec.schedule.plan import Plan
 
 
-@dataclass(frozen=True)
-class Piece:
-    """Steps that run one after the other, for `count` iterations at once."""
-
-    start: int
-    count: int
-    steps: tuple[Step, ...]
+class Steps(tuple[Step, ...]):
+    """Steps that run one after the other."""
 
     @cached_property
     def enters(self) -> tuple[tuple[int, int], ...]:
-        """What its steps read and none of them makes: slots, and how long before."""
+        """What they read and none of them makes: slots, and how long before."""
         made, found = set[int](), dict[tuple[int, int], None]()
-        for step in self.steps:
+        for step in self:
             read = [(slot, delay) for _, slot, delay, _ in step.reads]
             read += [(slot, step.state_delay) for _, slot in step.state if step.state_delay]
             found |= {each: None for each in read if each[1] or each[0] not in made}
@@ -33,8 +28,17 @@ class Piece:
 
     @cached_property
     def leaves(self) -> tuple[int, ...]:
-        """The slots that its steps fill."""
-        return tuple(slot for step in self.steps for slot in step.fills)
+        """The slots that they fill."""
+        return tuple(slot for step in self for slot in step.fills)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Steps for `count` iterations at once."""
+
+    start: int
+    count: int
+    steps: Steps
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,7 @@ def by_iteration(
 def _pieces(steps: Sequence[Step], masks: Masks, length: int, most: int) -> Iterator[Piece]:
     """Stretches of time in which the same steps are needed, cut at multiples of `most`."""
     needed = [masks[step.node] for step in steps]
+    known: dict[tuple[bool, ...], Steps] = {}
 
     def at(t: int) -> tuple[int, tuple[bool, ...]]:
         return t // most, tuple(bool(mask >> t & 1) for mask in needed)
@@ -96,8 +101,9 @@ def _pieces(steps: Sequence[Step], masks: Masks, length: int, most: int) -> Iter
     for (_, pattern), run in groupby(range(length), key=at):
         if any(pattern):
             times = list(run)
-            here = tuple(step for step, is_needed in zip(steps, pattern, strict=True) if is_needed)
-            yield Piece(times[0], len(times), here)
+            if pattern not in known:
+                known[pattern] = Steps(compress(steps, pattern))
+            yield Piece(times[0], len(times), known[pattern])
 
 
 def _drops(layout: Layout, nodes: Iterable[str], keep: frozenset[int]) -> Iterator[tuple[int, int]]:

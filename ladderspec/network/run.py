@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ladderspec.network.clock import Clock
-from ladderspec.network.program import Piece, Program, Stage
+from ladderspec.network.program import Piece, Program, Stage, Steps
 from ladderspec.network.steps import Step
 from ladderspec.network.tape import Player
 from ladderspec.network.tracks import Tracks
@@ -48,8 +48,8 @@ def _run_pieces(stage: Stage, tracks: Tracks, clock: Clock, player: Player | Non
     keeps_all = torch.is_grad_enabled()  # the backward pass needs the values anyway
     for piece in _single(stage) if stage.kind is Kind.SEQUENCE else stage.pieces:
         when = clock.when(piece.start, piece.count)
-        if player is not None and piece.count == 1 and isinstance(when.start, int):
-            _repeat_piece(piece, tracks, when, player, when.start)
+        if player is not None and piece.count == 1:
+            _repeat_piece(piece, tracks, when, player)
         else:
             _run_piece(piece, tracks, when)
         if not keeps_all:
@@ -63,11 +63,13 @@ def _run_piece(piece: Piece, tracks: Tracks, when: When) -> None:
             compute(step, tracks, piece, when)
 
 
-def _repeat_piece(piece: Piece, tracks: Tracks, when: When, player: Player, t: int) -> None:
+def _repeat_piece(piece: Piece, tracks: Tracks, when: When, player: Player) -> None:
     """One t, as a function of all that it reads: so it can stand on a tape."""
+    if not isinstance(when.start, int):  # after sequences of unequal length, t is data
+        return _run_piece(piece, tracks, when)
     there = [
         (slot, delay, value)
-        for slot, delay in piece.enters
+        for slot, delay in piece.steps.enters
         if (value := tracks.read(slot, piece.start - delay, 1)) is not None
     ]
     besides = {key: each for key in ("alive", "tally") if (each := getattr(when, key)) is not None}
@@ -79,19 +81,19 @@ def _repeat_piece(piece: Piece, tracks: Tracks, when: When, player: Player, t: i
         for (slot, delay, _), value in zip(there, rest, strict=True):
             once.put(slot, -delay, 1, value)
         _run_piece(Piece(0, 1, piece.steps), once, known)
-        return tuple(once.last(slot) for slot in piece.leaves)
+        return tuple(once.last(slot) for slot in piece.steps.leaves)
 
     # Which is which where one value comes in twice, and gradients belong to both.
-    alike = [id(value) for _, _, value in there]
+    who = [id(value) for _, _, value in there]
     kind = (
         piece.steps,
         tuple(besides),
         tuple([(slot, delay, value.requires_grad) for slot, delay, value in there]),
-        tuple(map(alike.index, alike)) if len(set(alike)) < len(alike) else (),
+        tuple(map(who.index, who)) if len(set(who)) < len(who) else (),
     )
     given = (tracks.like, *besides.values(), *(value for _, _, value in there))
-    found = player.repeat(kind, t, plain, given)
-    for slot, value in zip(piece.leaves, found, strict=True):
+    found = player.repeat(kind, when.start, plain, given)
+    for slot, value in zip(piece.steps.leaves, found, strict=True):
         tracks.put(slot, piece.start, 1, value)
 
 
@@ -130,7 +132,7 @@ def _past(tracks: Tracks, slot: int, t: int) -> Tensor:
 
 def _run_static(stage: Stage, tracks: Tracks, clock: Clock, length: int) -> None:
     """What is the same at every t, once."""
-    first = Piece(0, 1, ())
+    first = Piece(0, 1, Steps())
     times: dict[Step, list[int]] = {}
     for piece in stage.pieces:
         for step in piece.steps:
