@@ -74,6 +74,14 @@ def test_one_iteration_is_one_graph(counts):
     assert len(graphs) == 1 if counts == "data" else len(graphs) <= 4
 
 
+def test_a_whole_sequence_compiles_where_it_is_the_first_call():
+    net, frames = small(), torch.rand(2, 3, 1, 6, 6)
+    plain = build(loads(SMALL)).eval()
+    plain.load_state_dict(net.state_dict())
+    with torch.no_grad():
+        same(torch.compile(net, backend="eager")(frames), plain(frames))
+
+
 def test_export_of_one_iteration_with_any_batch():
     net = small()
     frame, carry = torch.rand(2, 1, 6, 6), net.initial_carry(2)._replace(t=torch.tensor(0))

@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import compress, groupby
+from itertools import groupby
 
 from ladderspec.network.steps import Layout, Step
 from ladderspec.schedule.phases import Kind
 from ladderspec.schedule.plan import Plan
 
 
-class Steps(tuple[Step, ...]):
-    """Steps that run one after the other."""
+@dataclass(frozen=True)
+class Piece:
+    """Steps that run one after the other, for `count` iterations at once."""
+
+    start: int
+    count: int
+    steps: tuple[Step, ...]
 
     @cached_property
     def enters(self) -> tuple[tuple[int, int], ...]:
-        """What they read and none of them makes: slots, and how long before."""
+        """What its steps read and none of them makes: slots, and how long before."""
         made, found = set[int](), dict[tuple[int, int], None]()
-        for step in self:
+        for step in self.steps:
             read = [(slot, delay) for _, slot, delay, _ in step.reads]
             read += [(slot, step.state_delay) for _, slot in step.state if step.state_delay]
             found |= {each: None for each in read if each[1] or each[0] not in made}
@@ -28,17 +33,8 @@ class Steps(tuple[Step, ...]):
 
     @cached_property
     def leaves(self) -> tuple[int, ...]:
-        """The slots that they fill."""
-        return tuple(slot for step in self for slot in step.fills)
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Steps for `count` iterations at once."""
-
-    start: int
-    count: int
-    steps: Steps
+        """The slots that its steps fill."""
+        return tuple(slot for step in self.steps for slot in step.fills)
 
 
 @dataclass(frozen=True)
@@ -93,7 +89,6 @@ def by_iteration(
 def _pieces(steps: Sequence[Step], masks: Masks, length: int, most: int) -> Iterator[Piece]:
     """Stretches of time in which the same steps are needed, cut at multiples of `most`."""
     needed = [masks[step.node] for step in steps]
-    known: dict[tuple[bool, ...], Steps] = {}
 
     def at(t: int) -> tuple[int, tuple[bool, ...]]:
         return t // most, tuple(bool(mask >> t & 1) for mask in needed)
@@ -101,9 +96,8 @@ def _pieces(steps: Sequence[Step], masks: Masks, length: int, most: int) -> Iter
     for (_, pattern), run in groupby(range(length), key=at):
         if any(pattern):
             times = list(run)
-            if pattern not in known:
-                known[pattern] = Steps(compress(steps, pattern))
-            yield Piece(times[0], len(times), known[pattern])
+            here = tuple(step for step, is_needed in zip(steps, pattern, strict=True) if is_needed)
+            yield Piece(times[0], len(times), here)
 
 
 def _drops(layout: Layout, nodes: Iterable[str], keep: frozenset[int]) -> Iterator[tuple[int, int]]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ladderspec.network.clock import Clock
-from ladderspec.network.program import Piece, Program, Stage, Steps
+from ladderspec.network.program import Piece, Program, Stage
 from ladderspec.network.steps import Step
 from ladderspec.network.tape import Player
 from ladderspec.network.tracks import Tracks
@@ -69,7 +69,7 @@ def _repeat_piece(piece: Piece, tracks: Tracks, when: When, player: Player) -> N
         return _run_piece(piece, tracks, when)
     there = [
         (slot, delay, value)
-        for slot, delay in piece.steps.enters
+        for slot, delay in piece.enters
         if (value := tracks.read(slot, piece.start - delay, 1)) is not None
     ]
     besides = {key: each for key in ("alive", "tally") if (each := getattr(when, key)) is not None}
@@ -81,7 +81,7 @@ def _repeat_piece(piece: Piece, tracks: Tracks, when: When, player: Player) -> N
         for (slot, delay, _), value in zip(there, rest, strict=True):
             once.put(slot, -delay, 1, value)
         _run_piece(Piece(0, 1, piece.steps), once, known)
-        return tuple(once.last(slot) for slot in piece.steps.leaves)
+        return tuple(once.last(slot) for slot in piece.leaves)
 
     # Which is which where one value comes in twice, and gradients belong to both.
     who = [id(value) for _, _, value in there]
@@ -93,7 +93,7 @@ def _repeat_piece(piece: Piece, tracks: Tracks, when: When, player: Player) -> N
     )
     given = (tracks.like, *besides.values(), *(value for _, _, value in there))
     found = player.repeat(kind, when.start, plain, given)
-    for slot, value in zip(piece.steps.leaves, found, strict=True):
+    for slot, value in zip(piece.leaves, found, strict=True):
         tracks.put(slot, piece.start, 1, value)
 
 
@@ -132,7 +132,7 @@ def _past(tracks: Tracks, slot: int, t: int) -> Tensor:
 
 def _run_static(stage: Stage, tracks: Tracks, clock: Clock, length: int) -> None:
     """What is the same at every t, once."""
-    first = Piece(0, 1, Steps())
+    first = Piece(0, 1, ())
     times: dict[Step, list[int]] = {}
     for piece in stage.pieces:
         for step in piece.steps:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ladderspec.names import Role, Shape, show_arrow
 from ladderspec.schedule.equations import Equation, Reader, equation_of, reader_of
@@ -49,7 +50,7 @@ class Plan:
 
         return svg(self.graph, plan=True) if self.graph is not None else None
 
-    @property
+    @cached_property
     def frees(self) -> tuple[tuple[str, ...], ...]:
         """By phase: the nodes that nothing reads afterwards."""
         found: list[list[str]] = [[] for _ in self.phases]
