@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import groupby
 
 from ladderspec.network.steps import Layout, Step
@@ -19,22 +18,6 @@ class Piece:
     start: int
     count: int
     steps: tuple[Step, ...]
-
-    @cached_property
-    def enters(self) -> tuple[tuple[int, int], ...]:
-        """What its steps read and none of them makes: slots, and how long before."""
-        made, found = set[int](), dict[tuple[int, int], None]()
-        for step in self.steps:
-            read = [(slot, delay) for _, slot, delay, _ in step.reads]
-            read += [(slot, step.state_delay) for _, slot in step.state if step.state_delay]
-            found |= {each: None for each in read if each[1] or each[0] not in made}
-            made |= set(step.fills)
-        return tuple(found)
-
-    @cached_property
-    def leaves(self) -> tuple[int, ...]:
-        """The slots that its steps fill."""
-        return tuple(slot for step in self.steps for slot in step.fills)
 
 
 @dataclass(frozen=True)

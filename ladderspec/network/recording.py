@@ -12,9 +12,8 @@ from torch import Tensor, fx
 from torch.overrides import TorchFunctionMode, is_tensor_method_or_property
 from torch.utils.weak import WeakTensorKeyDictionary
 
-Plain = Callable[
-    ..., Any
-]  # tensors, and what else comes in -> a nest of dicts and tuples of tensors
+# Tensors, and what else comes in -> a nest of dicts and tuples of tensors.
+Plain = Callable[..., Any]
 
 
 class Tape:

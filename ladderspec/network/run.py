@@ -67,9 +67,10 @@ def _repeat_piece(piece: Piece, tracks: Tracks, when: When, player: Player) -> N
     """One t, as a function of all that it reads: so it can stand on a tape."""
     if not isinstance(when.start, int):  # after sequences of unequal length, t is data
         return _run_piece(piece, tracks, when)
+    enters, leaves = tracks.layout.reach(piece.steps)
     there = [
         (slot, delay, value)
-        for slot, delay in piece.enters
+        for slot, delay in enters
         if (value := tracks.read(slot, piece.start - delay, 1)) is not None
     ]
     besides = {key: each for key in ("alive", "tally") if (each := getattr(when, key)) is not None}
@@ -81,7 +82,7 @@ def _repeat_piece(piece: Piece, tracks: Tracks, when: When, player: Player) -> N
         for (slot, delay, _), value in zip(there, rest, strict=True):
             once.put(slot, -delay, 1, value)
         _run_piece(Piece(0, 1, piece.steps), once, known)
-        return tuple(once.last(slot) for slot in piece.leaves)
+        return tuple(once.last(slot) for slot in leaves)
 
     # Which is which where one value comes in twice, and gradients belong to both.
     who = [id(value) for _, _, value in there]
@@ -93,7 +94,7 @@ def _repeat_piece(piece: Piece, tracks: Tracks, when: When, player: Player) -> N
     )
     given = (tracks.like, *besides.values(), *(value for _, _, value in there))
     found = player.repeat(kind, when.start, plain, given)
-    for slot, value in zip(piece.leaves, found, strict=True):
+    for slot, value in zip(leaves, found, strict=True):
         tracks.put(slot, piece.start, 1, value)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from torch import Tensor, nn
@@ -85,6 +85,13 @@ class Step:
         return (self.slot, *(slot for _, slot in self.state), *seen) if self.reads else ()
 
 
+class Reach(NamedTuple):
+    """What steps that run one after the other have to do with all else."""
+
+    enters: tuple[tuple[int, int], ...]  # slots that none of them fills, and how long before
+    leaves: tuple[int, ...]  # slots that they fill
+
+
 @dataclass(frozen=True)
 class Layout:
     """All steps of a plan by node, in order, and the slots that they read and fill."""
@@ -93,6 +100,13 @@ class Layout:
     index: Mapping[str, int]  # slots by name
     steps: Mapping[str, Step]
     lead: int  # the largest delay of all
+    reaches: dict[tuple[Step, ...], Reach] = field(default_factory=dict)
+
+    def reach(self, steps: tuple[Step, ...]) -> Reach:
+        """Of steps at one t, found once."""
+        if steps not in self.reaches:
+            self.reaches[steps] = _reach(steps)
+        return self.reaches[steps]
 
     def seen(self, node: str) -> int:
         return self.steps[node].seen
@@ -122,6 +136,17 @@ def lay_out(plan: Plan, root: nn.Module) -> Layout:
     steps = {node: _step(plan, node, homes[node], index) for node in order}
     lead = max((slot.depth for slot in slots), default=0)
     return Layout(tuple(slots), index, steps, lead)
+
+
+def _reach(steps: tuple[Step, ...]) -> Reach:
+    made: dict[int, None] = {}
+    found: dict[tuple[int, int], None] = {}
+    for step in steps:
+        read = [(slot, delay) for _, slot, delay, _ in step.reads]
+        read += [(slot, step.state_delay) for _, slot in step.state if step.state_delay]
+        found |= {each: None for each in read if each[1] or each[0] not in made}
+        made |= dict.fromkeys(step.fills)
+    return Reach(tuple(found), tuple(made))
 
 
 def _step(plan: Plan, node: str, home: Home, index: Mapping[str, int]) -> Step:
