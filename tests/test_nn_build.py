@@ -9,12 +9,13 @@ import torch
 from torch import nn
 
 from ladderspec.cells import EncoderCell, Inlet, Projection, Site
-from ladderspec.corridor import graph, load, loads
+from ladderspec.corridor import build, graph, load, loads
 from ladderspec.errors import UsageError
 from ladderspec.names import Role, Side
 from ladderspec.nn import Arrow, Conv, initialise
 from ladderspec.nn._build import build_cell
 from ladderspec.nn._own import hashed
+from ladderspec.wiring import graph_json
 from tests.interpreter import Interpreter
 
 TINY = "specs/ommnist/rladder_tiny.yaml"
@@ -226,3 +227,33 @@ def test_a_users_cell_keeps_the_start_that_it_gave_itself():
 def test_a_users_cell_keeps_its_promises():
     with pytest.raises(UsageError, match=r"encoder.a \(Scale\): parameters differ .* more 1"):
         _scale(name="encoder.a", extra=True)
+
+
+GAINS = """
+name: gains
+input: {channels: 1, size: [8, 8]}
+time: {frames: 3}
+edges: {decoder_to_encoder: {levels: all}, add: [{arrow: encoder.input(t-1) -> encoder.b, gain: 2}]}
+levels:
+  - {name: a, encoder: {cell: Conv, channels: 4}, decoder: {cell: convG3}}
+  - {name: b, encoder: {cell: ConvLSTM, channels: 4}, decoder: {cell: convG3}}
+  - {name: top, encoder: {cell: LSTM, channels: 4}, decoder: G1}
+tasks:
+  next: {kind: prediction, at: decoder.input, cost: mse}
+variants:
+  half: {edges: {decoder_to_encoder: {gain: 0.5}}}
+"""
+
+
+@pytest.mark.parametrize(("variant", "feedback"), [(None, 1 / 64), ("half", 0.5)])
+def test_norm_gains_start_as_the_spec_says(variant: str | None, feedback: float) -> None:
+    whole = graph(loads(GAINS, variant=variant))
+    net = build(whole)
+    found = {k: set(v.tolist()) for k, v in net.named_parameters() if k.endswith(".gain")}
+    assert found.pop("encoder.a.decoder_to_encoder.gain") == {feedback}  # a cell without a state
+    assert found.pop("encoder.b.decoder_to_encoder.gain") == {feedback}
+    assert found.pop("encoder.b.state.gain") == {1 / 8}
+    assert found.pop("encoder.b.skip_encoder_input_1.gain") == {2}
+    assert set(map(frozenset, found.values())) == {frozenset({1.0})}
+    again = dict(build(graph_json.loads(graph_json.dumps(whole))).named_parameters())
+    assert all(torch.equal(again[name], value) for name, value in net.named_parameters())

@@ -24,7 +24,7 @@ def constructor(
     for side in sides(modules):
         yield f"{INDENT}self.{side} = {side} = {dictionary}()"
     owned = [each for each in readouts if each.module]
-    for line in (*_table(graph, modules), *_learned(graph), *_tasks(owned)):
+    for line in (*_table(graph, modules), *_gains(graph), *_learned(graph), *_tasks(owned)):
         yield from fit(f"{INDENT}{line}".rstrip())
 
 
@@ -53,6 +53,22 @@ def _single(graph: Graph, modules: Mapping[str, str], node: str, name: str) -> I
     yield ""
     yield from comment(name, said(graph.nodes[node]["cell"]))
     yield f"{access(node)} = {modules[node]}"
+
+
+def _gains(graph: Graph) -> Iterator[str]:
+    """Initial norm gains that the classes of the file do not set by themselves."""
+    found = []
+    for _, node, key, facts in graph.edges(keys=True, data=True):
+        usual = 1.0
+        if graph.nodes[node]["cell"].stateful and key not in ("encoder", "lateral"):
+            usual = 1 / 8 if key == "state" else 1 / 64
+        projection = facts["projection"]
+        if projection.norm != "none" and projection.gain != usual:
+            found.append(f"{access(node)}.{key}.gain.data.fill_({projection.gain:g})")
+    if found:
+        yield ""
+        yield "# initial gains of norms"
+    yield from found
 
 
 def _learned(graph: Graph) -> Iterator[str]:

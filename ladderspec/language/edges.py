@@ -83,11 +83,16 @@ def _end(value: Any) -> Any:
 
 
 End = Annotated[str, BeforeValidator(_end)]
+Gain = Annotated[float, Field(ge=0, le=1000)]
+_GAIN_SCHEMA = {"type": "number", "minimum": 0, "maximum": 1000}
 
 
 class _OfArrow(Words):
     filter: PairField | None = Field(None, description="Default: that of the cell it enters.")
     norm: NormKind | None = Field(None, description="Default: that of the cell it enters.")
+    gain: Gain | None = Field(
+        None, description="Initial norm gain. Default: 1, but 1/8 for state and 1/64 for feedback."
+    )
     initial: Initial | None = Field(None, description="Sets that of the node it comes from.")
     label: str | None = Field(None, description="Drawn beside the arrow.")
 
@@ -155,6 +160,7 @@ _ARROW_SCHEMA = {
                 "delay": {"type": "integer", "minimum": 0},
                 "filter": {},
                 "norm": {"enum": ["batch", "layer", "none"]},
+                "gain": _GAIN_SCHEMA,
                 "initial": {"enum": ["zeros", "learned"]},
                 "label": {"type": "string"},
             },
@@ -183,12 +189,13 @@ else:
 
 
 class RoleWords(Words):
-    """Where the arrows of one role are, and with which delay."""
+    """Where the arrows of one role are, with which delay and which initial norm gain."""
 
     levels: Where = Field(None, description="none, stateful, all, or a list of levels.")
     delay: Annotated[int, Field(ge=0, le=MAX_DELAY)] | None = Field(
         None, description="In iterations; default: that of the table of roles."
     )
+    gain: Gain | None = Field(None, description="Initial norm gain of these arrows.")
 
 
 def _role_words(value: Any) -> Any:
@@ -214,6 +221,7 @@ _ROLE_SCHEMA = {
                     ]
                 },
                 "delay": {"type": "integer", "minimum": 0},
+                "gain": _GAIN_SCHEMA,
             },
             "additionalProperties": False,
         },

@@ -94,14 +94,8 @@ class Arrow(Owner):
         if self.kind != "none" and self.norm is None:
             self.start("weight", Normal(2 / self.fan_in))
 
-    def start_softly(self, gain: float) -> None:
-        """Where a norm would make what comes from the past as loud as what is seen now.
-
-        CHOICE: a state begins at 1/8, near the 0.1 of Cooijmans et al. 2016, and what the decoder
-        feeds back at 1/64, since at first the decoder knows nothing. Small RLadders on occluded
-        moving digits learnt twice as fast with the first in their first 500 updates; the second
-        helped with one seed and did nothing with another.
-        """
+    def start_gain(self, gain: float) -> None:
+        """Where the gain of its norm starts, if it has one."""
         if self.norm is not None:
             self.start("gain", Blocks((gain,)))
 

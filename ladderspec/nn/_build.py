@@ -83,6 +83,8 @@ def build_cell(
         kept = _kept(words, iterations)
         arrows = {key: _arrow(projection, kept) for key, projection in projections.items()}
         module = _module(words, Place(arrows, out, kept))
+        for key, projection in projections.items():
+            arrows[key].start_gain(projection.gain)
     for key, shape in own.items():
         if key.startswith("initial"):
             _own_initial(module, key, shape)

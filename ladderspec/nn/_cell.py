@@ -20,6 +20,10 @@ Result = tuple[Tensor, dict[str, Tensor]]
 
 # Arrows that are there at every t; one of them can carry the bias of the sum.
 _MAIN = ("encoder", "decoder", "lateral")
+# Where the norm gains of arrows from the past start, unless a spec says otherwise.
+_PAST = {"state": 1 / 8} | dict.fromkeys(
+    ("decoder_to_encoder", "upward_diagonal", "downward_diagonal", "recurrent_decoder"), 1 / 64
+)
 
 
 class Drives(dict[str, Tensor]):
@@ -56,9 +60,8 @@ class Cell(Owner):
         self.summed = tuple(key for key in arrows if key not in self.apart)
         first = [key for key in _MAIN if key in self.summed] or self.summed
         self.carrier = first[0] if first else ""
-        if "state" in arrows:
-            for key in set(arrows) - set(_MAIN):
-                arrows[key].start_softly(1 / 8 if key == "state" else 1 / 64)
+        for key in arrows.keys() & _PAST.keys():
+            arrows[key].start_gain(_PAST[key])
         self.joint = make_norm(joint, self.width, groups, iterations)
         if self.joint is not None:
             self.own("gain", (self.width,), ONES)

@@ -95,7 +95,8 @@ def _arrows(first: Graph, second: Graph) -> list[Difference]:
         if ends not in two:
             found.append(_arrow("-", ends, facts))
         elif any(
-            facts.get(w) != two[ends].get(w) for w in ("delay", "filter", "norm", "projection")
+            facts.get(w) != two[ends].get(w)
+            for w in ("delay", "filter", "norm", "gain", "projection")
         ):
             found.append(_changed_arrow(ends, facts, two[ends]))
     return found + [_arrow("+", ends, facts) for ends, facts in two.items() if ends not in one]
@@ -114,10 +115,14 @@ def _arrow(sign: str, ends: Arrow, facts: dict[str, Any]) -> Difference:
 
 
 def _changed_arrow(ends: Arrow, one: dict[str, Any], two: dict[str, Any]) -> Difference:
-    words = ("delay", "filter", "norm")
     changes = [
-        f"{w} {_show(one.get(w))} -> {_show(two.get(w))}" for w in words if one.get(w) != two.get(w)
+        f"{w} {_show(one.get(w))} -> {_show(two.get(w))}"
+        for w in ("delay", "filter", "norm")
+        if one.get(w) != two.get(w)
     ]
+    gains = one["projection"].gain, two["projection"].gain
+    if gains[0] != gains[1]:
+        changes.append(f"gain {gains[0]:g} -> {gains[1]:g}")
     shown = show_arrow(ends[0], ends[1], one["delay"])
     gained = two["parameters"] - one["parameters"]
     return Difference("~", "arrow", shown, ", ".join([str(one["role"]), *changes]), gained)

@@ -54,6 +54,7 @@ def place_nodes(spec: Spec, findings: Findings) -> Graph:
         broken=spec.broken,
         unsure=spec.unsure,
         removed={},
+        gains={},
         without=[text for p in spec.patches if p.name == COMMAND_LINE for text in p.without],
         dropped=[s.pattern for s in _selectors(spec) if s.kind == "level"],
         level_shapes={},

@@ -51,7 +51,7 @@ def as_dict(graph: Graph) -> dict[str, Any]:
             path=facts["path"],
         )
     for source, target, key, facts in graph.edges(keys=True, data=True):
-        words = {word: facts[word] for word in ("filter", "norm", "label") if facts.get(word)}
+        words = {word: facts[word] for word in _OF_ARROW if facts.get(word) is not None}
         plain.add_edge(
             source,
             target,
@@ -66,6 +66,7 @@ def as_dict(graph: Graph) -> dict[str, Any]:
     return found
 
 
+_OF_ARROW = ("filter", "norm", "gain", "label")
 _PLAIN = ("name", "title", "levels", "labels", "frames", "iterations", "notes", "grids")
 
 
@@ -111,6 +112,7 @@ def _graph(data: dict[str, Any]) -> Graph:
         tasks={},
         broken=False,
         removed={},
+        gains={},
     )
     for node, words in plain.nodes(data=True):
         side, cell = Side(words["side"]), words["cell"]
@@ -127,7 +129,7 @@ def _graph(data: dict[str, Any]) -> Graph:
             path=words["path"],
         )
     for source, target, key, words in plain.edges(keys=True, data=True):
-        own = {word: words.get(word) for word in ("norm", "label")}
+        own = {word: words.get(word) for word in _OF_ARROW[1:]}
         filter_words = tuple(words["filter"]) if "filter" in words else None
         graph.add_edge(
             source, target, key=key, role=Role(words["role"]), delay=words["delay"],

@@ -9,6 +9,7 @@ from ladderspec.cells.unknown import UnknownShape
 from ladderspec.errors import Finding, Findings, Place
 from ladderspec.names import Role, Shape, Side, node_name, show_arrow, show_shape, size_of
 from ladderspec.tasks import Reading, Task
+from ladderspec.text.tree import Node
 from ladderspec.wiring.graph import Graph, in_order
 from ladderspec.wiring.grids import grid_of, stride_between
 
@@ -20,6 +21,8 @@ def infer(graph: Graph, findings: Findings) -> None:
     for node in in_order(graph):
         if graph.nodes[node]["shape"] is not None:
             _infer_parameters(graph, node, findings)
+    for role, node in graph.graph["gains"].items():
+        _check_gain(graph, role, node, findings)
     for name, entry in graph.graph["tasks"].items():
         _check_task(graph, name, entry, findings)
 
@@ -46,7 +49,7 @@ def inlets(graph: Graph, node: str) -> list[Inlet]:
         if shape is None:
             raise UnknownShape
         stride = stride_between(graph.nodes[source]["grid"], grid)
-        said = (edge.get("filter"), edge.get("norm"), stride)
+        said = (edge.get("filter"), edge.get("norm"), stride, edge.get("gain"))
         found.append(Inlet(key, edge["role"], edge["delay"], shape, *said))
     roles = list(type(found[0].role)) if found else []
     return sorted(found, key=lambda inlet: (roles.index(inlet.role), inlet.key))
@@ -147,8 +150,13 @@ def _infer_parameters(graph: Graph, node: str, findings: Findings) -> None:
             arrow = show_arrow(source, node, edge["delay"])
             _report(graph, node, problem, findings, arrow, source, edge)
             continue
-        for word in ("filter", "norm"):
-            if edge.get(word) not in (None, getattr(projection, word)):
+        for word in ("filter", "norm", "gain"):
+            lacks_norm = word == "gain" and projection.norm == "none"
+            if edge.get(word) is not None and (
+                lacks_norm or edge[word] != getattr(projection, word)
+            ):
+                if word == "gain" and inlet.role in graph.graph["gains"]:
+                    continue  # said of the role: it is for the arrows that have a norm
                 arrow = show_arrow(source, node, edge["delay"])
                 lacks = ShapeProblem(f"{cell.cell} gives this arrow no `{word}` of its own")
                 _report(graph, node, lacks, findings, arrow, source, edge)
@@ -158,6 +166,16 @@ def _infer_parameters(graph: Graph, node: str, findings: Findings) -> None:
     own |= _initial(graph, node, cell, out)
     facts["own"] = own
     facts["parameters"] = sum(map(size_of, own.values()))
+
+
+def _check_gain(graph: Graph, role: Role, node: Node, findings: Findings) -> None:
+    """The gain of a role is for those of its arrows that have a norm: one at least."""
+    arrows = [edge for _, _, edge in graph.edges(data=True) if edge["role"] is role]
+    known = [edge["projection"] for edge in arrows if "projection" in edge]
+    if known and len(known) == len(arrows) and all(p.norm == "none" for p in known):
+        message = f"no {role} arrow has a norm, so `gain` sets nothing"
+        hint = "give the cells that they enter a norm, like `norm: layer`"
+        findings.add(Finding("H301", message, node.place, node.path, hint))
 
 
 def _initial(graph: Graph, node: str, cell: Cell, out: Shape) -> dict[str, Shape]:

@@ -84,15 +84,24 @@ def _remember(graph: Graph, nodes: set[str], edges: set[Edge], word: Node) -> No
 
 
 def _move(graph: Graph, role: Role, words: RoleWords, node: Node, findings: Findings) -> None:
-    """Give a role another delay, or other levels."""
+    """Give a role another delay, other levels or another initial gain."""
     if words.delay is not None:
         graph.graph["delays"][role] = words.delay
         for source, _, facts in graph.edges(data=True):
             if facts["role"] is role:
                 delay = delay_of(graph, role, source)
                 facts.update(delay=delay, place=node.place, path=node.path, declared=True)
-    if words.levels is None:
-        return
+    if words.levels is not None:
+        _place(graph, role, words, node, findings)
+    if words.gain is not None:
+        graph.graph["gains"][role] = node.get("gain") or node
+        for _, _, facts in graph.edges(data=True):
+            if facts["role"] is role:
+                facts["gain"] = words.gain
+
+
+def _place(graph: Graph, role: Role, words: RoleWords, node: Node, findings: Findings) -> None:
+    """Give a role other levels."""
     old = {(a, b, k) for a, b, k, r in graph.edges(keys=True, data="role") if r is role}
     _remember(graph, set(), old, node)
     graph.remove_edges_from(old)
@@ -175,7 +184,7 @@ def _add(
         return
     connect(
         graph, arrow.source, arrow.target, role, arrow.delay,
-        filter=words.filter, norm=words.norm, label=words.label,
+        filter=words.filter, norm=words.norm, gain=words.gain, label=words.label,
         place=node.place, path=node.path, declared=True,
     )  # fmt: skip
     if words.initial is not None:
