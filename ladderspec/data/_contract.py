@@ -174,6 +174,8 @@ class DataWords(Words):
     )
 
     about: ClassVar[str] = ""  # one line for `ladderspec data list`
+    # Fields added after runs were recorded: at their defaults they are no part of a run's digest.
+    added_fields: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
     def open(self, seed: int = 0, folder: Path | None = None) -> DataSet:
