@@ -166,6 +166,35 @@ def test_extra_frames_are_targets_only(data):
     np.testing.assert_array_equal(ours["optimal"], theirs["optimal"])
 
 
+# --- beyond the paper: a grid of velocities ----------------------------------------------------
+
+
+@pytest.mark.parametrize(("velocity", "count"), [([1, 2], 25), (2, 9)])
+def test_a_grid_of_velocities_is_uniform_and_has_zero_components(velocity, count):
+    data = occluded(velocities="grid", velocity=velocity, valid=0)
+    positions = np.concatenate(
+        [data.batch("train", epoch, some(1400), ["position"])["position"] for epoch in range(20)]
+    )
+    inside = ((positions[:, 0] >= 2) & (positions[:, 0] <= 6)).all(1)
+    steps = (positions[:, 1] - positions[:, 0])[inside]
+    velocities, counts = np.unique(steps, axis=0, return_counts=True)
+    assert len(velocities) == count
+    assert [0, 0] in velocities.tolist()
+    bound = {25: 51.2, 9: 26.1}[count]  # chi-square, p = 0.001
+    assert ((counts - counts.mean()) ** 2 / counts.mean()).sum() < bound
+
+
+@pytest.mark.parametrize("bounce", ["reflect", "resample"])
+def test_digits_of_a_grid_stay_inside_and_some_stand_still(bounce):
+    data = occluded(velocities="grid", bounce=bounce, frames=30)
+    positions = data.batch("test", 0, some(300), ["position"])["position"]
+    assert (positions.min(), positions.max()) == (0, data.stage.reach)
+    still = (positions == positions[:, :1]).all((1, 2)).mean()
+    assert 0.01 < still < 0.08  # 1 of 25
+    bounds = prediction_bounds(data, items=100)
+    assert bounds["tracker that knows the digit"] < bounds["background"]
+
+
 # --- a pure function ------------------------------------------------------------------------------
 
 
@@ -316,6 +345,7 @@ def test_permutations_are_even():
         ({"bounce": "stop"}, "bounce: "),
         ({"frames": 0}, "frames: "),
         ({"keep": "labelled"}, "needs to know how many"),
+        ({"velocities": "gird"}, "velocities: "),
     ],
 )
 def test_words_that_make_no_sense_are_refused(words, message):

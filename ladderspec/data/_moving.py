@@ -58,7 +58,9 @@ class Moving(DataSet):
     def __init__(self, words: OccludedMnist, seed: int, folder: Path | None) -> None:
         self.words, self.seed, self.folder = words, seed, folder
         self.digits = _glyphs.load(words.digits, words.digit_size, words.valid, folder)
-        self.stage = _flight.Stage(words.canvas, words.digit_size, *words.bars, words.velocity)
+        self.stage = _flight.Stage(
+            words.canvas, words.digit_size, *words.bars, words.velocity, words.velocities == "grid"
+        )
         self.steps = words.frames
         self._rows = cache(self._chosen_rows)
         frame = (1, words.canvas, words.canvas)

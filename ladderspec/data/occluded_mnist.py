@@ -39,6 +39,12 @@ class OccludedMnist(DataWords):
         None, description="Width of a bar; default: an eighth of the canvas; 0: none."
     )
     velocity: PairField = Field((1, 2), description="[a, b]: (a, ±b), (-a, ±b), (b, ±a), (-b, ±a).")
+    velocities: Literal["pairs", "grid"] = Field(
+        "pairs",
+        description="Set of velocities, all equally likely. `pairs`: the eight of `velocity`."
+        " `grid`: each component is drawn independently from -b, -a, 0, a and b, so that a digit"
+        " may also move along one axis or stand still.",
+    )
     frames: Annotated[int, Field(ge=1, le=1000)] = Field(5, description="Frames that are seen.")
     extra: Annotated[int, Field(ge=0, le=1000)] = Field(
         0, description="Frames after the last, as targets of prediction alone."
@@ -60,6 +66,7 @@ class OccludedMnist(DataWords):
     )
 
     about: ClassVar[str] = "a digit flies behind bars, five frames"
+    added_fields: ClassVar[frozenset[str]] = frozenset({"velocities"})
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
