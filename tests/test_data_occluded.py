@@ -166,7 +166,7 @@ def test_extra_frames_are_targets_only(data):
     np.testing.assert_array_equal(ours["optimal"], theirs["optimal"])
 
 
-# --- beyond the paper: a grid of velocities ----------------------------------------------------
+# --- beyond the paper: a grid of velocities, flights of the test ---------------------------------
 
 
 @pytest.mark.parametrize(("velocity", "count"), [([1, 2], 25), (2, 9)])
@@ -193,6 +193,22 @@ def test_digits_of_a_grid_stay_inside_and_some_stand_still(bounce):
     assert 0.01 < still < 0.08  # 1 of 25
     bounds = prediction_bounds(data, items=100)
     assert bounds["tracker that knows the digit"] < bounds["background"]
+
+
+def test_test_flights_repeat_the_digits_on_other_flights(data):
+    many = occluded(test_flights=3)
+    sizes = {split: many.size(split) for split in ("train", "valid", "train+valid", "test")}
+    assert sizes == {"train": 1197, "valid": 300, "train+valid": 1497, "test": 900}
+    assert np.concatenate(many.batches("test", 0, 64)).tolist() == list(range(900))
+    batch = many.batch("test", 0, some(900), ["label", "position", "labelled"])
+    once = data.batch("test", 0, some(300), ["label", "position"])
+    assert batch["labelled"].all()
+    np.testing.assert_array_equal(batch["label"], np.tile(once["label"], 3))
+    flights = batch["position"].reshape(3, 300, 5, 2)
+    np.testing.assert_array_equal(flights[0], once["position"])  # the first flight is as before
+    for one, two in ((0, 1), (0, 2), (1, 2)):
+        same = (flights[one] == flights[two]).all((1, 2)).mean()
+        assert same < 0.02  # one of 81 starts and 8 velocities
 
 
 # --- a pure function ------------------------------------------------------------------------------
@@ -345,6 +361,8 @@ def test_permutations_are_even():
         ({"bounce": "stop"}, "bounce: "),
         ({"frames": 0}, "frames: "),
         ({"keep": "labelled"}, "needs to know how many"),
+        ({"test_flights": 0}, "test_flights: .*greater than or equal to 1"),
+        ({"test_flights": 1.5}, "test_flights: "),
         ({"velocities": "gird"}, "velocities: "),
     ],
 )

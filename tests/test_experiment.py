@@ -115,12 +115,12 @@ def test_added_fields_of_the_data_count_only_if_they_are_set(tmp_path: Path) -> 
         text = TEXT.replace("frames: 3}", f"frames: 3, {words}}}")
         return open_experiment(experiment(tmp_path, text)).runs[0].facts()
 
-    defaults = changed("velocities: pairs")
+    defaults = changed("test_flights: 1, velocities: pairs")
     assert digest(defaults) == digest(facts)
-    others = ["velocities: grid"]
+    others = ["test_flights: 4", "velocities: grid"]
     found = [changed(words) for words in others]
-    assert len({digest(fact) for fact in (facts, *found)}) == 2
-    assert found[0]["data"] == {**facts["data"], "velocities": "grid"}
+    assert len({digest(fact) for fact in (facts, *found)}) == 3
+    assert found[0]["data"] == {**facts["data"], "test_flights": 4}
 
 
 BAD = """

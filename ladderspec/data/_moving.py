@@ -75,7 +75,8 @@ class Moving(DataSet):
         }
 
     def size(self, split: str) -> int:
-        return len(self._rows(Split(split))[0])
+        flights = self.words.test_flights if Split(split) is Split.TEST else 1
+        return len(self._rows(Split(split))[0]) * flights
 
     def labelled(self, split: str) -> Indices | None:
         with_label = self._rows(Split(split))[1]
@@ -93,7 +94,7 @@ class Moving(DataSet):
         return every, np.isin(np.arange(len(every)), chosen)
 
     def flight(self, split: str, epoch: int, indices: Indices) -> Flight:
-        """The flights of these indices. Index i + size * r is digit i on another flight."""
+        """The flights of these indices. Index i + digits * r is digit i on another flight."""
         split = Split(split)
         rows = self._rows(split)[0]
         turn, item = np.divmod(np.asarray(indices), len(rows))

@@ -55,6 +55,11 @@ class OccludedMnist(DataWords):
     flights: Literal["redrawn", "fixed"] = Field(
         "redrawn", description="Training flights: new in every epoch, or always the same."
     )
+    test_flights: Annotated[int, Field(ge=1, le=1000)] = Field(
+        1,
+        description="Number of flights of each test digit: the test split is this many times as"
+        " large, with the same digits on other flights, so that the test error varies less.",
+    )
     valid: Annotated[int, Field(ge=0)] | None = Field(
         None, description="Last training digits, kept for validation; default: 10000 (of MNIST)."
     )
@@ -66,7 +71,7 @@ class OccludedMnist(DataWords):
     )
 
     about: ClassVar[str] = "a digit flies behind bars, five frames"
-    added_fields: ClassVar[frozenset[str]] = frozenset({"velocities"})
+    added_fields: ClassVar[frozenset[str]] = frozenset({"velocities", "test_flights"})
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
