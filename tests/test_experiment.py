@@ -115,12 +115,12 @@ def test_added_fields_of_the_data_count_only_if_they_are_set(tmp_path: Path) -> 
         text = TEXT.replace("frames: 3}", f"frames: 3, {words}}}")
         return open_experiment(experiment(tmp_path, text)).runs[0].facts()
 
-    defaults = changed("test_flights: 1, velocities: pairs")
+    defaults = changed("noise: 0, test_flights: 1, velocities: pairs")
     assert digest(defaults) == digest(facts)
-    others = ["test_flights: 4", "velocities: grid"]
+    others = ["noise: 0.1", "noise: 0.2", "test_flights: 4", "velocities: grid"]
     found = [changed(words) for words in others]
-    assert len({digest(fact) for fact in (facts, *found)}) == 3
-    assert found[0]["data"] == {**facts["data"], "test_flights": 4}
+    assert len({digest(fact) for fact in (facts, *found)}) == 5
+    assert found[0]["data"] == {**facts["data"], "noise": 0.1}
 
 
 BAD = """

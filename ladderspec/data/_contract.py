@@ -48,6 +48,7 @@ class Form:
     shape: Shape  # of one frame, or of the whole item where time does not run
     time: bool = False
     text: str = ""
+    noisy: str | None = None  # the field that holds this one with noise added
 
     def __str__(self) -> str:
         shape = show_shape(self.shape) if self.shape else "a number"
