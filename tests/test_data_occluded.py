@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from ladderspec.data import DataError, OccludedMnist, words_of
-from ladderspec.data._counter import draws, key_of, permutation
+from ladderspec.data._counter import draws, key_of, normal, permutation
 from ladderspec.data._flight import Stage, reflect
 from ladderspec.data._glyphs import resized
 from ladderspec.data.trackers import prediction_bounds, seen_shares
+from ladderspec.learn.feed import Diet
+from ladderspec.tasks import Prediction
 
 
 def occluded(seed=0, **words):
@@ -166,6 +168,126 @@ def test_extra_frames_are_targets_only(data):
     np.testing.assert_array_equal(ours["optimal"], theirs["optimal"])
 
 
+# --- beyond the paper: a grid of velocities, flights of the test, noise ---------------------------
+
+
+@pytest.mark.parametrize(("velocity", "count"), [([1, 2], 25), (2, 9)])
+def test_a_grid_of_velocities_is_uniform_and_has_zero_components(velocity, count):
+    data = occluded(velocities="grid", velocity=velocity, valid=0)
+    positions = np.concatenate(
+        [data.batch("train", epoch, some(1400), ["position"])["position"] for epoch in range(20)]
+    )
+    inside = ((positions[:, 0] >= 2) & (positions[:, 0] <= 6)).all(1)
+    steps = (positions[:, 1] - positions[:, 0])[inside]
+    velocities, counts = np.unique(steps, axis=0, return_counts=True)
+    assert len(velocities) == count
+    assert [0, 0] in velocities.tolist()
+    bound = {25: 51.2, 9: 26.1}[count]  # chi-square, p = 0.001
+    assert ((counts - counts.mean()) ** 2 / counts.mean()).sum() < bound
+
+
+@pytest.mark.parametrize("bounce", ["reflect", "resample"])
+def test_digits_of_a_grid_stay_inside_and_some_stand_still(bounce):
+    data = occluded(velocities="grid", bounce=bounce, frames=30)
+    positions = data.batch("test", 0, some(300), ["position"])["position"]
+    assert (positions.min(), positions.max()) == (0, data.stage.reach)
+    still = (positions == positions[:, :1]).all((1, 2)).mean()
+    assert 0.01 < still < 0.08  # 1 of 25
+    bounds = prediction_bounds(data, items=100)
+    assert bounds["tracker that knows the digit"] < bounds["background"]
+
+
+def test_test_flights_repeat_the_digits_on_other_flights(data):
+    many = occluded(test_flights=3)
+    sizes = {split: many.size(split) for split in ("train", "valid", "train+valid", "test")}
+    assert sizes == {"train": 1197, "valid": 300, "train+valid": 1497, "test": 900}
+    assert np.concatenate(many.batches("test", 0, 64)).tolist() == list(range(900))
+    batch = many.batch("test", 0, some(900), ["label", "position", "labelled"])
+    once = data.batch("test", 0, some(300), ["label", "position"])
+    assert batch["labelled"].all()
+    np.testing.assert_array_equal(batch["label"], np.tile(once["label"], 3))
+    flights = batch["position"].reshape(3, 300, 5, 2)
+    np.testing.assert_array_equal(flights[0], once["position"])  # the first flight is as before
+    for one, two in ((0, 1), (0, 2), (1, 2)):
+        same = (flights[one] == flights[two]).all((1, 2)).mean()
+        assert same < 0.02  # one of 81 starts and 8 velocities
+
+
+@pytest.mark.parametrize("split", ["train", "valid", "test"])
+def test_noise_has_the_standard_deviation_that_is_asked_for(split):
+    batch = occluded(noise=0.3).batch(split, 0, some(300))
+    noise = (batch["frames"] - batch["noiseless"]).astype(np.float64)
+    count = noise.size  # 384,000
+    assert batch["frames"].dtype == np.float32
+    assert abs(noise.mean()) < 4 * 0.3 / np.sqrt(count)
+    assert noise.std() == pytest.approx(0.3, abs=4 * 0.3 / np.sqrt(2 * count))
+    unit = noise / 0.3
+    assert (unit**4).mean() == pytest.approx(3, abs=4 * np.sqrt(96 / count))
+    assert (np.abs(unit) < 1).mean() == pytest.approx(0.6827, abs=0.004)
+    for axis in (0, 1, 3, 4):  # no correlation between items, frames, rows and columns
+        length = unit.shape[axis] - 1
+        pairs = np.take(unit, range(length), axis) * np.take(unit, range(1, length + 1), axis)
+        assert abs(pairs.mean()) < 4 / np.sqrt(pairs.size)
+
+
+def test_noise_changes_the_frames_alone(data):
+    noisy = occluded(noise=0.2)
+    ours, theirs = data.batch("train", 1, some(20)), noisy.batch("train", 1, some(20))
+    assert not np.array_equal(ours["frames"], theirs["frames"])
+    np.testing.assert_array_equal(ours["frames"], ours["noiseless"])
+    for name in set(data.forms) - {"frames"}:
+        np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
+    twice = occluded(noise=0.4).batch("train", 1, some(20))["frames"] - ours["frames"]
+    np.testing.assert_allclose(twice, 2 * (theirs["frames"] - ours["frames"]), atol=1e-6)
+
+
+def test_noise_is_a_pure_function_of_seed_split_epoch_and_index():
+    def noise(split="train", epoch=0, indices=range(6), **words):
+        batch = occluded(**{"noise": 0.2, **words}).batch(split, epoch, np.array(indices))
+        return batch["frames"] - batch["noiseless"]
+
+    first = noise()
+    np.testing.assert_array_equal(noise(), first)
+    np.testing.assert_array_equal(noise(indices=np.array([4, 1])), first[[4, 1]])
+    np.testing.assert_array_equal(noise("train+valid"), first)
+    np.testing.assert_array_equal(noise(extra=1)[:, :5], first)
+    for other in (noise(seed=1), noise(epoch=1), noise(indices=some(6, 6)), noise("valid")):
+        assert (np.abs(other - first) > 1e-3).mean() > 0.9
+    for split in ("valid", "test"):
+        np.testing.assert_array_equal(noise(split, 9), noise(split, 0))
+    np.testing.assert_array_equal(noise(epoch=5, flights="fixed"), noise(flights="fixed"))
+    flights = noise("test", indices=np.array([3, 303]), test_flights=2)
+    assert (np.abs(flights[0] - flights[1]) > 1e-3).mean() > 0.9
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+@pytest.mark.parametrize("input", ["frames", "noiseless"])
+@pytest.mark.parametrize("target", [None, "noiseless"])
+def test_predictions_are_compared_with_noisy_frames_or_with_those_before_noise(
+    extra, input, target
+):
+    data = occluded(noise=0.2, extra=extra, input=input)
+    task = Prediction(kind="prediction", at="decoder.input", target=target)
+    diet = Diet(data, {"next_frame": task})
+    (feed,) = diet.pieces(diet.take("valid", 0, some(8)))
+    field = target or input
+    whole = data.batch("valid", 0, some(8), [input, field])
+    np.testing.assert_array_equal(feed.frames, whole[input][:, :5])
+    # With a frame after the last one, targets are the next frames; else the network aligns them.
+    expected = whole[field][:, 1:] if extra else whole[field]
+    np.testing.assert_array_equal(feed.target("next_frame", field), expected)
+
+
+def test_normal_numbers_never_change():
+    """Runs of last year must resume: a longer draw keeps the first numbers."""
+    found = normal(7, np.array([0, 1]), 3)
+    np.testing.assert_allclose(found, NORMAL, rtol=1e-6)
+    np.testing.assert_array_equal(normal(7, np.array([0, 1]), 4)[:, :3], found)
+
+
+NORMAL = [[-0.33097368, 1.08704352, -1.54320467], [-0.80754501, 0.026348, 0.27921641]]
+
+
 # --- a pure function ------------------------------------------------------------------------------
 
 
@@ -316,6 +438,13 @@ def test_permutations_are_even():
         ({"bounce": "stop"}, "bounce: "),
         ({"frames": 0}, "frames: "),
         ({"keep": "labelled"}, "needs to know how many"),
+        ({"noise": -0.1}, "noise: .*greater than or equal to 0"),
+        ({"noise": 25}, "noise: .*less than or equal to 10"),
+        ({"noise": float("nan")}, "noise: "),
+        ({"noise": "0.1"}, "noise: "),
+        ({"test_flights": 0}, "test_flights: .*greater than or equal to 1"),
+        ({"test_flights": 1.5}, "test_flights: "),
+        ({"velocities": "gird"}, "velocities: "),
     ],
 )
 def test_words_that_make_no_sense_are_refused(words, message):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,6 +86,41 @@ def test_a_run_is_known_by_what_its_numbers_depend_on(tmp_path: Path) -> None:
     text = "# moved\n\n" + TEXT.replace("The whole", "RLadder") + "machine: {workers: 2}\n"
     moved = [run.facts() for run in open_experiment(experiment(elsewhere, text))]
     assert [digest(fact) for fact in moved] == [digest(fact) for fact in facts]
+
+
+def test_added_fields_of_the_data_count_only_if_they_are_set(tmp_path: Path) -> None:
+    """A run recorded before the fields existed keeps its digest."""
+    facts = open_experiment(experiment(tmp_path, TEXT)).runs[0].facts()
+    assert facts["data"] == {
+        "set": "occluded_mnist",
+        "input": "frames",
+        "seed": None,
+        "labelled_per_batch": None,
+        "digits": "embedded",
+        "canvas": 12,
+        "digit": None,
+        "visible": None,
+        "bar": None,
+        "velocity": [1, 2],
+        "frames": 3,
+        "extra": 0,
+        "bounce": "reflect",
+        "flights": "redrawn",
+        "valid": None,
+        "labelled": None,
+        "keep": "all",
+    }
+
+    def changed(words: str) -> dict[str, Any]:
+        text = TEXT.replace("frames: 3}", f"frames: 3, {words}}}")
+        return open_experiment(experiment(tmp_path, text)).runs[0].facts()
+
+    defaults = changed("noise: 0, test_flights: 1, velocities: pairs")
+    assert digest(defaults) == digest(facts)
+    others = ["noise: 0.1", "noise: 0.2", "test_flights: 4", "velocities: grid"]
+    found = [changed(words) for words in others]
+    assert len({digest(fact) for fact in (facts, *found)}) == 5
+    assert found[0]["data"] == {**facts["data"], "noise": 0.1}
 
 
 BAD = """

@@ -48,6 +48,7 @@ class Form:
     shape: Shape  # of one frame, or of the whole item where time does not run
     time: bool = False
     text: str = ""
+    noisy: str | None = None  # the field that holds this one with noise added
 
     def __str__(self) -> str:
         shape = show_shape(self.shape) if self.shape else "a number"
@@ -174,6 +175,8 @@ class DataWords(Words):
     )
 
     about: ClassVar[str] = ""  # one line for `ladderspec data list`
+    # Fields added after runs were recorded: at their defaults they are no part of a run's digest.
+    added_fields: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
     def open(self, seed: int = 0, folder: Path | None = None) -> DataSet:

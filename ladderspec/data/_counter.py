@@ -53,5 +53,18 @@ def below(bits: Bits, n: int | NDArray[np.int64]) -> NDArray[np.int64]:
     return ((high * np.asarray(n).astype(np.uint64)) >> np.uint64(32)).astype(np.int64)
 
 
+def normal(key: int, indices: NDArray[np.int64], count: int) -> NDArray[np.float32]:
+    """`count` independent standard normal numbers for every index, (n, count), by Box-Muller.
+
+    A larger `count` appends numbers and keeps the first ones.
+    """
+    bits = draws(key, indices, (count + 1) // 2)
+    high, low = bits >> np.uint64(32), bits & np.uint64(0xFFFFFFFF)
+    radius = np.sqrt(-2 * np.log((high + 0.5) / 2.0**32))  # never the logarithm of 0
+    angle = low * (2 * np.pi / 2.0**32)
+    pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=-1)
+    return pairs.reshape(len(bits), bits.shape[1] * 2)[:, :count].astype(np.float32)
+
+
 def permutation(key: int, n: int) -> NDArray[np.int64]:
     return np.argsort(draws(key, np.arange(n), 1)[:, 0], kind="stable").astype(np.int64)

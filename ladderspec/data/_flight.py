@@ -31,6 +31,7 @@ class Stage:
     visible: int
     bar: int
     velocity: tuple[int, int]
+    grid: bool = False  # velocities of all components -b, -a, 0, a, b, not only the pairs (a, b)
 
     @property
     def reach(self) -> int:
@@ -49,8 +50,15 @@ class Stage:
 
     @cached_property
     def velocities(self) -> Ints:
-        """(8, 2): (a, +-b), (-a, +-b), (b, +-a), (-b, +-a)."""
+        """(8, 2): (a, +-b), (-a, +-b), (b, +-a), (-b, +-a); a grid: (25, 2), (9, 2) if a = b.
+
+        >>> Stage(32, 14, 8, 4, (1, 1), grid=True).velocities[:4].tolist()
+        [[-1, -1], [-1, 0], [-1, 1], [0, -1]]
+        """
         a, b = self.velocity
+        if self.grid:
+            components = sorted({-b, -a, 0, a, b})
+            return np.array([(x, y) for x in components for y in components])
         signs = [(1, 1), (1, -1), (-1, 1), (-1, -1)]
         return np.array([(s * x, r * y) for x, y in ((a, b), (b, a)) for s, r in signs])
 
@@ -87,7 +95,7 @@ def reflect(position: Ints, reach: int) -> Ints:
 
 def _resampled(stage: Stage, position: Ints, velocity: Ints, bits: Bits) -> Ints:
     """At a wall, a velocity drawn from those that stay inside; elsewhere the old one."""
-    new = position[:, None] + stage.velocities  # (n, 8, 2)
+    new = position[:, None] + stage.velocities  # (n, k, 2)
     inside = ((new >= 0) & (new <= stage.reach)).all(-1)
     chosen = below(bits, inside.sum(1))
     drawn = np.argmax(inside.cumsum(1) > chosen[:, None], axis=1)

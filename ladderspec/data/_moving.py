@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ladderspec.data import _flight, _glyphs
 from ladderspec.data._contract import DataSet, Form, Split
-from ladderspec.data._counter import draws, key_of
+from ladderspec.data._counter import draws, key_of, normal
 from ladderspec.data._types import Batch, Indices
 from ladderspec.data.occluded_mnist import OccludedMnist
 
@@ -58,12 +58,15 @@ class Moving(DataSet):
     def __init__(self, words: OccludedMnist, seed: int, folder: Path | None) -> None:
         self.words, self.seed, self.folder = words, seed, folder
         self.digits = _glyphs.load(words.digits, words.digit_size, words.valid, folder)
-        self.stage = _flight.Stage(words.canvas, words.digit_size, *words.bars, words.velocity)
+        self.stage = _flight.Stage(
+            words.canvas, words.digit_size, *words.bars, words.velocity, words.velocities == "grid"
+        )
         self.steps = words.frames
         self._rows = cache(self._chosen_rows)
         frame = (1, words.canvas, words.canvas)
         self.forms = {
             "frames": Form(frame, True, "what is seen"),
+            "noiseless": Form(frame, True, "the frames before noise", noisy="frames"),
             "clean": Form(frame, True, "the digit without bars"),
             "reconstruction": Form(frame, True, "every pixel seen up to t, where it is at t"),
             "optimal": Form(frame, False, "the reconstruction at the last frame"),
@@ -73,7 +76,8 @@ class Moving(DataSet):
         }
 
     def size(self, split: str) -> int:
-        return len(self._rows(Split(split))[0])
+        flights = self.words.test_flights if Split(split) is Split.TEST else 1
+        return len(self._rows(Split(split))[0]) * flights
 
     def labelled(self, split: str) -> Indices | None:
         with_label = self._rows(Split(split))[1]
@@ -91,18 +95,41 @@ class Moving(DataSet):
         return every, np.isin(np.arange(len(every)), chosen)
 
     def flight(self, split: str, epoch: int, indices: Indices) -> Flight:
-        """The flights of these indices. Index i + size * r is digit i on another flight."""
+        """The flights of these indices. Index i + digits * r is digit i on another flight."""
+        rows = self._rows(Split(split))[0]
+        frames = self.words.frames + self.words.extra
+        bits = draws(self._key("flight", split, epoch), self._counters(split, indices), 3 + frames)
+        positions = _flight.fly(self.stage, bits, frames, self.words.bounce)
+        item = np.asarray(indices) % len(rows)
+        return Flight(self.stage, self.digits.images[rows[item]], positions)
+
+    def noisy(
+        self, split: str, epoch: int, indices: Indices, frames: _flight.Images
+    ) -> _flight.Images:
+        """The frames of these indices with Gaussian noise.
+
+        The draws do not depend on the standard deviation: a sweep over `noise` scales one draw.
+        """
+        if not self.words.noise:
+            return frames
+        key, count = self._key("noise", split, epoch), int(np.prod(frames.shape[1:]))
+        unit = normal(key, self._counters(split, indices), count).reshape(frames.shape)
+        return frames + np.float32(self.words.noise) * unit
+
+    def _key(self, purpose: str, split: str, epoch: int) -> int:
+        """The key of the draws for a purpose."""
         split = Split(split)
-        rows = self._rows(split)[0]
-        turn, item = np.divmod(np.asarray(indices), len(rows))
         redrawn = split.trains and self.words.flights == "redrawn"
         # A digit flies the same way in `train` and in `train+valid`, whichever digits are kept.
         stream = Split.TRAIN if split.trains else split
-        key = key_of(self.seed, "flight", stream, epoch if redrawn else 0)
-        frames = self.words.frames + self.words.extra
-        bits = draws(key, rows[item] + len(self.digits.labels) * turn, 3 + frames)
-        positions = _flight.fly(self.stage, bits, frames, self.words.bounce)
-        return Flight(self.stage, self.digits.images[rows[item]], positions)
+        return key_of(self.seed, purpose, stream, epoch if redrawn else 0)
+
+    def _counters(self, split: str, indices: Indices) -> Indices:
+        """A number for every flight of every digit, whichever digits are kept."""
+        rows = self._rows(Split(split))[0]
+        turn, item = np.divmod(np.asarray(indices), len(rows))
+        counters: Indices = rows[item] + len(self.digits.labels) * turn
+        return counters
 
     def batch(
         self, split: str, epoch: int, indices: Indices, fields: Sequence[str] | None = None
@@ -111,7 +138,8 @@ class Moving(DataSet):
         item = np.asarray(indices) % len(rows)
         flight = self.flight(split, epoch, indices)
         makers: dict[str, Callable[[], NDArray[Any]]] = {
-            "frames": flight.frames,
+            "frames": lambda: self.noisy(split, epoch, indices, flight.frames()),
+            "noiseless": flight.frames,
             "clean": flight.clean,
             "reconstruction": flight.reconstruction,
             "optimal": lambda: flight.optimal(self.words.frames - 1),

@@ -4,6 +4,12 @@ The paper's setting is the default: digits of 14x14 on 32x32, bars of 4 pixels w
 between them, five frames. Other canvases keep the proportions: 24 has bars of 3 and 6 visible
 pixels, 16 bars of 2 and 4. The eight velocities stay those of the paper, so that positions stay
 whole pixels.
+
+Three fields go beyond the paper: `noise` on the frames, several `test_flights` per test digit, and
+`velocities: grid`, which has velocity components of 0. With noise, a task without a `target`
+compares with the noisy frames; `target: noiseless` compares with the frames before noise, which lie
+in [0, 1] as `cost: bce` needs them. All other fields of the data are free of noise. A spec's own
+`input: {noise: ...}` is another noise, which the network adds in training alone.
 """
 
 from __future__ import annotations
@@ -39,6 +45,12 @@ class OccludedMnist(DataWords):
         None, description="Width of a bar; default: an eighth of the canvas; 0: none."
     )
     velocity: PairField = Field((1, 2), description="[a, b]: (a, ±b), (-a, ±b), (b, ±a), (-b, ±a).")
+    velocities: Literal["pairs", "grid"] = Field(
+        "pairs",
+        description="Set of velocities, all equally likely. `pairs`: the eight of `velocity`."
+        " `grid`: each component is drawn independently from -b, -a, 0, a and b, so that a digit"
+        " may also move along one axis or stand still.",
+    )
     frames: Annotated[int, Field(ge=1, le=1000)] = Field(5, description="Frames that are seen.")
     extra: Annotated[int, Field(ge=0, le=1000)] = Field(
         0, description="Frames after the last, as targets of prediction alone."
@@ -48,6 +60,18 @@ class OccludedMnist(DataWords):
     )
     flights: Literal["redrawn", "fixed"] = Field(
         "redrawn", description="Training flights: new in every epoch, or always the same."
+    )
+    test_flights: Annotated[int, Field(ge=1, le=1000)] = Field(
+        1,
+        description="Number of flights of each test digit: the test split is this many times as"
+        " large, with the same digits on other flights, so that the test error varies less.",
+    )
+    noise: Annotated[float, Field(ge=0, le=10)] = Field(
+        0.0,
+        description="Standard deviation of the Gaussian noise added to every pixel of `frames`, in"
+        " all splits; pixels are from 0 to 1 before noise and are not clipped after it. It is"
+        " redrawn whenever the flight is. Targets of prediction are noisy too, unless the task says"
+        " `target: noiseless`.",
     )
     valid: Annotated[int, Field(ge=0)] | None = Field(
         None, description="Last training digits, kept for validation; default: 10000 (of MNIST)."
@@ -60,6 +84,7 @@ class OccludedMnist(DataWords):
     )
 
     about: ClassVar[str] = "a digit flies behind bars, five frames"
+    added_fields: ClassVar[frozenset[str]] = frozenset({"velocities", "test_flights", "noise"})
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

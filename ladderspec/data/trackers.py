@@ -2,8 +2,8 @@
 
 The error is the squared difference per pixel, in [0, 1], averaged over the predicted frames; the
 paper prints it x 1e-5 [t:ommnist]. A tracker knows where the digit is and, from the second frame
-on, how it moves; after the first frame all eight velocities are as likely. What it has not seen of
-the digit it fills in.
+on, how it moves; after the first frame all velocities are as likely. What it has not seen of the
+digit it fills in. All frames are those before noise.
 """
 
 from __future__ import annotations

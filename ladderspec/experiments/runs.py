@@ -54,7 +54,7 @@ class Run:
             "format": FORMAT,
             "seed": self.seed,
             "graph": _bare(graph_json.as_dict(graph(self.spec))),
-            "data": self.data.model_dump(mode="json"),
+            "data": _data_fields(self.data),
             "training": _said(self.training),
             "evaluation": self.evaluation.model_dump(mode="json"),
             "start": digest(self.origin.facts()) if self.origin else self.start,
@@ -71,6 +71,13 @@ def _said(training: Training) -> dict[str, Any]:
     """Without a word that came later, where it changes nothing: earlier runs stay what they are."""
     words = training.model_dump(mode="json")
     return words if training.drop else {k: v for k, v in words.items() if k != "drop"}
+
+
+def _data_fields(data: DataWords) -> dict[str, Any]:
+    """The fields of the data; added ones only if they are set, so that old digests still hold."""
+    defaults = {name: type(data).model_fields[name].default for name in data.added_fields}
+    unchanged = {name for name, default in defaults.items() if getattr(data, name) == default}
+    return data.model_dump(mode="json", exclude=unchanged)
 
 
 def _bare(graph: dict[str, Any]) -> dict[str, Any]:

@@ -173,7 +173,8 @@ class Diet:
             if field is None:
                 continue
             if self.data.forms[field].time and steps is not None:
-                if field == self.input and frames.shape[1] >= steps + ahead > steps:
+                of_input = self.input in (field, self.data.forms[field].noisy)
+                if of_input and frames.shape[1] >= steps + ahead > steps:
                     targets[name] = batch[field][:, ahead : ahead + steps]  # frames after the last
                 else:
                     targets[field] = batch[field][:, :steps]
