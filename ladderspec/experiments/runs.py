@@ -14,8 +14,10 @@ from ladderspec.data import DataWords
 from ladderspec.errors import UsageError, did_you_mean, one_of
 from ladderspec.experiments.words import ExperimentWords, Quoted
 from ladderspec.language.read import Spec
+from ladderspec.learn.inputs import EvaluationNoise, noise_of, tasks_of
 from ladderspec.learn.words import Evaluation, Machine, Training
 from ladderspec.wiring import graph_json
+from ladderspec.wiring.graph import Graph
 
 FORMAT = "ladderspec run 1"  # counts up where the same words come to give other numbers
 
@@ -50,13 +52,14 @@ class Run:
 
     def facts(self) -> dict[str, Any]:
         """Everything that the numbers of the run depend on, as JSON."""
+        wired = graph(self.spec)
         return {
             "format": FORMAT,
             "seed": self.seed,
-            "graph": _bare(graph_json.as_dict(graph(self.spec))),
+            "graph": _bare(graph_json.as_dict(wired)),
             "data": self.data.model_dump(mode="json"),
             "training": _said(self.training),
-            "evaluation": self.evaluation.model_dump(mode="json"),
+            "evaluation": _evaluated(self.evaluation, wired),
             "start": digest(self.origin.facts()) if self.origin else self.start,
             "freeze": list(self.freeze),
         }
@@ -71,6 +74,15 @@ def _said(training: Training) -> dict[str, Any]:
     """Without a word that came later, where it changes nothing: earlier runs stay what they are."""
     words = training.model_dump(mode="json")
     return words if training.drop else {k: v for k, v in words.items() if k != "drop"}
+
+
+def _evaluated(evaluation: Evaluation, graph: Graph) -> dict[str, Any]:
+    """Without `noise` if all is measured on clean input, as it was before there was that word."""
+    words = evaluation.model_dump(mode="json")
+    noise = EvaluationNoise(evaluation.noise, noise_of(graph))
+    if noise.any_noisy(tasks_of(graph)):
+        return words
+    return {k: v for k, v in words.items() if k != "noise"}
 
 
 def _bare(graph: dict[str, Any]) -> dict[str, Any]:
