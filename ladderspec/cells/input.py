@@ -18,6 +18,11 @@ class Noise(Words):
         None, description="Probability with which a bit is turned."
     )
 
+    @property
+    def active(self) -> bool:
+        """Whether it changes anything."""
+        return bool(self.gaussian or self.flip)
+
 
 class Input(Cell):
     """What a frame is: its channels and size; without a size, a vector."""

@@ -27,6 +27,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="write what a node gives over time, as .npz and picture")  # fmt: skip
     parser.add_argument("--statistics", metavar="N", type=at_least(0),
                         help="batches to measure batch norms on; 0: none")  # fmt: skip
+    noise = parser.add_mutually_exclusive_group()
+    noise.add_argument("--noise", dest="noise", action="store_true", default=None,
+                       help="measure all tasks on noisy input; default: as in the run")  # fmt: skip
+    noise.add_argument("--clean", dest="noise", action="store_false",
+                       help="measure all tasks on clean input")  # fmt: skip
     parser.add_argument(
         "--count", metavar="N", type=at_least(0), default=4, help="items in pictures; default: 4"
     )
@@ -65,10 +70,11 @@ def run(args: argparse.Namespace) -> int:
     from ladderspec.trained.evaluate import evaluate, samples
 
     opened = open_asked(args)
-    report = evaluate(opened, args.split, args.without, args.statistics)
+    report = evaluate(opened, args.split, args.without, args.statistics, args.noise)
     output = make_folder(args.output or opened.folder / "evaluation")
     files = []
-    picture = samples(opened, args.split, args.without, args.count, args.statistics)
+    looked = args.split, args.without, args.count, args.statistics, args.noise
+    picture = samples(opened, *looked)
     if picture is not None:
         picture.save(output / f"{args.split}.png")
         files.append(output / f"{args.split}.png")
@@ -90,9 +96,8 @@ def _activations(opened: Opened, args: argparse.Namespace, output: Path) -> list
 
     from ladderspec.trained.evaluate import activation_sheet, activations
 
-    arrays = activations(
-        opened, args.activations, args.split, args.without, max(16, args.count), args.statistics
-    )
+    looked = args.split, args.without, max(16, args.count), args.statistics, args.noise
+    arrays = activations(opened, args.activations, *looked)
     np.savez_compressed(output / "activations.npz", **arrays)  # type: ignore[arg-type]
     title = f"{opened.facts['title']}: {args.split}"
     timed = opened.data.forms[next(iter(arrays))].time
@@ -100,12 +105,23 @@ def _activations(opened: Opened, args: argparse.Namespace, output: Path) -> list
     return [output / "activations.npz", output / "activations.png"]
 
 
+def _input(opened: Opened, asked: bool | None) -> str:
+    """What all tasks are measured on, if the network has noise and it is the same for all."""
+    from ladderspec.learn.inputs import noise_of
+
+    noise = opened.noise(asked)
+    if noise_of(opened.graph) is None or noise is None:
+        return ""
+    return f", on {'noisy' if noise else 'clean'} input"
+
+
 def _print(report: Report, opened: Opened, args: argparse.Namespace) -> None:
     from ladderspec.learn.words import TEACHER
 
     lesions = f" without {', '.join(args.without)}" if args.without else ""
     update = opened.weights.facts.get("update")
-    print(f"{opened.facts['title']}{lesions}: {args.split}, {opened.which} after {update} updates")
+    title = f"{opened.facts['title']}{lesions}: {args.split}"
+    print(f"{title}, {opened.which} after {update} updates{_input(opened, args.noise)}")
     width = max((len(name) for name in report.metrics), default=0)
     for name, value in report.metrics.items():
         unit = report.units.get(name.removeprefix(TEACHER), "")

@@ -9,7 +9,8 @@ from ladderspec.corridor import graph
 from ladderspec.data import DataWords
 from ladderspec.errors import Finding, Findings, did_you_mean, one_of, tick
 from ladderspec.language.read import Spec
-from ladderspec.learn.words import Training
+from ladderspec.learn.inputs import EvaluationNoise, noise_of, tasks_of
+from ladderspec.learn.words import Evaluation, Training
 from ladderspec.text.tree import Node
 
 WATCHES = (("stop", "watch"), ("optimiser", "schedule", "watch"))
@@ -42,14 +43,17 @@ def _way(starts: dict[str, str | None], name: str) -> Iterator[str]:
         start = starts[start]
 
 
-def check_names(spec: Spec, training: Training, said: Node, findings: Findings) -> None:
+def check_names(
+    spec: Spec, training: Training, evaluation: Evaluation, said: Node, findings: Findings
+) -> None:
     """Measures and tasks that training names are those of the network."""
     watched = [node for place in WATCHES if (node := _at(said, place)) is not None]
     clipped = training.optimiser.clip.tasks
     if not watched and not clipped:
         return
-    tasks = {name: entry["task"] for name, entry in graph(spec).graph["tasks"].items()}
-    measures = [f"{name}.{measure}" for name, task in tasks.items() for measure in task.units]
+    wired = graph(spec)
+    tasks = tasks_of(wired)
+    measures = EvaluationNoise(evaluation.noise, noise_of(wired)).units(tasks)
     for node in watched:
         if node.value not in measures:
             findings.add(_unknown(f"no measure {tick(node.value)}", node.value, measures, node))
@@ -57,6 +61,17 @@ def check_names(spec: Spec, training: Training, said: Node, findings: Findings) 
         if name not in tasks:
             node = said.find(("optimiser", "clip", "tasks", name))[0]
             findings.add(_unknown(f"no task {tick(name)} to clip", name, tasks, node))
+
+
+def check_noise(
+    spec: Spec, row: str, evaluation: Evaluation, said: Node, findings: Findings
+) -> None:
+    """`noise: true` needs a network with noise on its input."""
+    node = said.get("noise")
+    if evaluation.noise and node is not None and noise_of(graph(spec)) is None:
+        message = f"row {tick(row)} has no noise to evaluate with: its spec has no `input.noise`"
+        hint = "like `set: {input.noise.gaussian: 0.3}`, or `noise: false`"
+        findings.add(Finding("S105", message, node.place, node.path, hint))
 
 
 def _at(said: Node, place: tuple[str, ...]) -> Node | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from ladderspec.corridor import compile_graph
 from ladderspec.data import DataWords, registered
 from ladderspec.errors import Finding, Findings, SpecError, did_you_mean, one_of, tick
-from ladderspec.experiments.checks import check_batch, check_names, check_starts
+from ladderspec.experiments.checks import check_batch, check_names, check_noise, check_starts
 from ladderspec.experiments.frozen import prefixes
 from ladderspec.experiments.layers import checked, merged, patch_of, with_variant
 from ladderspec.experiments.paper import check_paper, paper_of
@@ -221,14 +221,15 @@ class _Reader:
         data_said = merged(layers, "data")
         data = self._data(data_said)
         training, said = checked(merged(layers, "training"), Training, self.findings)
-        evaluation, _ = checked(merged(layers, "evaluation"), Evaluation, self.findings)
+        evaluation, evaluated = checked(merged(layers, "evaluation"), Evaluation, self.findings)
         spec = self._spec(line, over, document) if document is not None else None
         if training is not None and (training.updates is None) == (training.epochs is None):
             self._how_long(training, said)
         if spec is None or data is None or training is None or evaluation is None:
             return None
         assert document is not None
-        check_names(spec, training, said, self.findings)
+        check_names(spec, training, evaluation, said, self.findings)
+        check_noise(spec, row.name, evaluation, evaluated, self.findings)
         check_batch(data, training, data_said, self.findings)
         return Run(
             experiment=self.words.name or self.path.stem,

@@ -8,6 +8,7 @@ from typing import Any
 from ladderspec.errors import Finding, Findings, did_you_mean, one_of, tick
 from ladderspec.experiments.runs import Run
 from ladderspec.experiments.words import Change, Column, ExperimentWords, Quoted, Row
+from ladderspec.learn.inputs import EvaluationNoise
 from ladderspec.learn.words import TEACHER
 from ladderspec.text.tree import Node
 
@@ -49,9 +50,10 @@ def _measures(cells: Iterable[Run]) -> list[str]:
     """All that any network of the table reports: `digit`, `digit.error`, `teacher.digit.error`."""
     found: dict[str, None] = {}
     for run in cells:
-        for name, task in run.spec.words.tasks.items():
-            names = [name, *(f"{name}.{unit}" for unit in task.units)]
-            found |= dict.fromkeys([*names, *(f"{TEACHER}{each}" for each in names)])
+        tasks = run.spec.words.tasks
+        units = EvaluationNoise(run.evaluation.noise, run.spec.words.input.noise).units(tasks)
+        names = [*tasks, *units]
+        found |= dict.fromkeys([*names, *(f"{TEACHER}{each}" for each in names)])
     return list(found)
 
 

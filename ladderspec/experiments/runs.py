@@ -14,8 +14,10 @@ from ladderspec.data import DataWords
 from ladderspec.errors import UsageError, did_you_mean, one_of
 from ladderspec.experiments.words import ExperimentWords, Quoted
 from ladderspec.language.read import Spec
+from ladderspec.learn.inputs import EvaluationNoise, noise_of, tasks_of
 from ladderspec.learn.words import Evaluation, Machine, Training
 from ladderspec.wiring import graph_json
+from ladderspec.wiring.graph import Graph
 
 FORMAT = "ladderspec run 1"  # counts up where the same words come to give other numbers
 
@@ -50,13 +52,14 @@ class Run:
 
     def facts(self) -> dict[str, Any]:
         """Everything that the numbers of the run depend on, as JSON."""
+        wired = graph(self.spec)
         return {
             "format": FORMAT,
             "seed": self.seed,
-            "graph": _bare(graph_json.as_dict(graph(self.spec))),
+            "graph": _bare(graph_json.as_dict(wired)),
             "data": _data_fields(self.data),
             "training": _said(self.training),
-            "evaluation": self.evaluation.model_dump(mode="json"),
+            "evaluation": _evaluated(self.evaluation, wired),
             "start": digest(self.origin.facts()) if self.origin else self.start,
             "freeze": list(self.freeze),
         }
@@ -78,6 +81,15 @@ def _data_fields(data: DataWords) -> dict[str, Any]:
     defaults = {name: type(data).model_fields[name].default for name in data.added_fields}
     unchanged = {name for name, default in defaults.items() if getattr(data, name) == default}
     return data.model_dump(mode="json", exclude=unchanged)
+
+
+def _evaluated(evaluation: Evaluation, graph: Graph) -> dict[str, Any]:
+    """Without `noise` if all is measured on clean input, as it was before there was that word."""
+    words = evaluation.model_dump(mode="json")
+    noise = EvaluationNoise(evaluation.noise, noise_of(graph))
+    if noise.any_noisy(tasks_of(graph)):
+        return words
+    return {k: v for k, v in words.items() if k != "noise"}
 
 
 def _bare(graph: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,10 @@ from ladderspec.data import Split
 from ladderspec.experiments.runs import Run
 from ladderspec.learn import checkpoint, processes
 from ladderspec.learn.feed import Diet, Feed
+from ladderspec.learn.inputs import EvaluationNoise
 from ladderspec.learn.journal import Journal
 from ladderspec.learn.learner import Learner
-from ladderspec.learn.measure import Report, measure, units_of
+from ladderspec.learn.measure import Report, joined, measure
 from ladderspec.learn.pictures import draw_samples
 from ladderspec.learn.progress import Progress
 from ladderspec.learn.statistics import settled
@@ -42,6 +43,35 @@ def split_feeds(diet: Diet, split: str, size: int, items: int | None = None) -> 
         yield from diet.pieces(diet.take(split, 0, indices))
 
 
+def report_on(
+    net: Net,
+    diet: Diet,
+    noise: bool | None,
+    feeds: Callable[[Diet], Iterable[Feed]],
+    settling: Callable[[Diet], Iterable[Feed]],
+    draw: Callable[[Diet], None] | None = None,
+) -> Report:
+    """Measure every task of a network on the input that it is evaluated on.
+
+    Args:
+        net: the network.
+        diet: the data and the tasks, without noise.
+        noise: `evaluation.noise` of the experiment.
+        feeds: the data to measure, from a diet that adds noise or does not.
+        settling: the training data that batch norms are measured on, in the same way.
+        draw: called in the first pass, which is that on noisy input, if there is one.
+    """
+    chosen = EvaluationNoise(noise, net.noise)
+    reports: list[Report] = []
+    for each in chosen.passes(net.tasks):
+        fed = diet.with_noise(net.noise if each.noisy else None)
+        with settled(net, settling(fed)):
+            if draw is not None and not reports:
+                draw(fed)
+            reports.append(measure(net, fed, feeds(fed), each.prefixes))
+    return joined(reports, chosen.units(net.tasks))
+
+
 @dataclass
 class Examiner:
     """Evaluates a learner."""
@@ -55,13 +85,18 @@ class Examiner:
     watched_by_rate: str = field(init=False)
 
     def __post_init__(self) -> None:
-        units = units_of(self.learner.net.tasks.items())
-        words = self.run.training
+        words, units = self.run.training, self.units
         schedule = words.optimiser.schedule
         stop = words.stop.watch if words.stop is not None else None
         rate = schedule.watch if isinstance(schedule, Halve) else None
         self.watched = stop or rate or next(iter(units), "")
         self.watched_by_rate = rate or self.watched
+
+    @property
+    def units(self) -> dict[str, str]:
+        """All measures, and their units."""
+        net = self.learner.net
+        return EvaluationNoise(self.run.evaluation.noise, net.noise).units(net.tasks)
 
     @property
     def has_validation(self) -> bool:
@@ -92,25 +127,28 @@ class Examiner:
     def _report(self, net: Net, split: str, items: int | None, draw: bool) -> Report:
         words, diet = self.run.evaluation, self.learner.diet
         size = words.batch or self.run.training.batch
-        settling = training_feeds(
-            diet, self.learner.order.split, self.run.training.batch, words.statistics
+        batch, order = self.run.training.batch, self.learner.order
+        draws = draw and self.run.machine.pictures and processes.rank() == 0
+        return report_on(
+            net,
+            diet,
+            words.noise,
+            lambda fed: split_feeds(fed, split, size, items),
+            lambda fed: training_feeds(fed, order.split, batch, words.statistics),
+            (lambda fed: self._draw(net, fed, split)) if draws else None,
         )
-        with settled(net, settling):
-            if draw and self.run.machine.pictures and processes.rank() == 0:
-                self._draw(net, split)
-            return measure(net, diet, split_feeds(diet, split, size, items))
 
-    def _draw(self, net: Net, split: str) -> None:
+    def _draw(self, net: Net, fed: Diet, split: str) -> None:
         update, folder = self.learner.update, self.folder / "pictures"
         title = f"{self.run.id}: {split} after {update} updates"
-        picture = draw_samples(net, self.learner.diet, split, self.run.machine.pictures, title)
+        picture = draw_samples(net, fed, split, self.run.machine.pictures, title)
         if picture is not None:
             folder.mkdir(exist_ok=True)
             picture.save(folder / f"{split}-{update:06}.png")
 
     def _short(self, metrics: dict[str, float]) -> str:
-        units = units_of(self.learner.net.tasks.items())
-        shown = {n: v for n, v in metrics.items() if not n.endswith(".nll") or len(metrics) == 1}
+        units = self.units
+        shown = {n: v for n, v in metrics.items() if not n.endswith("nll")} or metrics
         return "  ".join(
             f"{name} {value:.4g} {units.get(name.removeprefix(TEACHER), '')}".rstrip()
             for name, value in shown.items()
@@ -148,6 +186,6 @@ class Examiner:
             "watched": self.watched,
             "metrics": {split: found.metrics for split, found in reports.items()},
             "by_time": {split: found.by_time for split, found in reports.items()},
-            "units": units_of(self.learner.net.tasks.items()),
+            "units": self.units,
             "parameters": parameters(self.learner.net.graph),
         }

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ladderspec.cells.input import Noise
 from ladderspec.data import DataError, DataSet, Split
 from ladderspec.data._contract import Form
+from ladderspec.data._counter import draws, key_of
 from ladderspec.data._types import Batch, Indices
 from ladderspec.data.chunks import chunks
 from ladderspec.network.net import Net
+from ladderspec.network.noise import noisy_items
 from ladderspec.tasks import Classification, Consistency, Prediction, Task
 
 CPU = torch.device("cpu")
+NOISY = "input with noise"  # in a batch, beside the clean input that targets are taken from
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,11 @@ class Diet:
     steps: int | None = None  # frames of one piece, where long sequences are cut
     device: torch.device = CPU
     dtype: torch.dtype = torch.float32
+    noise: Noise | None = None  # added to the input here, for evaluation; targets stay clean
+
+    def with_noise(self, noise: Noise | None) -> Diet:
+        """The same with noise on the input: a pure function of (seed, split, item)."""
+        return replace(self, noise=noise)
 
     @property
     def input(self) -> str:
@@ -113,7 +122,30 @@ class Diet:
             wide = known.reshape(known.shape + (1,) * (label.ndim - known.ndim))  # of all t
             batch["label"] = np.where(wide, label, -1)
         batch.pop("labelled", None)
+        if self.noise is not None:
+            batch[NOISY] = self._noisy(batch, self.noise, split, indices)
         return batch
+
+    def _noisy(self, batch: Batch, noise: Noise, split: str, indices: Indices) -> np.ndarray:
+        """The input with its noise; that of an item does not depend on the rest of its batch."""
+        bits = draws(key_of(self.data.seed, "evaluation noise", split), np.asarray(indices), 1)
+        seeds = (bits[:, 0] >> np.uint64(1)).tolist()
+        lengths = batch["mask"].sum(1).tolist() if "mask" in batch and self._timed else None
+        clean = torch.from_numpy(np.ascontiguousarray(batch[self.input])).to(self.dtype)
+        return noisy_items(clean, noise, seeds, lengths).numpy()
+
+    @property
+    def _timed(self) -> bool:
+        return self.data.forms[self.input].time
+
+    @property
+    def _forms(self) -> dict[str, Form]:
+        """The forms of all that a batch may hold."""
+        return {
+            **self.data.forms,
+            "mask": Form((), time=True),
+            NOISY: self.data.forms[self.input],
+        }
 
     def first(self, split: str, count: int, start: int = 0) -> tuple[Feed, Indices]:
         """Some items of a split, or the beginning of them; longest first, and which they are."""
@@ -125,7 +157,7 @@ class Diet:
 
     def pieces(self, batch: Batch) -> Iterator[Feed]:
         """The whole batch, or pieces of it along time."""
-        if not self.data.forms[self.input].time:
+        if not self._timed:
             yield self._whole(batch, None)
         elif self.steps is not None and self.cuts:
             yield from self._cut(batch if "mask" in batch else self._masked(batch), self.steps)
@@ -145,8 +177,8 @@ class Diet:
     @property
     def cuts(self) -> bool:
         """Whether sequences may be longer than a piece."""
-        timed = self.data.forms[self.input].time
-        return self.steps is not None and timed and (self.data.steps or math.inf) > self.steps
+        longer = self.steps is not None and (self.data.steps or math.inf) > self.steps
+        return longer and self._timed
 
     @cached_property
     def _equal(self) -> int:
@@ -157,7 +189,7 @@ class Diet:
 
     def _masked(self, batch: Batch) -> Batch:
         """Sequences of equal length as those of unequal length come."""
-        forms, length = self.data.forms, self._equal
+        forms, length = self._forms, self._equal
         cut = {name: v[:, :length] if forms[name].time else v for name, v in batch.items()}
         return {**cut, "mask": np.ones((len(batch[self.input]), length), dtype=bool)}
 
@@ -180,13 +212,13 @@ class Diet:
                     targets[field] = batch[field][:, :steps]
             else:
                 targets[field] = batch[field]
-        return self._feed(frames[:, :steps] if steps else frames, targets, lengths)
+        fed = batch.get(NOISY, frames)
+        return self._feed(fed[:, :steps] if steps else fed, targets, lengths)
 
     def _cut(self, batch: Batch, steps: int) -> Iterator[Feed]:
         """Pieces of a batch; each t that is run over has its target."""
         most, whole = self._most_ahead, batch["mask"].sum(1)
-        forms = {**self.data.forms, "mask": Form((), time=True)}
-        for chunk in chunks(batch, forms, steps, most):
+        for chunk in chunks(batch, self._forms, steps, most):
             targets = {}
             for name, task in self.tasks.items():
                 field, ahead = self.field(task), self.ahead(task)
@@ -195,7 +227,7 @@ class Diet:
                 elif field is not None:
                     targets[field] = chunk.batch[field]
             left = np.clip(whole[: chunk.rows] - most - chunk.start, 0, chunk.steps).tolist()
-            frames = chunk.batch[self.input][:, : chunk.steps]
+            frames = chunk.batch.get(NOISY, chunk.batch[self.input])[:, : chunk.steps]
             others_ended = chunk.rows == 1 < len(whole)
             yield self._feed(frames, targets, left, chunk.start, others_ended)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -53,9 +53,31 @@ class Report:
         return replace(self, metrics={**self.metrics, **extra})
 
 
+def joined(reports: Sequence[Report], units: Mapping[str, str]) -> Report:
+    """What several passes over the data have measured, in the order of `units`."""
+    return Report(
+        {n: report.metrics[n] for n in units for report in reports if n in report.metrics},
+        {n: report.by_time[n] for n in units for report in reports if n in report.by_time},
+        {n: table for report in reports for n, table in report.confusion.items()},
+        dict(units),
+    )
+
+
 @torch.no_grad()
-def measure(net: Net, diet: Diet, feeds: Iterable[Feed]) -> Report:
-    """Run a network over feeds and measure every task."""
+def measure(
+    net: Net, diet: Diet, feeds: Iterable[Feed], prefixes: Mapping[str, str] | None = None
+) -> Report:
+    """Run a network over feeds and measure its tasks.
+
+    Args:
+        net: the network, in evaluation.
+        diet: the data and the tasks.
+        feeds: the batches; targets come from them too.
+        prefixes: the tasks to measure, each with the prefix of its measures (`clean_` gives
+            `denoise.clean_error`); default: all tasks, without a prefix.
+    """
+    prefixes = dict.fromkeys(diet.tasks, "") if prefixes is None else prefixes
+    tasks = {name: task for name, task in diet.tasks.items() if name in prefixes}
     whole, by_time = Sums(), Sums()
     confusion: dict[str, Tensor] = {}
     carry: Carry | None = None
@@ -63,17 +85,17 @@ def measure(net: Net, diet: Diet, feeds: Iterable[Feed]) -> Report:
         carry = trimmed(carry, len(feed)) if not feed.first else None
         outputs = net(feed.frames, feed.lengths, carry)
         carry = outputs.carry
-        for name, task in diet.tasks.items():
+        for name, task in tasks.items():
             if task.units:
                 seen = outputs[name]
                 for value in seen.values() if isinstance(seen, dict) else [seen]:
-                    _add(name, task, diet, feed, value, whole, by_time)
+                    _add(name, prefixes[name], task, diet, feed, value, whole, by_time)
                     if isinstance(task, Classification) and value.dim() == 3:
                         _confuse(confusion, name, task, diet, feed, value)
-    units = units_of(diet.tasks.items())
+    units = {f"{n}.{prefixes[n]}{m}": u for n, task in tasks.items() for m, u in task.units.items()}
     metrics = {name: float(value) for name, value in whole.means(list(units)).items()}
     times = {name: value.tolist() for name, value in by_time.means(list(units)).items()}
-    counts = processes.summed_tables(confusion, list(diet.tasks))
+    counts = processes.summed_tables(confusion, list(tasks))
     tables = {name: _square(table).long().tolist() for name, table in counts.items()}
     return Report(metrics, times, tables, units)
 
@@ -81,11 +103,6 @@ def measure(net: Net, diet: Diet, feeds: Iterable[Feed]) -> Report:
 def _square(table: Tensor) -> Tensor:
     side = math.isqrt(table.numel())
     return table.view(side, side)
-
-
-def units_of(tasks: Iterable[tuple[str, Task]]) -> dict[str, str]:
-    """`{"digit.error": "%", ...}`, the most telling measure of each task first."""
-    return {f"{name}.{m}": unit for name, task in tasks for m, unit in task.units.items()}
 
 
 def trimmed(carry: Carry | None, rows: int) -> Carry | None:
@@ -99,6 +116,7 @@ def trimmed(carry: Carry | None, rows: int) -> Carry | None:
 
 def _add(
     name: str,
+    prefix: str,
     task: Task,
     diet: Diet,
     feed: Feed,
@@ -112,7 +130,7 @@ def _add(
     known = task.known(flat)
     there = there if known is None else there & known.view(batch, length)
     for measure, values in task.measure(flat_seen, flat).items():
-        key, values = f"{name}.{measure}", values.view(batch, length)
+        key, values = f"{name}.{prefix}{measure}", values.view(batch, length)
         counts = there * _when(task, there)
         whole.add(key, values.flatten(), counts.flatten())
         if not diet.data.forms[diet.input].time or (diet.data.steps and not diet.cuts):

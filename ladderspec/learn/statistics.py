@@ -73,7 +73,7 @@ def settled(net: Net, feeds: Iterable[Feed]) -> Iterator[None]:
 
 @torch.no_grad()
 def _measure(net: Net, norms: list[BatchNorm], feeds: Iterable[Feed]) -> None:
-    """CHOICE: on inputs without their noise, as they are in evaluation."""
+    """CHOICE: on inputs as they are in this evaluation, with noise only if that adds it."""
     if not norms:
         return
     seen = [_Seen(norm) for norm in norms]

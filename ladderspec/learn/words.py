@@ -175,6 +175,16 @@ class Training(Words):
     )
 
 
+def _noise(value: Any) -> Any:
+    """Whether there is noise; its kind and strength are the spec's."""
+    if value is None or isinstance(value, bool):
+        return value
+    shown = tick(value) if isinstance(value, str) else value
+    got = "" if isinstance(value, dict | list) else f", got {shown}"
+    hint = "`true` adds the noise that the spec sets under `input.noise`"
+    raise refusal("S104", f"expected true or false{got}", hint)
+
+
 class Evaluation(Words):
     """When and how a network is evaluated."""
 
@@ -188,6 +198,12 @@ class Evaluation(Words):
     items: Count | None = Field(None, description="Of the validation data, so many; default: all.")
     report: Literal["last", "best"] | None = Field(
         None, description="Which weights are tested; default: best with `stop`, else last."
+    )
+    noise: Annotated[bool | None, BeforeValidator(_noise)] = Field(
+        None,
+        description="Input noise in evaluation. true: all tasks are measured on input with the"
+        " spec's `input.noise`; false: all on clean input. Default: denoising tasks on both,"
+        " all others on clean input.",
     )
 
 

@@ -82,6 +82,7 @@ class Task(Words):
 
     counted_apart: ClassVar[bool] = False  # its read-out is no part of the network
     teaches: ClassVar[bool] = True  # gradients of the cost reach the network
+    denoises: ClassVar[bool] = False  # evaluated on noisy input by default
 
     def check(self, reading: Reading) -> tuple[str, str] | None:
         """What is wrong with reading this node, and what would be right."""

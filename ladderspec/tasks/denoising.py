@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
@@ -26,6 +26,8 @@ class Denoising(Task):
 
     kind: Literal["denoising"]
     cost: Cost = Field("mse", description="mse: squared error; bce: cross-entropy of logits.")
+
+    denoises: ClassVar = True
 
     def check_shape(self, reading: Reading) -> tuple[str, str] | None:
         return same_as_input(self, reading)

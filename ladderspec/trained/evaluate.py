@@ -17,9 +17,9 @@ from ladderspec.data._picture import Picture
 from ladderspec.data._types import Indices
 from ladderspec.data.preview import _image
 from ladderspec.errors import UsageError
-from ladderspec.learn.evaluation import split_feeds
+from ladderspec.learn.evaluation import report_on, split_feeds
 from ladderspec.learn.feed import Diet, Feed
-from ladderspec.learn.measure import Report, measure
+from ladderspec.learn.measure import Report
 from ladderspec.learn.pictures import draw_samples
 from ladderspec.learn.statistics import settled
 from ladderspec.network.net import Net
@@ -27,14 +27,27 @@ from ladderspec.trained.opened import Opened
 
 
 def evaluate(
-    opened: Opened, split: str = "test", without: Sequence[str] = (), statistics: int | None = None
+    opened: Opened,
+    split: str = "test",
+    without: Sequence[str] = (),
+    statistics: int | None = None,
+    noise: bool | None = None,
 ) -> Report:
-    """Measure a trained network, and its teacher where it has one; `without` lesions both."""
+    """Measure a trained network, and its teacher where it has one.
+
+    Args:
+        opened: the run.
+        split: the data to measure.
+        without: selectors of what is taken out of both networks.
+        statistics: training batches that batch norms are measured on; default: as in the run.
+        noise: whether all tasks are measured on noisy input, or all on clean input; default: as
+            in the run.
+    """
     _check_items(opened, split)
-    found = _measured(opened, opened.net(without), split, statistics)
+    found = _measured(opened, opened.net(without), split, statistics, noise)
     if opened.has_teacher:
         taught = opened.net(without, teacher=True)
-        found = found.beside(_measured(opened, taught, split, statistics))
+        found = found.beside(_measured(opened, taught, split, statistics, noise))
     return found
 
 
@@ -44,11 +57,17 @@ def _check_items(opened: Opened, split: str) -> None:
         raise UsageError(f"there are no {split} items to evaluate: {', '.join(sizes)}")
 
 
-def _measured(opened: Opened, net: Net, split: str, statistics: int | None) -> Report:
-    diet = opened.diet(net)
+def _measured(
+    opened: Opened, net: Net, split: str, statistics: int | None, noise: bool | None
+) -> Report:
     size = opened.evaluation.batch or opened.training.batch
-    with _ready(opened, net, diet, statistics):
-        return measure(net, diet, split_feeds(diet, split, size))
+    return report_on(
+        net,
+        opened.diet(net),
+        opened.noise(noise),
+        lambda fed: split_feeds(fed, split, size),
+        lambda fed: opened.settling(fed, statistics),
+    )
 
 
 @contextmanager
@@ -64,10 +83,11 @@ def samples(
     without: Sequence[str] = (),
     count: int = 4,
     statistics: int | None = None,
+    noise: bool | None = None,
 ) -> Picture | None:
     """Frames, predictions and probes of the first items."""
     net = opened.net(without)
-    diet = opened.diet(net)
+    diet = opened.seen(net, noise)
     lesions = f", without {', '.join(without)}" if without else ""
     title = f"{opened.facts['title']}: {split}{lesions}"
     with _ready(opened, net, diet, statistics):
@@ -85,13 +105,14 @@ def activations(
     without: Sequence[str] = (),
     count: int = 16,
     statistics: int | None = None,
+    noise: bool | None = None,
 ) -> dict[str, NDArray[Any]]:
     """The values of nodes over time, (items, T, ...), and the input that they saw.
 
     `items` says which items these are, in their order; `lengths` where each ends, if not at T.
     """
     net = opened.net(without)
-    diet = opened.diet(net)
+    diet = opened.seen(net, noise)
     feed, items = _first(diet, split, count)
     with _ready(opened, net, diet, statistics):
         try:

@@ -16,6 +16,7 @@ from ladderspec.errors import UsageError
 from ladderspec.learn import checkpoint
 from ladderspec.learn.evaluation import training_feeds
 from ladderspec.learn.feed import Diet, Feed
+from ladderspec.learn.inputs import EvaluationNoise, noise_of
 from ladderspec.learn.journal import reported
 from ladderspec.learn.words import Evaluation, Training
 from ladderspec.network.adopt import Adopted
@@ -43,7 +44,8 @@ class Opened:
 
     @cached_property
     def evaluation(self) -> Evaluation:
-        return Evaluation.model_validate(self.facts["evaluation"])
+        """As it was; a run without `noise` was measured on clean input (see `Run.facts`)."""
+        return Evaluation.model_validate({"noise": False, **self.facts["evaluation"]})
 
     @cached_property
     def data(self) -> DataSet:
@@ -76,6 +78,17 @@ class Opened:
 
     def diet(self, net: Net) -> Diet:
         return Diet(self.data, net.tasks, self.training.steps, dtype=self.dtype)
+
+    def noise(self, asked: bool | None = None) -> bool | None:
+        """`evaluation.noise` as it is asked for; None: as in the run."""
+        if asked and noise_of(self.graph) is None:
+            raise UsageError("there is no noise to add: the network has no `input.noise`")
+        return self.evaluation.noise if asked is None else asked
+
+    def seen(self, net: Net, asked: bool | None = None) -> Diet:
+        """What pictures and activations see: noisy input if any task is measured on it."""
+        noisy = EvaluationNoise(self.noise(asked), net.noise).any_noisy(net.tasks)
+        return self.diet(net).with_noise(net.noise if noisy else None)
 
     def settling(self, diet: Diet, batches: int | None = None) -> list[Feed]:
         """Training data for the statistics of batch norms."""
