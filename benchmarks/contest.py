@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks import handwritten as hand
-from ladderspec.corridor import build, load
+from ladderspec.api import build, load
 from ladderspec.network.net import Net
 
 SPECS = Path(__file__).resolve().parent.parent / "specs"
@@ -55,9 +55,9 @@ class Case:
 OMMNIST = "ommnist/rladder.yaml"
 CASES = {
     "rladder": Case(OMMNIST, None, hand.RLadder, 5, 1.35),
-    "baseline": Case(OMMNIST, "temporal_baseline", hand.TemporalBaseline, 5, 1.25),
-    "hierarchical": Case(OMMNIST, "hierarchical_rnn", hand.HierarchicalRNN, 5, 1.25),
-    "music": Case("music/rladder.yaml", None, hand.MusicRLadder, 200, 1.3),
+    "baseline": Case(OMMNIST, "temporal_baseline", hand.TemporalBaseline, 5, 1.1),
+    "hierarchical": Case(OMMNIST, "hierarchical_rnn", hand.HierarchicalRNN, 5, 1.1),
+    "music": Case("music/rladder.yaml", None, hand.MusicRLadder, 200, 1.2),
 }
 
 

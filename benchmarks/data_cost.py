@@ -16,8 +16,8 @@ from pathlib import Path
 
 import torch
 
-from ladderspec.corridor import build, load
-from ladderspec.data import DataSet, words_of
+from ladderspec.api import build, load
+from ladderspec.data import DataSet, data_config
 
 ROOT = Path(__file__).resolve().parent.parent
 SPEC = ROOT / "specs/ommnist/rladder_tiny.yaml"
@@ -56,8 +56,8 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=50)
     args = parser.parse_args()
     torch.set_num_threads(1)
-    data = words_of("occluded_mnist", digits="embedded", canvas=16).open()
-    resample = words_of("occluded_mnist", digits="embedded", canvas=16, bounce="resample").open()
+    data = data_config("occluded_mnist", digits="embedded", canvas=16).open()
+    resample = data_config("occluded_mnist", digits="embedded", canvas=16, bounce="resample").open()
     update = updater(data, args.batch)
     update()
     times: dict[str, list[float]] = {}

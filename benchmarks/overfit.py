@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ladderspec.corridor import build, load
-from ladderspec.data import DataSet, words_of
+from ladderspec.api import build, load
+from ladderspec.data import DataSet, data_config
 from ladderspec.language.read import Spec
-from ladderspec.learn.feed import Diet
+from ladderspec.learn.batches import Collator
 from ladderspec.network.net import Net
 from ladderspec.tasks import Classification, Denoising, Prediction
 
@@ -57,21 +57,21 @@ def cases() -> Iterator[tuple[Path, str]]:
     files = [*ROOT.glob("specs/*/*_tiny.yaml"), *ROOT.glob("specs/*/*_small.yaml")]
     specs = sorted(path for path in files if path.parent.name != "experiments")
     for path in [*specs, ROOT / "specs/ommnist/appendix_c.yaml"]:
-        for variant in ["", *load(path).words.variants]:
+        for variant in ["", *load(path).config.variants]:
             spec = load(path, variant or None)
-            if any(isinstance(task, Classification) for task in spec.words.tasks.values()):
+            if any(isinstance(task, Classification) for task in spec.config.tasks.values()):
                 yield path, variant
 
 
 def data_for(spec: Spec) -> DataSet:
     """Data with the input of the spec."""
-    words = spec.words.input
+    words = spec.config.input
     if words.size is None:
         side = math.isqrt(words.channels)
-        return words_of("digits", side=side, flat=True).open()
-    still = spec.words.time.frames is None
+        return data_config("digits", side=side, flat=True).open()
+    still = spec.config.time.frames is None
     view = {"input": "optimal"} if still else {}
-    return words_of("occluded_mnist", digits="embedded", canvas=words.size[0], **view).open()
+    return data_config("occluded_mnist", digits="embedded", canvas=words.size[0], **view).open()
 
 
 def overfit(path: Path, variant: str, updates: int, seed: int = 1) -> Result:
@@ -79,25 +79,25 @@ def overfit(path: Path, variant: str, updates: int, seed: int = 1) -> Result:
     start = time.process_time()
     spec = load(path, variant or None)
     net, data = build(spec, seed), data_for(spec)
-    diet = Diet(data, net.tasks)
+    collator = Collator(data, net.tasks)
     indices = data.batches("train", 0, SEQUENCES)[0]
-    feed = next(diet.pieces(diet.take("train", 0, indices)))
+    batch = next(collator.pieces(collator.take("train", 0, indices)))
     for name, task in net.tasks.items():
         if isinstance(task, Prediction | Denoising):
-            net.set_offset(torch.from_numpy(data.mean(task.field or data.words.input)), name)
+            net.set_offset(torch.from_numpy(data.mean(task.field or data.config.input)), name)
     adam = torch.optim.Adam(net.parameters(), LR)
     torch.manual_seed(seed)
     first: dict[str, float] = {}
     for update in range(1, updates + 1):
-        costs = net.cost(feed.frames, feed.targets)
+        costs = net.cost(batch.frames, batch.targets)
         first = first or {name: float(cost.detach()) for name, cost in costs.items()}
         adam.zero_grad()
         costs.total.backward()
         adam.step()
-        if update % EVERY == 0 and (error := train_error(net, feed.frames, feed.targets)) < LIMIT:
+        if update % EVERY == 0 and (error := train_error(net, batch.frames, batch.targets)) < LIMIT:
             break
     seconds = time.process_time() - start
-    constant = constants(net, data, feed.targets)
+    constant = constants(net, data, batch.targets)
     return Result(path.stem, variant, first, constant, update, error, seconds)
 
 
@@ -116,7 +116,7 @@ def constants(net: Net, data: DataSet, targets: dict[str, torch.Tensor]) -> dict
         if isinstance(task, Classification):
             found[name] = math.log(data.classes or 1)
         else:
-            field = task.field or data.words.input
+            field = task.field or data.config.input
             mean = torch.from_numpy(data.mean(field))
             seen = targets[field].double()
             seen = seen[:, task.ahead :] if isinstance(task, Prediction) else seen

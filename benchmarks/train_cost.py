@@ -2,7 +2,7 @@
 
     python benchmarks/train_cost.py [--repeats 31] [--batch 50]
 
-Alternates bare updates with those of the loop on the same feed, now the one first and now the
+Alternates bare updates with those of the loop on the same batch, now the one first and now the
 other, on one thread, and counts processor time, so that a busy machine slows both alike; reports
 medians and, of the ratio, the quartiles. Then what batches and checkpoints take. At most 3 % for
 the loop, 2 % for waiting for data, 2 s for a checkpoint of the largest spec: see TRAINING.md.
@@ -19,30 +19,30 @@ from pathlib import Path
 
 import torch
 
-from ladderspec.corridor import build, load
-from ladderspec.data import words_of
-from ladderspec.learn.feed import Diet
-from ladderspec.learn.learner import Learner, learner_of
-from ladderspec.learn.sampler import Order
-from ladderspec.learn.saving import save
-from ladderspec.learn.train import feeds
+from ladderspec.api import build, load
+from ladderspec.data import data_config
+from ladderspec.experiments.training import OptimiserConfig, TrainingConfig
+from ladderspec.learn.batches import Collator, Sampler
+from ladderspec.learn.train import batches
+from ladderspec.learn.train_state import TrainState, new_train_state, save
 from ladderspec.learn.update import update
-from ladderspec.learn.words import Optimiser, Training
 
 ROOT = Path(__file__).resolve().parent.parent
 SMALLEST = ROOT / "specs/ommnist/rladder_tiny.yaml"
 LARGEST = [ROOT / "specs/music/rladder.yaml", ROOT / "specs/ommnist/rladder.yaml"]
 
 
-def learner(spec: Path, batch: int) -> Learner:
+def state(spec: Path, batch: int) -> TrainState:
     net = build(load(spec))
     if net.shape[-1] == 88:
-        data = words_of("music", name="etudes").open()
+        data = data_config("music", name="etudes").open()
     else:
-        data = words_of("occluded_mnist", digits="embedded", canvas=net.shape[-1]).open()
-    words = Training(updates=10**6, batch=batch, optimiser=Optimiser(clip={"norm": 1.0}))
-    diet = Diet(data, net.tasks)
-    return learner_of(net, diet, Order(diet, "train", batch), words, 0, 10**6)
+        data = data_config("occluded_mnist", digits="embedded", canvas=net.shape[-1]).open()
+    words = TrainingConfig(
+        updates=10**6, batch=batch, optimiser=OptimiserConfig(clip={"norm": 1.0})
+    )
+    collator = Collator(data, net.tasks)
+    return new_train_state(net, collator, Sampler(collator, "train", batch), words, 0, 10**6)
 
 
 def timed(act: Callable[[], object]) -> float:
@@ -51,27 +51,27 @@ def timed(act: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def loop_cost(repeats: int, batch: int) -> None:
-    one = learner(SMALLEST, batch)
+def loop_cost(repeats: int, size: int) -> None:
+    one = state(SMALLEST, size)
     net, adam = one.net, one.optimiser
 
     def bare() -> None:
         adam.zero_grad(set_to_none=True)
-        net.cost(feed.frames, feed.targets).total.backward()
+        net.cost(batch.frames, batch.targets).total.backward()
         torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         adam.step()
 
     def loop() -> None:
-        one.add(update(one, feed, share))
+        one.add(update(one, batch, share))
 
     times: dict[str, list[float]] = {"bare": [], "loop": [], "data": []}
     acts = {"bare": bare, "loop": loop}
-    coming = feeds(one, 0)
-    feed, share = next(coming)
+    coming = batches(one, 0)
+    batch, share = next(coming)
     bare()
     for _ in range(repeats):
         start = time.process_time()
-        feed, share = next(coming)
+        batch, share = next(coming)
         times["data"].append(time.process_time() - start)
         for name, act in acts.items():
             times[name].append(timed(act))
@@ -79,7 +79,7 @@ def loop_cost(repeats: int, batch: int) -> None:
     middle = {name: statistics.median(values) for name, values in times.items()}
     ratios = [a / b - 1 for a, b in zip(times["loop"], times["bare"], strict=True)]
     low, more, high = statistics.quantiles(ratios, n=4)
-    print(f"{SMALLEST.stem}, batch {batch}, {repeats} updates of each")
+    print(f"{SMALLEST.stem}, batch {size}, {repeats} updates of each")
     print(f"  bare update   {middle['bare'] * 1e3:8.2f} ms")
     print(
         f"  of the loop   {middle['loop'] * 1e3:8.2f} ms   {more:+.1%} ({low:+.1%} to {high:+.1%})"
@@ -89,9 +89,9 @@ def loop_cost(repeats: int, batch: int) -> None:
 
 def checkpoint_cost() -> None:
     for spec in LARGEST:
-        one = learner(spec, 2)
-        feed, share = next(feeds(one, 0))
-        update(one, feed, share)  # so that the optimiser has its averages
+        one = state(spec, 2)
+        batch, share = next(batches(one, 0))
+        update(one, batch, share)  # so that the optimiser has its averages
         with tempfile.TemporaryDirectory() as folder:
             times = sorted(save(one, Path(folder)) for _ in range(5))
             size = sum(file.stat().st_size for file in Path(folder).iterdir())

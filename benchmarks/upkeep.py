@@ -1,4 +1,4 @@
-"""The rest of benchmarks/speed.py: memory, overhead, building, distance to the machine's peak."""
+"""The rest of benchmarks/speed.py: memory, overhead, building, algorithms, torch.compile."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import argparse
 import resource
 import subprocess
 import sys
+import time
 from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -16,7 +15,6 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
-from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.contest import (
     BY_HAND,
@@ -26,14 +24,13 @@ from benchmarks.contest import (
     SPECS,
     Turn,
     alternate,
-    contenders,
     middle,
     ratio,
+    streaming,
     training,
 )
-from ladderspec.corridor import build, load
+from ladderspec.api import build, load
 from ladderspec.network.net import Net
-from ladderspec.nn._fused import fused_lstm_update
 
 # --- memory --------------------------------------------------------------------------------------
 
@@ -70,7 +67,7 @@ def grow(name: str, batch: int, who: str, threads: int) -> None:
 # --- overhead ------------------------------------------------------------------------------------
 
 
-class _Tape(TorchFunctionMode):
+class _Calls(TorchFunctionMode):
     """Notes every call of torch, to repeat the tensor work without the Python around it."""
 
     def __init__(self) -> None:
@@ -83,7 +80,7 @@ class _Tape(TorchFunctionMode):
     ) -> Any:
         apart = tree_map_only(Tensor, _apart, args)
         name = getattr(func, "__name__", "")
-        in_place = func is fused_lstm_update or (name.endswith("_") and not name.endswith("__"))
+        in_place = name.endswith("_") and not name.endswith("__")
         if in_place:
             apart = (apart[0] * 1, *apart[1:])  # what is changed in place must not be a leaf
         result = func(*args, **(kwargs or {}))
@@ -107,7 +104,7 @@ def _makes_tensors(result: Any) -> bool:
 
 
 def overhead(args: argparse.Namespace) -> None:
-    """Python beside the tensor work, at width 1/8 and batch 2: at most 2 % of a training step.
+    """Python beside the tensor work, at width 1/8 and batch 2: `engine` at most 6 % of a step.
 
     `cells` repeats the calls of all cells and the tensor work outside them: what the forward pass
     takes beyond that is the engine. `tensors` repeats all calls of torch and nothing else.
@@ -130,7 +127,7 @@ def overhead(args: argparse.Namespace) -> None:
 
 def _layers_of(net: Net, frames: Tensor, labels: Tensor) -> dict[str, Turn]:
     """A training step, and its forward pass with less and less around the tensor work."""
-    everything, outside, calls = _Tape(), _Tape(), list[tuple[nn.Module, Any]]()
+    everything, outside, calls = _Calls(), _Calls(), list[tuple[nn.Module, Any]]()
     with everything:
         net.cost(frames, labels)
 
@@ -141,7 +138,7 @@ def _layers_of(net: Net, frames: Tensor, labels: Tensor) -> dict[str, Turn]:
     def leave(module: nn.Module, args: Any, result: Any) -> None:
         outside.inside = False
 
-    modules = [step.module for step in net.engine.layout.steps.values()]
+    modules = [node.home.module for node in net.executor.nodes.values()]
     hooks = [module.register_forward_pre_hook(enter) for module in modules]
     hooks += [module.register_forward_hook(leave) for module in modules]
     with outside:
@@ -179,50 +176,63 @@ def building(args: argparse.Namespace) -> None:
         print(f"| {name} | {middle(spent) * 1e3:.1f} | {ratio(spent, times[BY_HAND])} |")
 
 
-# --- distance to the peak ------------------------------------------------------------------------
+# --- what each algorithm gains --------------------------------------------------------------------
 
 
-def peak(args: argparse.Namespace) -> None:
-    """GFLOP/s of a training step beside those of one large convolution of the same kind."""
-    print("| batch 16 | GFLOP | GFLOP/s, ladderspec | GFLOP/s, by hand | large convolution |")
+def algorithms(args: argparse.Namespace) -> None:
+    """Steps and streams with FFT convolution and replay, and without, alternating in one run."""
+    print("| algorithm | network | with, ms | without, ms | gain |")
     print("|---|---|---|---|---|")
     for name in args.nets:
-        turns = contenders(replace(CASES[name], frames=args.frames or CASES[name].frames), 16)
-        turns["large"] = _large(name)
-        work = {}
-        for who, turn in turns.items():
-            with _by_place(), FlopCounterMode(display=False) as counter:
-                turn()
-            work[who] = counter.get_total_flops() / 1e9
-        times = alternate(turns, args.seconds, args.rounds)
-        rate = {who: work[who] / middle(times[who]) for who in turns}
-        print(
-            f"| {name} | {work[OURS]:.2f} | {rate[OURS]:.1f} ({rate[OURS] / rate['large']:.0%})"
-            f" | {rate[BY_HAND]:.1f} | {rate['large']:.1f} |",
-            flush=True,
+        case = CASES[name]
+        frames, labels = case.batch(16)
+        step = training(case.ours(), frames[:, :20], labels)
+        _gain("FFT convolution", f"{name}, step at batch 16", step, _without_fft(step), args)
+        frames, _ = case.batch(1)
+        net, plain = case.ours(), case.ours()
+        plain.replay.iterate = lambda net, iterate, frame, carry: iterate(frame, carry)
+        turns = (streaming(each, frames[:, :10]) for each in (net, plain))
+        _gain("replay", f"{name}, stream of 10 frames", *turns, args)
+
+
+def _without_fft(turn: Turn) -> Turn:
+    def without() -> None:
+        with mock.patch("ladderspec.ops.fft_conv.pays", return_value=False):
+            turn()
+
+    return without
+
+
+def _gain(what: str, where: str, one: Turn, other: Turn, args: argparse.Namespace) -> None:
+    times = alternate({"with": one, "without": other}, args.seconds, args.rounds, before=4)
+    shown = " | ".join(f"{middle(times[key]) * 1e3:.1f}" for key in ("with", "without"))
+    print(f"| {what} | {where} | {shown} | {ratio(times['without'], times['with'])} |", flush=True)
+
+
+# --- torch.compile --------------------------------------------------------------------------------
+
+
+def compiled(args: argparse.Namespace) -> None:
+    """Cost and backward of a whole sequence as one graph of inductor: compile time and step."""
+    print("| torch.compile, width 1/4, batch 16 | compiling, s | compiled, ms | eager, ms | gain |")
+    print("|---|---|---|---|---|")
+    for name in args.nets:
+        case = CASES[name]
+        net = case.ours(set={"params.width": 8})
+        frames, labels = case.batch(16)
+        frames = frames[:, :5]
+        cost = torch.compile(
+            lambda net=net, f=frames, y=labels: net.cost(f, y).total, fullgraph=True
         )
 
+        def step(cost: Turn = cost, net: Net = net) -> None:
+            net.zero_grad(set_to_none=True)
+            cost().backward()  # type: ignore[attr-defined]
 
-def _by_place() -> ExitStack:
-    """Convolutions as torch has them, which a counter knows: other ways take fewer products."""
-    stack = ExitStack()
-    stack.enter_context(mock.patch("ladderspec.nn._arrow.is_better", return_value=False))
-    stack.enter_context(mock.patch("ladderspec.network.engine.LONG", 1 << 30))
-    return stack
-
-
-def _large(name: str) -> Turn:
-    """Forward and backward of one convolution that keeps the machine at its best."""
-    filter, size = ((1, 3), (1, 88)) if name == "music" else ((3, 3), (32, 32))
-    channels = 256 if name == "music" else 128
-    conv = nn.Conv2d(channels, channels, filter, padding=tuple(k // 2 for k in filter), bias=False)
-    conv.to(memory_format=torch.channels_last)
-    x = torch.rand(16, channels, *size).to(memory_format=torch.channels_last).requires_grad_()
-    gradient = torch.ones_like(x)
-
-    def turn() -> None:
-        conv.zero_grad(set_to_none=True)
-        x.grad = None
-        conv(x).backward(gradient)
-
-    return turn
+        start = time.perf_counter()
+        step()
+        spent = time.perf_counter() - start
+        turns = {"compiled": step, "eager": training(net, frames, labels)}
+        times = alternate(turns, args.seconds, args.rounds)
+        shown = " | ".join(f"{middle(times[key]) * 1e3:.1f}" for key in turns)
+        print(f"| {name} | {spent:.0f} | {shown} | {ratio(times['eager'], times['compiled'])} |")

@@ -1,4 +1,4 @@
-"""Write docs/experiments.md: the words of an experiment file, from the fields that define them."""
+"""Write docs/experiments.md: the fields of an experiment file, from the fields that define them."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from make_language import fields
 from pydantic import BaseModel
 
 from ladderspec.data import registered
-from ladderspec.experiments.words import ExperimentWords, Patch, Row
-from ladderspec.learn import words
+from ladderspec.experiments import training
+from ladderspec.experiments.config import ExperimentConfig, Patch, Row
 
 PAGE = Path(__file__).parent / "experiments.md"
 PROSE = Path(__file__).parent / "experiments_intro.md"
 PARTS: list[tuple[str, type[BaseModel]]] = [
-    ("The file", ExperimentWords),
+    ("The file", ExperimentConfig),
     ("A row", Row),
-    ("Training", words.Training),
-    ("Optimiser", words.Optimiser),
-    ("Clip", words.Clip),
-    ("Stop", words.Stop),
-    ("Evaluation", words.Evaluation),
-    ("Machine", words.Machine),
-    ("Saving", words.Saving),
+    ("Training", training.TrainingConfig),
+    ("Optimiser", training.OptimiserConfig),
+    ("Clip", training.ClipConfig),
+    ("Stop", training.StopConfig),
+    ("Evaluation", training.EvaluationConfig),
+    ("Machine", training.MachineConfig),
+    ("Saving", training.SavingConfig),
 ]
-SCHEDULES = (words.Halve, words.Cosine, words.Linear)
+SCHEDULES = (training.Halve, training.Cosine, training.Linear)
 
 
 def main() -> None:
@@ -37,7 +37,7 @@ def page() -> str:
     parts = [PROSE.read_text(encoding="utf-8").rstrip()]
     parts += [f"## {title}\n\n{table(model)}" for title, model in PARTS]
     parts.insert(3, "## A column\n\nAs a row, but for `of`, `spec`, `start` and `freeze`.")
-    parts.append("## Schedules\n\n`constant` has no words of its own.")
+    parts.append("## Schedules\n\n`constant` has no fields of its own.")
     parts += [f"### {m.__name__.lower()}\n\n{m.__doc__}\n\n{table(m)}" for m in SCHEDULES]
     parts.append("## Data sets")
     parts += [

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ladderspec.corridor import load
+from ladderspec.api import load
 from ladderspec.drawing import draw
 from ladderspec.files import write_atomic
 
@@ -68,7 +68,7 @@ SHOWN = [
     ),
     Shot(
         "plan",
-        "The plan: what runs once for all t, what loops over t",
+        "The plan: what loops over t, what needs nothing from its past",
         "ommnist/rladder.yaml",
         {"view": "rolled", "plan": True},
         "no_decoder_to_encoder",
@@ -105,7 +105,7 @@ def every_spec() -> list[Shot]:
         if "experiments" in path.parts:
             continue
         spec = str(path.relative_to(SPECS))
-        tall = len(load(path).words.levels) > TALL
+        tall = len(load(path).config.levels) > TALL
         options: dict[str, Any] = {"view": "rolled", "fold": True} if tall else {}
         name = re.sub(r"\W+", "_", spec.removesuffix(".yaml"))
         found.append(Shot(name, "", spec, options))

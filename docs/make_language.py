@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ladderspec.cells import registered
-from ladderspec.language.schema import words as words_of_specs
+from ladderspec.language.spec import fields_schema
 from ladderspec.names import TABLE, Role, Side
 
 PAGE = Path(__file__).parent / "language.md"
@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def page() -> str:
-    schema = words_of_specs()
+    schema = fields_schema()
     parts = [
         PROSE.read_text(encoding="utf-8").rstrip(),
         "## The file\n\n" + fields(schema, schema),
@@ -79,13 +79,14 @@ def tasks(schema: dict[str, Any]) -> str:
 
 
 def roles() -> str:
-    rows = ["| role | from -> to | delay |", "|---|---|---|"]
-    for role, wiring in TABLE.items():
-        offset = {-1: "l-1", 0: "l", 1: "l+1"}[wiring.offset]
+    rows = ["| role | from -> to | delay | by default |", "|---|---|---|---|"]
+    places = {"always": "at every cell that takes it", "stateful": "at stateful cells"}
+    for role, row in TABLE.items():
+        level, place = f"l{row.offset:+}" if row.offset else "l", places.get(row.default, "nowhere")
         rows.append(
-            f"| `{role}` | {wiring.source} {offset} -> {wiring.target} l | {wiring.delay} |"
+            f"| `{role}` | {row.source} {level} -> {row.target} l | {row.delay} | {place} |"
         )
-    rows.append(f"| `{Role.SKIP}` | any -> any | 0 or more |")
+    rows.append(f"| `{Role.SKIP}` | any -> any | 0 or more | only declared ones |")
     return "\n".join(rows)
 
 

@@ -21,19 +21,18 @@ from pathlib import Path
 from typing import Any
 
 from ladderspec.ablation import writers
-from ladderspec.ablation.collect import Cell, Measure, Results, collect
-from ladderspec.ablation.report import write_report
-from ladderspec.ablation.spread import difference, spread
+from ladderspec.ablation.report import draw_worths, worths, write_report
+from ladderspec.ablation.results import Cell, Measure, Results, collect
+from ladderspec.ablation.statistics import difference, spread
 from ladderspec.ablation.study import Study as LeaveOut
 from ladderspec.ablation.study import make_study
 from ladderspec.ablation.table import label, tables
-from ladderspec.ablation.worth import draw_worths, worths
-from ladderspec.corridor import graph
-from ladderspec.data.occluded_mnist import OccludedMnist
-from ladderspec.experiments.open import open_experiment
+from ladderspec.api import graph
+from ladderspec.data.sets.occluded_mnist import OccludedMnist
+from ladderspec.experiments.reader import open_experiment
 from ladderspec.experiments.runs import Experiment, Run
-from ladderspec.learn.journal import read_result
-from ladderspec.learn.words import TEACHER
+from ladderspec.experiments.training import TEACHER
+from ladderspec.learn.run_folder import read_result
 from ladderspec.wiring.shapes import parameters
 
 DOCS = Path(__file__).parent
@@ -158,7 +157,7 @@ def record(study: str, folder: Path) -> None:
     experiment = left_out()[1] if study == ARROWS else experiment_of(study)
     for run in experiment.runs:
         target = RECORDS / study / run.id
-        finished = read_result(folder / run.id, run.facts()) is not None
+        finished = read_result(folder / run.id, run) is not None
         if finished and not (target / "result.json").exists():
             for place in (place for name in KEPT for place in (folder / run.id).glob(name)):
                 kept = target / place.relative_to(folder / run.id)
@@ -228,7 +227,7 @@ def overview(found: dict[Study, Results]) -> str:
 
 def scale(run: Run) -> str:
     """In what a run may be smaller than the paper's: width 32, 32x32, up to 10 epochs of music."""
-    words = [f"width {run.spec.words.params['width']}"]
+    words = [f"width {run.spec.config.params['width']}"]
     if isinstance(run.data, OccludedMnist):
         words.append(f"{run.data.canvas}x{run.data.canvas}")
     epochs, updates = run.training.epochs, run.training.updates

@@ -1,6 +1,6 @@
 '''Recurrent ladder networks from a YAML table of layers.
 
-A spec is text; every stage after it is a new value that prints:
+A spec is text. Every later stage is a new value that prints as text: Spec, graph, plan, network.
 
 >>> import ladderspec as ls
 >>> spec = ls.loads("""
@@ -33,14 +33,14 @@ from typing import TYPE_CHECKING, Any
 
 from ladderspec.version import __version__ as __version__
 
-# Public names and the rooms they live in; loaded on first use, so that torch comes in only with
-# what needs it.
+# Public names and the modules that define them. They are imported on first use, so that torch is
+# imported only by what needs it.
 _PUBLIC = {
-    "load": "corridor",
-    "loads": "corridor",
-    "graph": "corridor",
-    "plan": "corridor",
-    "build": "corridor",
+    "load": "api",
+    "loads": "api",
+    "graph": "api",
+    "plan": "api",
+    "build": "api",
     "draw": "drawing",
     "dot": "drawing",
     "to_text": "wiring.graph",
@@ -58,13 +58,13 @@ _PUBLIC = {
 }
 
 if TYPE_CHECKING:
+    from ladderspec.api import build as build
+    from ladderspec.api import graph as graph
+    from ladderspec.api import load as load
+    from ladderspec.api import loads as loads
+    from ladderspec.api import plan as plan
     from ladderspec.cells import Cell as Cell
     from ladderspec.cells import register as register
-    from ladderspec.corridor import build as build
-    from ladderspec.corridor import graph as graph
-    from ladderspec.corridor import load as load
-    from ladderspec.corridor import loads as loads
-    from ladderspec.corridor import plan as plan
     from ladderspec.drawing import dot as dot
     from ladderspec.drawing import draw as draw
     from ladderspec.errors import LadderspecError as LadderspecError

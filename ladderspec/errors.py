@@ -1,4 +1,4 @@
-"""What went wrong, where, and what would be right; and how that prints."""
+"""Findings: what is wrong with a spec, where, and what would be right; and the exceptions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from unicodedata import combining, east_asian_width
 
 from ladderspec.wording import did_you_mean as did_you_mean
 from ladderspec.wording import one_of as one_of
@@ -15,6 +16,7 @@ from ladderspec.wording import spell as spell
 from ladderspec.wording import tick as tick
 
 MAX_FINDINGS = 100
+EXCERPT_WIDTH = 120
 
 CODES = {
     "F001": "a file cannot be read",
@@ -26,31 +28,31 @@ CODES = {
     "Y006": "the file is empty",
     "Y007": "an alias without an anchor before it",
     "Y008": "the file is too large, too deep, or grows too large through aliases",
-    "Y009": "a key that is no word, or a merge of something that is no mapping",
+    "Y009": "a key that is not a word, or a merge of something that is not a mapping",
     "S100": "more mistakes than are shown",
-    "S101": "a key that nobody knows",
-    "S102": "something that is needed is missing",
-    "S103": "a cell that nobody knows",
+    "S101": "an unknown key",
+    "S102": "a required field is missing",
+    "S103": "an unknown cell",
     "S104": "a value of the wrong type",
-    "S105": "a word that is not among those allowed",
+    "S105": "a value that is not among those allowed",
     "S106": "a number out of range",
-    "S107": "a name that cannot be one",
-    "S108": "two levels of one name",
-    "S109": "a parameter or an expression that is no number",
+    "S107": "an invalid name",
+    "S108": "two levels with the same name",
+    "S109": "a parameter or an expression that is not a number",
     "S110": "`extends` names a file that cannot be built on",
-    "S111": "a text that is no arrow or selector",
+    "S111": "a text that is neither an arrow nor a selector",
     "S112": "a cell on the wrong side of the ladder",
     "S113": "a variant that does not exist, or that builds on itself",
     "S114": "a `--set` that sets nothing",
     "G201": "a level or node that does not exist",
     "G202": "a selector, `set` path or default that matches nothing, or a parameter without use",
-    "G203": "arrows that go in a circle within one t",
+    "G203": "a cycle of arrows within one t",
     "G204": "an arrow into a cell that cannot take it",
     "G205": "a cell without an arrow that it needs",
-    "G206": "an added arrow that is there already",
+    "G206": "an added arrow that exists already",
     "G207": "a task at a node that does not exist",
-    "G208": "an arrow that waits longer than time lasts",
-    "G209": "statistics by t where the number of t is not fixed",
+    "G208": "an arrow whose delay is longer than the sequence",
+    "G209": "statistics per iteration although the number of iterations is not fixed",
     "H301": "shapes that do not fit together",
     "H302": "a task at a node of the wrong shape, or at the wrong t",
     "E401": "an `expect` that does not hold",
@@ -59,7 +61,7 @@ CODES = {
 
 @dataclass(frozen=True)
 class Source:
-    """A text and the name under which the user knows it."""
+    """A text and the name by which the user knows it."""
 
     name: str
     text: str = field(repr=False)
@@ -81,7 +83,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Place:
-    """A stretch of a source, by character offsets."""
+    """A range of characters of a source."""
 
     source: Source
     start: int
@@ -97,7 +99,7 @@ class Place:
 
     @property
     def width(self) -> int:
-        """How much of its first line the place covers."""
+        """The number of characters that it covers on its first line."""
         rest_of_line = len(self.source.line(self.line)) - (self.column - 1)
         return max(1, min(self.end - self.start, rest_of_line))
 
@@ -107,7 +109,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Finding:
-    """One mistake, said once."""
+    """One mistake."""
 
     code: str
     message: str
@@ -120,8 +122,6 @@ class Finding:
         lines = [f"error[{self.code}]: {printable(self.message)}"]
         hint, path = printable(self.hint), printable(self.path)
         if self.place:
-            from ladderspec.excerpt import excerpt
-
             lines.append(f"  --> {self.place}" + (f"  ({path})" if path else ""))
             number = str(self.place.line)
             line, mark = excerpt(self.place)
@@ -167,11 +167,15 @@ class Finding:
 
 
 class LadderspecError(Exception):
-    """Anything that a user can cause. Prints without a traceback."""
+    """The base of all errors that a user can cause; commands print it without a traceback."""
 
 
 class SpecError(LadderspecError):
-    """A spec that does not say a network: all findings at once."""
+    """A spec with mistakes.
+
+    Args:
+        findings: All mistakes, each with its code, message, place and hint.
+    """
 
     def __init__(self, findings: Sequence[Finding]) -> None:
         self.findings = tuple(findings)
@@ -182,11 +186,11 @@ class SpecError(LadderspecError):
 
 
 class UsageError(LadderspecError):
-    """A command or a call that cannot be carried out as it stands."""
+    """A command or a call with arguments that make no sense."""
 
 
 class Findings:
-    """Collects what the stages find; each mistake once, in the order of the text."""
+    """The mistakes that the stages find, each once and in the order of the text."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[object, ...], Finding] = {}
@@ -204,7 +208,7 @@ class Findings:
             self._blamed.add((id(place.source), place.start, place.end))
 
     def blame(self, place: Place) -> None:
-        """The value that begins here is wrong already: later stages say no more about it."""
+        """Mark the value that begins here as wrong: later stages report nothing more about it."""
         self._blamed.add((id(place.source), place.start, None))
 
     def blames(self, place: Place) -> bool:
@@ -244,3 +248,38 @@ class Findings:
 
 def as_json(findings: Sequence[Finding]) -> str:
     return json.dumps([finding.as_dict() for finding in findings], indent=2)
+
+
+# --- excerpts -------------------------------------------------------------------------------------
+
+
+def excerpt(place: Place) -> tuple[str, str]:
+    """The line of `place`, shortened if it is long, and the line of `^^^` below it."""
+    line, column = place.source.line(place.line), place.column - 1
+    first = max(0, column - EXCERPT_WIDTH // 2) if len(line) > EXCERPT_WIDTH else 0
+    shown = "".join(_visible(c) for c in line[first : first + EXCERPT_WIDTH])
+    before, marked = shown[: column - first], shown[column - first :][: place.width]
+    left = "... " if first else ""
+    right = " ..." if first + EXCERPT_WIDTH < len(line) else ""
+    return left + shown + right, " " * (len(left) + _columns(before)) + "^" * max(
+        1, _columns(marked)
+    )
+
+
+def _visible(character: str) -> str:
+    if character == "\t":
+        return "→"
+    if character.isspace() and character != " ":
+        return "␣"
+    return (
+        character
+        if character.isprintable() or combining(character)
+        else "\N{REPLACEMENT CHARACTER}"
+    )
+
+
+def _columns(text: str) -> int:
+    """The width of a text in a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)

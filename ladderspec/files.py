@@ -1,4 +1,4 @@
-"""Files appear whole or not at all."""
+"""Atomic writing: files appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def write_atomic(path: str | Path, content: str | bytes) -> Path:
 
 
 def write_all(files: Sequence[tuple[Path, str | bytes]]) -> list[Path]:
-    """Write several files: all of them, or none where one place cannot be written."""
+    """Write several files: all of them, or none if one of them cannot be written."""
     waiting: list[tuple[str, Path]] = []
     here = Path()
     try:
@@ -34,7 +34,7 @@ def write_all(files: Sequence[tuple[Path, str | bytes]]) -> list[Path]:
 
 
 def _beside(path: Path) -> str:
-    """A temporary name where the file will be."""
+    """A temporary file in the folder of `path`."""
     if path.is_dir():
         raise IsADirectoryError(EISDIR, os.strerror(EISDIR))
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -51,7 +51,7 @@ def _fill(temporary: str, data: bytes) -> None:
 
 
 def make_folder(path: str | Path) -> Path:
-    """The folder, with those above it; made where it is missing."""
+    """Make a folder and its parents, if they are missing."""
     path = Path(path)
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,11 @@
-"""Roles, delays, shapes and node names: the words that every room shares."""
+"""Names that every package shares: sides, the table of roles, nodes, arrows and shapes."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 Shape = tuple[int, ...]  # (C,) for vectors, (C, H, W) for maps
 
@@ -13,7 +14,7 @@ INPUT = "input"
 
 
 class Side(StrEnum):
-    """Which column of the ladder a node stands in."""
+    """The column of the ladder that a node belongs to."""
 
     ENCODER = "encoder"
     LATERAL = "lateral"
@@ -21,7 +22,7 @@ class Side(StrEnum):
 
 
 class Role(StrEnum):
-    """Why an arrow exists."""
+    """Why an arrow exists; in the order in which arrows are listed and summed."""
 
     ENCODER = "encoder"
     STATE = "state"
@@ -31,29 +32,53 @@ class Role(StrEnum):
     UPWARD_DIAGONAL = "upward_diagonal"
     DOWNWARD_DIAGONAL = "downward_diagonal"
     RECURRENT_DECODER = "recurrent_decoder"
-    SKIP = "skip"
+    SKIP = "skip"  # any arrow that fits no row of the table
+
+    @property
+    def order(self) -> int:
+        """Its position among the roles.
+
+        >>> sorted([Role.SKIP, Role.STATE], key=lambda role: role.order)[0].value
+        'state'
+        """
+        return _ORDER[self]
+
+
+_ORDER = {role: index for index, role in enumerate(Role)}
 
 
 @dataclass(frozen=True)
-class Wiring:
+class RoleRow:
     """One row of the table of roles: `source` at level l + `offset` -> `target` at level l."""
 
     source: Side
     target: Side
     offset: int
     delay: int
+    default: Literal["always", "stateful", "nowhere"]  # at which target cells, unless `edges` says
+
+    @property
+    def description(self) -> str:
+        """
+        >>> TABLE[Role.UPWARD_DIAGONAL].description
+        'decoder l-1(t-1) -> encoder l; by default nowhere'
+        """
+        level = f"l{self.offset:+}" if self.offset else "l"
+        place = {"stateful": "; by default at stateful cells", "nowhere": "; by default nowhere"}
+        arrow = show_arrow(f"{self.source} {level}", f"{self.target} l", self.delay)
+        return arrow + place.get(self.default, "")
 
 
 # The table of roles. An arrow's level is that of its target.
-TABLE: dict[Role, Wiring] = {
-    Role.ENCODER: Wiring(Side.ENCODER, Side.ENCODER, -1, 0),
-    Role.STATE: Wiring(Side.ENCODER, Side.ENCODER, 0, 1),
-    Role.LATERAL: Wiring(Side.ENCODER, Side.DECODER, 0, 0),
-    Role.DECODER: Wiring(Side.DECODER, Side.DECODER, +1, 0),
-    Role.DECODER_TO_ENCODER: Wiring(Side.DECODER, Side.ENCODER, 0, 1),
-    Role.UPWARD_DIAGONAL: Wiring(Side.DECODER, Side.ENCODER, -1, 1),
-    Role.DOWNWARD_DIAGONAL: Wiring(Side.DECODER, Side.DECODER, +1, 1),
-    Role.RECURRENT_DECODER: Wiring(Side.DECODER, Side.DECODER, 0, 1),
+TABLE: dict[Role, RoleRow] = {
+    Role.ENCODER: RoleRow(Side.ENCODER, Side.ENCODER, -1, 0, "always"),
+    Role.STATE: RoleRow(Side.ENCODER, Side.ENCODER, 0, 1, "stateful"),
+    Role.LATERAL: RoleRow(Side.ENCODER, Side.DECODER, 0, 0, "always"),
+    Role.DECODER: RoleRow(Side.DECODER, Side.DECODER, +1, 0, "always"),
+    Role.DECODER_TO_ENCODER: RoleRow(Side.DECODER, Side.ENCODER, 0, 1, "stateful"),
+    Role.UPWARD_DIAGONAL: RoleRow(Side.DECODER, Side.ENCODER, -1, 1, "nowhere"),
+    Role.DOWNWARD_DIAGONAL: RoleRow(Side.DECODER, Side.DECODER, +1, 1, "nowhere"),
+    Role.RECURRENT_DECODER: RoleRow(Side.DECODER, Side.DECODER, 0, 1, "nowhere"),
 }
 
 
@@ -84,14 +109,14 @@ def show_arrow(source: str, target: str, delay: int) -> str:
 
 
 def edge_key(role: Role, source: str, delay: int) -> str:
-    """What an arrow is called among the arrows of its target, and in parameter names."""
+    """The name of an arrow among the arrows of its target, and in parameter names."""
     if role is Role.SKIP:
         return f"skip_{source.replace('.', '_')}_{delay}"
     return role.value
 
 
 def size_of(shape: Shape) -> int:
-    """How many numbers a value of this shape holds."""
+    """The number of elements of a value of this shape."""
     product = 1
     for n in shape:
         product *= n

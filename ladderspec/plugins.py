@@ -1,6 +1,6 @@
-"""Cells of the user's own: from installed packages, or from a file named on the command line.
+"""User-defined cells: from installed packages, or from a file named on the command line.
 
-A spec alone never brings code in: it can only name cells that are registered.
+A spec alone never imports code: it can only name cells that are registered.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ GROUP = "ladderspec.cells"
 
 @cache
 def load_installed() -> tuple[str, ...]:
-    """Import what installed packages offer in the entry-point group `ladderspec.cells`."""
+    """Import the entry points `ladderspec.cells` of installed packages."""
     names = []
     for entry in entry_points(group=GROUP):
         try:
@@ -30,7 +30,14 @@ def load_installed() -> tuple[str, ...]:
 
 
 def load_plugin(path: str | Path) -> None:
-    """Run a Python file for the cells that it registers."""
+    """Run a Python file that registers cells, norms, activations, data sets or drawing formats.
+
+    Args:
+        path: The file. It runs with all rights of this process.
+
+    Raises:
+        UsageError: if there is no such file, or if it fails.
+    """
     path = Path(path)
     if not path.is_file():
         raise UsageError(f"no plugin file {path}")
@@ -42,5 +49,7 @@ def load_plugin(path: str | Path) -> None:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
+    except UsageError as error:
+        raise UsageError(f"plugin {path} fails: {error}") from error
     except Exception as error:
         raise UsageError(f"plugin {path} fails: {error!r}") from error

@@ -1,4 +1,4 @@
-"""Small pieces of messages: a user's words quoted, alternatives, suggestions."""
+"""Parts of messages: quotes of the user's text, alternatives, suggestions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import islice
 
 
 def printable(text: str) -> str:
-    r"""Without characters that a terminal would obey or hide.
+    r"""The text with control and invisible characters escaped.
 
     >>> printable("a\tb\x1b")
     'a\\tb\\x1b'
@@ -18,7 +18,7 @@ def printable(text: str) -> str:
 
 
 def tick(text: object, length: int = 60) -> str:
-    """A user's text inside a message: quoted, and not too long.
+    """The user's text inside a message: quoted, and shortened if it is long.
 
     >>> tick("convlstm"), tick("x" * 100, 8)
     ('`convlstm`', '`xxxxx...`')
@@ -52,7 +52,7 @@ def one_of(known: Iterable[str], last: str = "or") -> str:
 
 
 def spell(text: str) -> str:
-    """The name that a text comes close to, or nothing.
+    """The valid name that is closest to a text, or an empty string.
 
     >>> spell("Conv-1"), spell("réseau"), spell("12")
     ('conv_1', 'reseau', '')

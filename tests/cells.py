@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from ladderspec.cells import Cell, Inlet, Site, registered
+from ladderspec.cells.base import iterations_of
 from ladderspec.names import Role, Shape, Side
-from ladderspec.nn import initialise
-from ladderspec.nn._build import build_cell
+from ladderspec.nn import CellModule, initialise
 
 E, D = Side.ENCODER, Side.DECODER
 
@@ -35,7 +35,7 @@ class Row:
         return "-".join([self.cell, self.side, *self.inlets, *said])
 
     @property
-    def words(self) -> Cell:
+    def config(self) -> Cell:
         return registered(self.side)[self.cell](**self.fields)
 
     @property
@@ -48,22 +48,23 @@ class Row:
 
     @property
     def out(self) -> Shape:
-        return self.words.out_shape(self.site)
+        return self.config.out_shape(self.site)
 
     def promised(self) -> dict[str, Shape]:
-        """Parameter names and shapes as the words have them."""
-        found = dict(self.words.join(self.site, self.out))
+        """Parameter names and shapes as the cell declares them."""
+        found = dict(self.config.parameters(self.site, self.out))
         for key, projection in self.projections().items():
-            found |= {f"{key}.{name}": shape for name, shape in projection.parameters.items()}
-        return found
+            found |= {f"{key}.{name}": each for name, each in projection.parameters.items()}
+        return {name: each.shape for name, each in found.items()}
 
     def projections(self) -> dict[str, Any]:
-        site, out, words = self.site, self.out, self.words
-        return {inlet.key: words.project(site, inlet, out) for inlet in site.inlets}
+        site, out, cell = self.site, self.out, self.config
+        return {inlet.key: cell.project(site, inlet, out) for inlet in site.inlets}
 
     def build(self, iterations: int | None = None, seed: int = 0) -> nn.Module:
-        own = self.words.join(self.site, self.out)
-        module = build_cell(self.words, self.site, self.out, own, self.projections(), iterations)
+        own = self.config.parameters(self.site, self.out)
+        count = iterations_of(self.config, iterations)
+        module = CellModule(self.config, self.site, self.out, self.projections(), own, count)
         initialise(module, seed)
         return module
 
@@ -71,7 +72,7 @@ class Row:
         return {key: torch.randn(batch, *shape, **options) for key, shape in self.inlets.items()}
 
     def previous(self, batch: int = 3, **options: Any) -> dict[str, Tensor]:
-        shapes = self.words.state_shapes(self.out)
+        shapes = self.config.state_shapes(self.out)
         return {name: torch.randn(batch, *shape, **options) for name, shape in shapes.items()}
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from ladderspec.cells import _contract
+from ladderspec.cells import base
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -50,6 +50,6 @@ def one_thread() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def cells_of_the_module() -> Iterator[None]:
     """Cells that are registered after it are known to the tests of one module alone."""
-    before = {side: dict(cells) for side, cells in _contract._CELLS.items()}
+    before = {side: dict(cells) for side, cells in base._CELLS.items()}
     yield
-    _contract._CELLS.update(before)
+    base._CELLS.update(before)

@@ -5,17 +5,15 @@ This is what a compiled network must equal: outputs, gradients and running stati
 
 from __future__ import annotations
 
-from typing import Any
-
 import networkx as nx
 import torch
 from torch import Tensor, nn
 
 from ladderspec.names import Shape
-from ladderspec.nn import When, initialise
-from ladderspec.nn._build import build_cell, nest
+from ladderspec.network.net import cell_module
+from ladderspec.nn import TimeStep, initialise
+from ladderspec.nn.modules import nest
 from ladderspec.wiring.graph import Graph
-from ladderspec.wiring.shapes import site_of
 
 INPUT = "encoder.input"
 Iteration = dict[str, tuple[Tensor, dict[str, Tensor]]]  # by node: output, extras
@@ -31,7 +29,7 @@ class Interpreter(nn.Module):
         now.add_nodes_from(graph)
         now.add_edges_from((a, b) for a, b, delay in graph.edges(data="delay") if delay == 0)
         self.order = list(nx.topological_sort(now))
-        self.cells = {node: build(graph, node) for node in graph}
+        self.cells = {node: cell_module(graph, node) for node in graph}
         nest(self, self.cells)
         initialise(self, seed)
 
@@ -41,14 +39,14 @@ class Interpreter(nn.Module):
         history: list[Iteration] = []
         for t in range(frames.shape[1] if over_frames else self.graph.graph["iterations"]):
             frame = frames[:, t] if over_frames else frames
-            when = When(t, 1, None if lengths is None else t < lengths)
+            step = TimeStep(t, None if lengths is None else t < lengths)
             history.append({})
             for node in self.order:
-                history[t][node] = self.compute(node, t, frame, history, when)
+                history[t][node] = self.compute(node, t, frame, history, step)
         return history
 
     def compute(
-        self, node: str, t: int, frame: Tensor, history: list[Iteration], when: When
+        self, node: str, t: int, frame: Tensor, history: list[Iteration], step: TimeStep
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """One node at one t."""
         if node == INPUT:
@@ -60,7 +58,7 @@ class Interpreter(nn.Module):
             values[key] = known[0]
             if key == "state":
                 previous = known[1]
-        result: tuple[Tensor, dict[str, Tensor]] = self.cells[node](values, previous, when)
+        result: tuple[Tensor, dict[str, Tensor]] = self.cells[node](values, previous, step)
         return result
 
     def before(self, node: str, frame: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
@@ -77,16 +75,6 @@ class Interpreter(nn.Module):
         shape = facts["shape"]
         extras = facts["cell"].state_shapes(shape)
         return start("initial", shape), {k: start(f"initial_{k}", s) for k, s in extras.items()}
-
-
-def build(graph: Graph, node: str) -> nn.Module:
-    facts = graph.nodes[node]
-    site = site_of(graph, node)
-    edges: dict[str, Any] = {key: e for _, _, key, e in graph.in_edges(node, keys=True, data=True)}
-    projections = {inlet.key: edges[inlet.key]["projection"] for inlet in site.inlets}
-    steps = graph.graph["frames"] or graph.graph["iterations"]
-    fixed = steps if isinstance(steps, int) else None
-    return build_cell(facts["cell"], site, facts["shape"], facts["own"], projections, fixed)
 
 
 def read(history: list[Iteration], node: str) -> Tensor:

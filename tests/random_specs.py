@@ -13,7 +13,7 @@ import yaml
 from hypothesis import assume, note
 from hypothesis import strategies as st
 
-from ladderspec.corridor import graph, loads
+from ladderspec.api import graph, loads
 from ladderspec.errors import SpecError
 from ladderspec.language.read import Spec
 from ladderspec.schedule.phases import Kind
@@ -42,7 +42,6 @@ FEATURES = {
     "learned initial",
     "once",
     "loop",
-    "sequence",
     "vector to map",
     "decoder to encoder",
     "no decoder to encoder",

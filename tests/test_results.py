@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ladderspec.learn.journal import read_result
+from ladderspec.learn.run_folder import read_result
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -45,4 +45,4 @@ def test_every_recorded_run_is_one_of_its_file(maker: dict[str, Any]) -> None:
 
 def test_the_pictured_run_is_that_of_its_file(maker: dict[str, Any]) -> None:
     (run,) = (run for run in maker["experiment_of"]("prediction").runs if run.row == "probed")
-    assert read_result(DOCS / "results" / "prediction" / run.id, run.facts()) is not None
+    assert read_result(DOCS / "results" / "prediction" / run.id, run) is not None

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ladderspec.experiments.open import open_experiment
+from ladderspec.experiments.reader import open_experiment
 from ladderspec.experiments.runs import Run
 
 SPEC = """

@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=2000)
     frames = parser.parse_args().frames
     ls.load_plugin(HERE / "gaussian_cells.py")
-    words = ls.load(HERE / "temporal_chain.yaml").words.params
+    words = ls.load(HERE / "temporal_chain.yaml").config.params
     p = {name: float(value) for name, value in words.items()}
     xs = sequence(p, frames)
     exact = solved(p, xs)

@@ -1,29 +1,31 @@
 """Cells that pass Gaussian messages: the appendices of the paper as ladders.
 
-Your own cell in one file: three of them, without any learnt weight.
+Your own cell in one file: three of them, without any learned weight.
 
     ladderspec show examples/message_passing/static_chain.yaml --plugin <this file>
 """
 
-from typing import Any, ClassVar, Literal
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from ladderspec.cells import Cell, Inlet, Projection, Site, register
+from ladderspec.cells import Cell, Site, register
 from ladderspec.names import Role, Shape, Side
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Message(Cell):
-    """What the three cells share: raw values by arrow, and the shape that arrives."""
+    """What the three cells share: values as they arrive, in the shape that arrives."""
 
     sides: ClassVar = frozenset({Side.ENCODER, Side.DECODER})
     takes: ClassVar = frozenset(Role)
 
     def out_shape(self, site: Site) -> Shape:
         return site.inlets[0].shape
-
-    def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
-        return Projection("none", inlet.shape, inlet.shape)
 
 
 @register
@@ -37,23 +39,31 @@ class Gaussian(Message):
     w: float = Field(1.0, description="What is below is w times this variable, plus noise.")
     noise: float = Field(gt=0, description="Variance of what is below, given this variable.")
     variance: float = Field(gt=0, description="Variance of this variable, given what is above.")
-    mean: float = Field(0.0, description="What stands above where no arrow comes down.")
+    mean: float = Field(0.0, description="Prior mean, if no arrow comes from above.")
     send: float = Field(1.0, description="Factor of the message: the units of the level below.")
 
-    def build(self, site: Site, out: Shape) -> Any:
-        from torch import nn
+    @property
+    def s(self) -> float:
+        """S: how much the level below counts against the level above."""
+        return self.variance * self.w**2 / (self.variance * self.w**2 + self.noise)
 
-        s = self.variance * self.w**2 / (self.variance * self.w**2 + self.noise)
-        w, mean, send = self.w, self.mean, self.send
-        below = "encoder" if site.side is Side.ENCODER else "lateral"
-        above = "decoder_to_encoder" if site.side is Side.ENCODER else "decoder"
-
-        class Update(nn.Module):
-            def forward(self, values: Any, previous: Any = None, when: Any = None) -> Any:
-                m = s * values[below] / w + (1 - s) * values.get(above, mean)
-                return send * m, {}
-
-        return Update()
+    @staticmethod
+    def compute(
+        encoder: Tensor | None = None,
+        decoder_to_encoder: Tensor | None = None,
+        lateral: Tensor | None = None,
+        decoder: Tensor | None = None,
+        *,
+        s: float,
+        w: float,
+        mean: float,
+        send: float,
+    ) -> Tensor:
+        # The first two arrive at an encoder, the others at a decoder.
+        below = lateral if encoder is None else encoder
+        above = decoder if decoder_to_encoder is None else decoder_to_encoder
+        assert below is not None
+        return send * (s * below / w + (1 - s) * (mean if above is None else above))
 
 
 @register
@@ -76,18 +86,17 @@ class Correct(Message):
     def out_shape(self, site: Site) -> Shape:
         return site.main().shape
 
-    def build(self, site: Site, out: Shape) -> Any:
-        from torch import nn
+    @property
+    def factor(self) -> float:
+        return self.gain / (self.w * self.gain_below)
 
-        factor = self.gain / (self.w * self.gain_below)
-
-        class Update(nn.Module):
-            def forward(self, values: Any, previous: Any = None, when: Any = None) -> Any:
-                expected = values["decoder_to_encoder"][:, 1:]  # m'_l, made at t-1
-                expected_below = values["upward_diagonal"][:, -1:]  # m'_{l-1}
-                return expected + factor * (values["encoder"] - expected_below), {}
-
-        return Update()
+    @staticmethod
+    def compute(
+        encoder: Tensor, decoder_to_encoder: Tensor, upward_diagonal: Tensor, *, factor: float
+    ) -> Tensor:
+        expected = decoder_to_encoder[:, 1:]  # m'_l, made at t-1
+        expected_below = upward_diagonal[:, -1:]  # m'_{l-1}
+        return expected + factor * (encoder - expected_below)
 
 
 @register
@@ -113,22 +122,26 @@ class Settle(Message):
     def out_shape(self, site: Site) -> Shape:
         return (self.channels,)
 
-    def build(self, site: Site, out: Shape) -> Any:
+    @staticmethod
+    def compute(
+        lateral: Tensor,
+        decoder: Tensor | None = None,
+        downward_diagonal: Tensor | None = None,
+        *,
+        w: float,
+        w_above: float,
+        gain: float,
+        channels: int,
+    ) -> Tensor:
         import torch
-        from torch import nn
 
-        w, w_above, gain, channels = self.w, self.w_above, self.gain, self.channels
-
-        class Update(nn.Module):
-            def forward(self, values: Any, previous: Any = None, when: Any = None) -> Any:
-                m, expected = values["lateral"], 0.0
-                if "decoder" in values:
-                    above, next_above = values["decoder"][:, :1], values["decoder"][:, 1:]
-                    if "downward_diagonal" in values:
-                        surprise = above - values["downward_diagonal"][:, 1:]
-                        m = m + (1 - gain) * w_above * surprise
-                    expected = w_above * next_above
-                expected = expected + w * m
-                return (expected if channels == 1 else torch.cat([m, expected], dim=1)), {}
-
-        return Update()
+        m = lateral
+        if decoder is None:
+            expected = w * m
+        else:
+            above, next_above = decoder[:, :1], decoder[:, 1:]
+            if downward_diagonal is not None:
+                surprise = above - downward_diagonal[:, 1:]
+                m = m + (1 - gain) * w_above * surprise
+            expected = w_above * next_above + w * m
+        return expected if channels == 1 else torch.cat([m, expected], dim=1)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ladderspec.corridor import build, load
+from ladderspec.api import build, load
 from ladderspec.plugins import load_plugin
 
 HERE = Path(__file__).parent
@@ -38,7 +38,7 @@ def main() -> None:
     folder = parser.parse_args().output
     load_plugin(HERE / "gaussian_cells.py")
     spec = load(HERE / "static_chain.yaml")
-    p = {name: float(value) for name, value in spec.words.params.items()}
+    p = {name: float(value) for name, value in spec.config.params.items()}
     net = build(spec)
     nodes = ("decoder.input", "decoder.y", "decoder.z")
     values = net.values(torch.tensor([[X]], dtype=torch.float64), *nodes)

@@ -1,1 +1,1 @@
-"""Ablations: the runs of an experiment, wherever they are trained, and what comes out of them."""
+"""Ablations: the runs of an experiment, the engines that train them, and their reports."""

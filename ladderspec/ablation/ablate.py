@@ -1,25 +1,30 @@
-"""An experiment -> its runs, trained -> what they measured."""
+"""Train the runs of an experiment that are not finished, and show their progress."""
 
 from __future__ import annotations
 
+import json
+import shutil
 import signal
-from collections.abc import Iterator, Sequence
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TextIO
 
-from ladderspec.ablation import here
-from ladderspec.ablation.jobs import Engine, Job, Outcome, waves
-from ladderspec.ablation.watch import Watch
+from ladderspec.ablation.jobs import Engine, Job, Outcome, run_here, waves
 from ladderspec.experiments.runs import Experiment, Run
-from ladderspec.learn.journal import check, read_result
+from ladderspec.learn.run_folder import check, read_result
+
+PAUSE = 1.0  # seconds between two looks
+TAIL = 4096  # bytes at the end of the metrics that hold the last row
 
 
 @dataclass(frozen=True)
-class Order:
-    """How the runs are to be made."""
+class Options:
+    """How the runs of an ablation are trained."""
 
     output: Path
     resume: bool = False
@@ -30,50 +35,51 @@ class Order:
 
 
 def ablate(
-    experiment: Experiment, runs: Sequence[Run], order: Order, engine: Engine
+    experiment: Experiment, runs: Sequence[Run], options: Options, engine: Engine
 ) -> list[Outcome]:
-    """Train what is not yet trained; those that failed, and why."""
-    left = [run for run in runs if read_result(order.output / run.id, run.facts()) is None]
-    for run in left:  # before anything is trained
-        check(order.output / run.id, run, order.resume)
-    watch, failed = Watch(len(runs), len(runs) - len(left), order.quiet), list[Outcome]()
+    """Train the runs that are not finished. Returns the failed ones, with their errors."""
+    unfinished = [run for run in runs if read_result(options.output / run.id, run) is None]
+    for run in unfinished:  # before anything is trained
+        check(options.output / run.id, run, options.resume)
+    watch, failed = Watch(len(runs), len(runs) - len(unfinished), options.quiet), list[Outcome]()
     if watch.done:
         watch.say(f"{watch.done} of {len(runs)} runs are finished already")
-    with _obedient():
-        for wave in waves(left):
-            jobs = {run.id: _job(experiment, run, order) for run in wave}
-            elsewhere = watch.following(jobs) if engine is not here.run else nullcontext()
-            with elsewhere, closing(engine(list(jobs.values()))) as outcomes:
+    with _sigterm_as_interrupt():
+        for wave in waves(unfinished):
+            jobs = {run.id: _job(experiment, run, options) for run in wave}
+            following = watch.following(jobs) if engine is not run_here else nullcontext()
+            with following, closing(engine(list(jobs.values()))) as outcomes:
                 for outcome in outcomes:
                     del jobs[outcome.job.id]
                     watch.done += not outcome.error
                     failed += [outcome] if outcome.error else []
-                    watch.say(f"{_what(outcome)} ({watch.done} of {len(runs)} runs)")
+                    watch.say(f"{_line(outcome)} ({watch.done} of {len(runs)} runs)")
     return failed
 
 
-def _what(outcome: Outcome) -> str:
+def _line(outcome: Outcome) -> str:
     return f"{outcome.job.id} " + (f"failed: {outcome.error}" if outcome.error else "finished")
 
 
-def _job(experiment: Experiment, run: Run, order: Order) -> Job:
+def _job(experiment: Experiment, run: Run, options: Options) -> Job:
     threads = {} if run.machine.threads is None else {"threads": run.machine.threads}
     return Job(
-        experiment=experiment.path.resolve(),  # other processes stand elsewhere
+        experiment=experiment.path.resolve(),  # other processes have other working folders
         row=run.row,
         column=run.column,
         seed=run.seed,
-        folder=order.output.resolve() / run.id,
-        data=None if order.data is None else order.data.resolve(),
-        machine={**threads, **order.machine},
-        plugins=tuple(plugin.resolve() for plugin in order.plugins),
-        quiet=order.quiet,
+        folder=options.output.resolve() / run.id,
+        data=None if options.data is None else options.data.resolve(),
+        machine={**threads, **options.machine},
+        plugins=tuple(plugin.resolve() for plugin in options.plugins),
+        quiet=options.quiet,
+        run=run,
     )
 
 
 @contextmanager
-def _obedient() -> Iterator[None]:
-    """SIGTERM as Ctrl-C: processes of ours are not left behind."""
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """Treat SIGTERM like Ctrl-C, so that no process is left behind."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -83,3 +89,67 @@ def _obedient() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+# --- progress -------------------------------------------------------------------------------------
+
+
+@dataclass
+class Watch:
+    """Shows which runs are finished, and on a terminal the progress of the others."""
+
+    total: int
+    done: int = 0
+    quiet: bool = False
+    out: TextIO = field(default_factory=lambda: sys.stderr)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def say(self, line: str) -> None:
+        """Print a line."""
+        if not self.quiet:
+            clear = "\r\033[K" if self.out.isatty() else ""
+            with self.lock:
+                print(f"{clear}{line}", file=self.out, flush=True)
+
+    @contextmanager
+    def following(self, jobs: Mapping[str, Job]) -> Iterator[None]:
+        """Show the progress of jobs, which are removed from the mapping when they end."""
+        over = threading.Event()
+        thread = threading.Thread(target=self._follow, args=(jobs, over), daemon=True)
+        if not self.quiet and self.out.isatty():
+            thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            if thread.is_alive():
+                thread.join()
+
+    def _follow(self, jobs: Mapping[str, Job], over: threading.Event) -> None:
+        while not over.wait(PAUSE):
+            updates = [(job.id, last_update(job)) for job in list(jobs.values())]
+            parts = [f"{name} at update {update}" for name, update in updates if update]
+            line = f"{self.done} of {self.total} runs finished; " + ", ".join(parts)
+            width = shutil.get_terminal_size().columns - 1
+            with self.lock:
+                self.out.write(f"\r\033[K{line[:width]}")
+                self.out.flush()
+        with self.lock:
+            self.out.write("\r\033[K")
+            self.out.flush()
+
+
+def last_update(job: Job) -> int:
+    """The update of the last row of metrics of a run, or 0."""
+    try:
+        with (job.folder / "metrics.jsonl").open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - TAIL))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return 0
+    for line in reversed(lines):
+        try:
+            return int(json.loads(line)["update"])
+        except (ValueError, KeyError, TypeError):
+            continue
+    return 0

@@ -1,20 +1,27 @@
-"""Where runs are trained: one option, the same jobs."""
+"""Engines: where the jobs of an ablation are trained, and the one that the options ask for."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ladderspec.ablation import here
-from ladderspec.ablation.jobs import Engine
-from ladderspec.ablation.local import Local, cores
+from ladderspec.ablation.jobs import TRIES, Engine, Job, Outcome, run_here
 from ladderspec.errors import UsageError
+from ladderspec.files import make_folder
+
+GRACE = 600  # seconds for an interrupted process to finish its update and save
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What the command line says of engines."""
+    """The options of the command line about engines."""
 
     name: str = "here"
     workers: int | None = None
@@ -24,7 +31,7 @@ class Asked:
 
 
 def choose(asked: Asked, output: Path) -> Engine:
-    """The engine that is asked for; what does not fit it is refused."""
+    """The engine that is asked for. Options that do not fit it are refused."""
     if asked.workers is not None and asked.workers < 1:
         raise UsageError(f"--workers {asked.workers}: at least one")
     if asked.workers is not None and asked.name in ("ray", "slurm"):
@@ -32,14 +39,14 @@ def choose(asked: Asked, output: Path) -> Engine:
     if asked.slurm and asked.name != "slurm":
         raise UsageError("--slurm needs --engine slurm")
     if asked.name == "here":
-        return here.run
+        return run_here
     if asked.name == "processes":
-        return Local(asked.workers or cores())
+        return Processes(asked.workers or cores())
     if asked.name == "ray":
-        from ladderspec.ablation.on_ray import OnRay
+        from ladderspec.ablation.clusters import OnRay
 
         return OnRay(asked.threads or 1, int((asked.device or "").startswith("cuda")))
-    from ladderspec.ablation.on_slurm import OnSlurm
+    from ladderspec.ablation.clusters import OnSlurm
 
     options = dict(_option(text) for text in asked.slurm)
     return OnSlurm(output / "slurm", asked.threads or 1, options)
@@ -50,7 +57,96 @@ def _option(text: str) -> tuple[str, Any]:
     >>> _option("timeout_min=600"), _option("slurm_partition=gpu")
     (('timeout_min', 600), ('slurm_partition', 'gpu'))
     """
-    word, equals, value = text.partition("=")
+    name, equals, value = text.partition("=")
     if not equals or not value:
         raise UsageError(f"--slurm {text}: OPTION=VALUE, like timeout_min=600")
-    return word, int(value) if value.isdecimal() else value
+    return name, int(value) if value.isdecimal() else value
+
+
+# --- processes of this machine --------------------------------------------------------------------
+
+
+def cores() -> int:
+    """The number of CPU cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@dataclass
+class Processes:
+    """The engine of this machine: some processes at once, each with its share of the cores.
+
+    Each process is a `ladderspec train`, whose output is in `log.txt` beside its metrics. A run
+    whose process is killed is resumed in a new one.
+    """
+
+    workers: int
+    stopped: bool = False
+    running: set[subprocess.Popen[bytes]] = field(default_factory=set)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, jobs: Sequence[Job]) -> Generator[Outcome, None, None]:
+        pool = ThreadPoolExecutor(self.workers)
+        try:
+            for future in as_completed([pool.submit(self.perform, self._share(j)) for j in jobs]):
+                yield future.result()
+        except BaseException:
+            self.stop()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _share(self, job: Job) -> Job:
+        """The job with its share of the cores, or with fewer if it asks for fewer."""
+        share = max(1, cores() // self.workers)
+        return job.on(threads=min(share, job.machine.get("threads", share)))
+
+    def perform(self, job: Job) -> Outcome:
+        """Train in a process, and again if it is killed."""
+        code, error = 0, ""
+        for _ in range(TRIES):
+            process = self._start(job)
+            if process is None:
+                return Outcome(job, "interrupted")
+            code = process.wait()
+            with self.lock:
+                self.running.discard(process)
+            if code == 0:
+                return Outcome(job)
+            error = last_line(job)
+            if 0 < code < 128:
+                return Outcome(job, error)
+        return Outcome(job, "interrupted" if self.stopped else f"killed {TRIES} times: {code}")
+
+    def _start(self, job: Job) -> subprocess.Popen[bytes] | None:
+        command = [sys.executable, "-m", "ladderspec", *job.arguments()]
+        place = make_folder(job.folder) / "log.txt"
+        with place.open("ab") as log, self.lock:
+            if self.stopped:
+                return None
+            # A new session: Ctrl-C reaches it through this process, once.
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                       start_new_session=True)  # fmt: skip
+            self.running.add(process)
+        return process
+
+    def stop(self) -> None:
+        """Let every process finish its update and save; a second Ctrl-C kills them."""
+        with self.lock:
+            self.stopped = True
+            running = list(self.running)
+        for process in running:
+            process.terminate()
+        try:
+            for process in running:
+                process.wait(GRACE)
+        except (KeyboardInterrupt, subprocess.TimeoutExpired):
+            for process in running:
+                process.kill()
+
+
+def last_line(job: Job) -> str:
+    """The last line of the output of a job."""
+    lines = (job.folder / "log.txt").read_text(encoding="utf-8", errors="replace").splitlines()
+    return lines[-1].removeprefix("ladderspec: ") if lines else "no output"

@@ -1,19 +1,28 @@
-"""What figures share: ink, type, and how they become files."""
+"""Figures of an experiment: learning curves, and bars beside the paper's numbers."""
 
 from __future__ import annotations
 
 import io
+import math
 import re
+from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from ladderspec.ablation.collect import Measure
-from ladderspec.ablation.table import label
+from ladderspec.ablation.results import Measure, Results
+from ladderspec.ablation.table import Entry, Group, groups_of, label
 from ladderspec.errors import UsageError
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Colours that colour-blind readers tell apart (Okabe and Ito), the first row's black.
+Curve = dict[int, float]  # update -> validation metric
+STEEP = 4  # a metric that falls by more than this factor has a logarithmic axis
+Panel = tuple[Measure, Group]
+ACROSS = 4  # panels side by side
+
+# Colours for colour-blind readers (Okabe and Ito); the first row is black.
 COLOURS = ("#000000", "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 DASHES = ("-", "--", ":", "-.")
 GREY = "#777777"
@@ -30,8 +39,8 @@ STYLE: dict[Any, Any] = {
 }
 
 
-def needs_matplotlib() -> None:
-    """Say what is missing, in a line."""
+def require_matplotlib() -> None:
+    """Raise UsageError if matplotlib is missing."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
@@ -40,7 +49,7 @@ def needs_matplotlib() -> None:
 
 
 def rendered(figure: Figure, suffix: str) -> bytes:
-    """The bytes of a figure, the same at every call."""
+    """The bytes of a figure, reproducible."""
     from matplotlib import rc_context
 
     out = io.BytesIO()
@@ -50,8 +59,8 @@ def rendered(figure: Figure, suffix: str) -> bytes:
     return out.getvalue()
 
 
-def ink(number: int) -> dict[str, Any]:
-    """Colour and dash of a row."""
+def line_style(number: int) -> dict[str, Any]:
+    """Colour and line style of a row."""
     return {
         "color": COLOURS[number % len(COLOURS)],
         "linestyle": DASHES[number // len(COLOURS) % len(DASHES)],
@@ -59,14 +68,283 @@ def ink(number: int) -> dict[str, Any]:
 
 
 def literal(text: str) -> str:
-    """A user's own words, in which `$` begins no formula."""
+    """Text of a user, in which `$` is no formula."""
     return text.replace("$", r"\$")
 
 
 def typeset(measure: Measure) -> str:
     """
-    >>> from ladderspec.ablation.collect import Measure
+    >>> from ladderspec.ablation.results import Measure
     >>> print(typeset(Measure("next_frame.error", "x 1e-5")))
     next frame error ($\\times 10^{-5}$)
     """
     return re.sub(r"\bx 1e(-?\d+)", r"$\\times 10^{\1}$", label(measure))
+
+
+# --- learning curves ------------------------------------------------------------------------------
+
+
+def curves(results: Results) -> Figure:
+    """Learning curves: a panel for each metric and column, a line for each row and its seeds.
+
+    Rows and columns without a finished run are left out. Columns share the axis of a metric if
+    their values overlap.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    measures = results.measures
+    trained = {column for _, column, _ in results.curves}
+    columns = [column for column in results.columns if column in trained]
+    places = [(column, measure) for column in columns for measure in measures]
+    across = len(measures) if len(measures) != 1 else min(2, len(columns))
+    lines = math.ceil(len(places) / across)
+    with rc_context(STYLE):
+        width = max(3.4, 2.6 * across, _inches(results))
+        titles, high = _room(results, width)
+        size = (width, 2.0 * lines + 0.2 + 0.17 * high)
+        figure = Figure(figsize=size, layout="constrained")
+        panels = figure.subplots(lines, across, squeeze=False)
+        firsts: dict[Measure, Axes] = {}
+        for axes in panels.flat:
+            axes.set_axis_off()
+        for (column, measure), axes in zip(places, panels.flat, strict=False):
+            if not _curves(results, measure, column=column):
+                continue
+            axes.set_axis_on()
+            alike = _overlap(results, measure, columns)
+            if alike and firsts.setdefault(measure, axes) is not axes:
+                axes.sharey(firsts[measure])
+            _panel(axes, results, column, measure)
+            _scale(axes, _curves(results, measure, column=None if alike else column))
+            heading = results.cell(results.rows[0], column).place.heading
+            axes.set_title(f"{literal(heading)}\n{typeset(measure)}".lstrip(), loc="left")
+        for line in panels.T:  # the lowest may be switched off
+            for axes in [axes for axes in line if axes.axison][-1:]:
+                axes.set_xlabel("updates (validation data)")
+        _curve_legend(figure, results, titles)
+    return figure
+
+
+def _overlap(results: Results, measure: Measure, columns: Sequence[str]) -> bool:
+    """Whether some value is in the range of every column."""
+    found = [_curves(results, measure, column=column) for column in columns]
+    values = [[value for curve in each for value in curve.values()] for each in found if each]
+    return bool(values) and max(map(min, values)) <= min(map(max, values))
+
+
+def _panel(axes: Axes, results: Results, column: str, measure: Measure) -> None:
+    """The curves of all rows."""
+    for number, row in enumerate(results.rows):
+        found, style = _curves(results, measure, row, column), line_style(number)
+        if len(found) > 1:
+            for curve in found:
+                axes.plot(list(curve), list(curve.values()), lw=0.5, alpha=0.35, **style)
+        shared = [x for x in found[0] if all(x in curve for curve in found)] if found else []
+        means = [math.fsum(curve[x] for curve in found) / len(found) for x in shared]
+        axes.plot(
+            shared,
+            means,
+            marker="o" if len(shared) == 1 else "",
+            ms=3,
+            lw=1.4,
+            **style,
+        )
+
+
+def _curves(
+    results: Results, measure: Measure, row: str | None = None, column: str | None = None
+) -> list[Curve]:
+    """The curves of the seeds of a cell, of a column, or of all cells."""
+    found = [
+        _curve(rows, measure.name)
+        for (own_row, own_column, _), rows in results.curves.items()
+        if row in (None, own_row) and column in (None, own_column)
+    ]
+    return [curve for curve in found if curve]
+
+
+def _curve(rows: Sequence[dict[str, Any]], name: str) -> Curve:
+    return {row["update"]: row[name] for row in rows if row["split"] == "valid" and name in row}
+
+
+def _scale(axes: Axes, shown: Sequence[Curve]) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    values = [value for curve in shown for value in curve.values()]
+    if min(values) <= 0 or max(values) < STEEP * min(values):
+        return
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
+def _titles(results: Results) -> dict[int, str]:
+    """The titles of the rows that have curves, by number."""
+    trained = {row for row, _, _ in results.curves}
+    return {
+        number: results.cell(row, results.columns[0]).place.title
+        for number, row in enumerate(results.rows)
+        if row in trained
+    }
+
+
+def _inches(results: Results) -> float:
+    """The width of the longest title in the legend."""
+    return (max(map(len, _titles(results).values()), default=1) + 6) / 16
+
+
+def _room(results: Results, width: float) -> tuple[int, int]:
+    """The number of titles side by side in the legend, and of its lines."""
+    count = len(_titles(results))
+    across = max(1, min(count, int(width / _inches(results))))
+    return across, math.ceil(count / across)
+
+
+def _curve_legend(figure: Figure, results: Results, across: int) -> None:
+    """Rows by title, in their order."""
+    from matplotlib.lines import Line2D
+
+    titles = _titles(results)
+    handles = [Line2D([], [], lw=1.4, **line_style(number)) for number in titles]
+    names = list(map(literal, titles.values()))
+    figure.legend(handles, names, loc="outside upper left", ncols=across, handlelength=1.6)
+
+
+# --- bars -----------------------------------------------------------------------------------------
+
+
+def bars(results: Results) -> Figure:
+    """Bars: one for each row, in a panel for each metric and column, above paired differences.
+
+    With several columns, each metric has its own lines of panels, with one scale.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    base = literal(results.cell(results.base, results.columns[0]).place.title)
+    lines = _lines(results)
+    across = max(len(panels) for panels, _ in lines)
+    rows = [_rows(panels) for panels, _ in lines]
+    titles = [results.cell(row, results.columns[0]).place.title for row in results.rows]
+    heights = [0.45 + 0.26 * len(shown) for shown in rows]
+    size = (0.065 * max(map(len, titles)) + 2.1 * across, 0.55 + sum(heights))
+    with rc_context(STYLE):
+        figure = Figure(figsize=size, layout="constrained")
+        places = figure.subplots(
+            len(lines),
+            across,
+            squeeze=False,
+            sharex="row" if len(results.columns) > 1 else "none",
+            sharey="row",
+            height_ratios=heights,
+        )
+        for axes, (panels, differences), shown in zip(places, lines, rows, strict=True):
+            for number in range(across):
+                panel = panels[number] if number < len(panels) else None
+                _fill(axes[number], panel, shown, f"difference to {base}" if differences else "")
+            axes[0].set_yticks(range(len(shown)), [literal(titles[row]) for row in shown])
+            axes[0].set_ylim(len(shown) - 0.5, -0.5)
+        _bar_legend(
+            figure, [e for panels, _ in lines for _, group in panels for e in group.entries]
+        )
+    return figure
+
+
+def _lines(results: Results) -> list[tuple[list[Panel], bool]]:
+    """Lines of panels, and whether a line shows the differences of the line above it."""
+    blocks = [
+        [(m, group) for group in groups_of(results, m) if any(e.ours for e in group.entries)]
+        for m in results.measures
+    ]
+    if len(results.columns) == 1:
+        blocks = [list(chain.from_iterable(blocks))]
+    found = []
+    for block in blocks:
+        for start in range(0, len(block), ACROSS):
+            panels = block[start : start + ACROSS]
+            found.append((panels, False))
+            if any(_compared(group) for _, group in panels):
+                found.append((panels, True))
+    return found
+
+
+def _rows(panels: list[Panel]) -> list[int]:
+    """The rows that have a number."""
+    entries = [group.entries for _, group in panels]
+    return [i for i, row in enumerate(zip(*entries, strict=True)) if any(e.due for e in row)]
+
+
+def _compared(group: Group) -> bool:
+    return any(entry.change for entry in group.entries)
+
+
+def _fill(axes: Axes, panel: Panel | None, rows: list[int], difference: str) -> None:
+    """One panel, or an empty place."""
+    if panel is None or (difference and not _compared(panel[1])):
+        axes.set_visible(False)
+        return
+    measure, group = panel
+    if difference:
+        _differences(axes, group, rows)
+    else:
+        _bars(axes, group, rows)
+    axes.set_title(
+        difference or f"{literal(group.heading)}\n{typeset(measure)}".lstrip(), loc="left"
+    )
+
+
+def _bars(axes: Axes, group: Group, rows: list[int]) -> None:
+    for y, row in enumerate(rows):
+        _bar(axes, y, group.entries[row], COLOURS[row % len(COLOURS)])
+    low, high = axes.get_xlim()
+    axes.set_xlim(min(low, 0), high)
+    axes.tick_params(axis="y", length=0)
+
+
+def _bar(axes: Axes, y: int, entry: Entry, colour: str) -> None:
+    """The mean as a bar, its seeds as circles, the paper's number as a diamond below it."""
+    quoted = entry.cell.quoted(entry.measure)
+    if quoted is not None:
+        axes.errorbar(quoted.value, y + 0.33, xerr=quoted.spread, fmt="D", ms=3.2, lw=0.8,
+                      color=GREY, mfc="white")  # fmt: skip
+    if entry.ours is None:
+        return
+    axes.barh(y - 0.08, entry.ours.mean, height=0.5, color=colour, alpha=0.7)
+    seeds = list(entry.cell.values[entry.measure.name].values())
+    if len(seeds) > 1:
+        axes.plot(seeds, [y - 0.08] * len(seeds), "o", ms=2.6, mfc="white", mec="black", mew=0.6)
+
+
+def _differences(axes: Axes, group: Group, rows: list[int]) -> None:
+    """Paired differences with their intervals."""
+    axes.axvline(0, color="black", lw=0.6)
+    for y, row in enumerate(rows):
+        entry, colour = group.entries[row], COLOURS[row % len(COLOURS)]
+        if entry.change is None:
+            continue
+        if entry.change.low is not None and entry.change.high is not None:
+            axes.plot([entry.change.low, entry.change.high], [y, y], lw=1.2, color=colour)
+        axes.plot([entry.change.mean], [y], "o", ms=4, color=colour)
+    axes.tick_params(axis="y", length=0)
+    axes.locator_params(axis="x", nbins=4)  # labels with signs and decimals are long
+
+
+def _bar_legend(figure: Figure, entries: list[Entry]) -> None:
+    """Explain circles, diamonds and lines, if there are any."""
+    from matplotlib.lines import Line2D
+
+    seeds = Line2D([], [], ls="", marker="o", ms=2.6, mfc="white", mec="black", mew=0.6)
+    paper = Line2D([], [], ls="", marker="D", ms=3.2, mfc="white", mec=GREY)
+    interval = Line2D([], [], lw=1.2, marker="o", ms=4, color="black")
+    several = any(entry.ours is not None and entry.ours.count > 1 for entry in entries)
+    sure = any(entry.change is not None and entry.change.low is not None for entry in entries)
+    shown = [
+        (seeds, "a seed", several),
+        (paper, "the paper", any(entry.paper for entry in entries)),
+        (interval, "paired over seeds, 95 % interval", sure),
+    ]
+    used = [(handle, text) for handle, text, there in shown if there]
+    if used:
+        figure.legend(*zip(*used, strict=True), loc="outside lower right", ncols=len(used))

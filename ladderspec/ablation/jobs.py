@@ -1,4 +1,4 @@
-"""A run as a job: everything that another process, here or elsewhere, needs to train it."""
+"""Jobs: everything that a process, on this machine or another one, needs to train a run."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from ladderspec.errors import LadderspecError
-from ladderspec.experiments.open import open_experiment
+from ladderspec.experiments.reader import open_experiment
 from ladderspec.experiments.runs import Run
 
-TRIES = 4  # how often a run is begun whose process is killed
+TRIES = 4  # how often a run is started if its process is killed
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run of an experiment file, and the folder it is trained in."""
+    """One run of an experiment file, and its folder."""
 
     experiment: Path
     row: str
@@ -24,26 +24,31 @@ class Job:
     seed: int
     folder: Path
     data: Path | None = None
-    machine: dict[str, Any] = field(default_factory=dict)  # instead of the file's
+    machine: dict[str, Any] = field(default_factory=dict)  # overrides the section of the file
     plugins: tuple[Path, ...] = ()
     quiet: bool = False
+    run: Run | None = field(default=None, repr=False, compare=False)  # already open, if here
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process opens the run itself."""
+        return {**self.__dict__, "run": None}
 
     @property
     def id(self) -> str:
         return self.folder.name
 
     def on(self, **machine: Any) -> Job:
-        """The job on another machine."""
+        """The job with other settings of the machine."""
         return replace(self, machine={**self.machine, **machine})
 
-    def words(self) -> list[str]:
-        """The job as words of the command line."""
+    def arguments(self) -> list[str]:
+        """The job as arguments of the command line."""
         found = ["train", str(self.experiment), "--row", self.row, "--seed", str(self.seed)]
         found += ["--column", self.column] if self.column else []
         found += ["-o", str(self.folder.parent), "--resume"]
         found += ["--data", str(self.data)] if self.data is not None else []
-        for word, value in self.machine.items():
-            found += [f"--{word}", str(value)]
+        for name, value in self.machine.items():
+            found += [f"--{name}", str(value)]
         for plugin in self.plugins:
             found += ["--plugin", str(plugin)]
         return found
@@ -51,26 +56,28 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a job: `error` is empty where it is finished."""
+    """The outcome of a job: finished, or an error."""
 
     job: Job
     error: str = ""
 
 
-# Closing the generator ends what it has started.
+# An engine trains jobs and yields their outcomes. Closing the generator stops what it has started.
 Engine = Callable[[Sequence[Job]], Generator[Outcome, None, None]]
 
 
 def perform(job: Job) -> Outcome:
-    """Train the run of a job in this process, going on where it was left."""
+    """Train the run of a job in this process, or resume it."""
     from ladderspec.learn.train import train
     from ladderspec.plugins import load_plugin
 
-    for plugin in job.plugins:
-        load_plugin(plugin)
-    (run,) = open_experiment(job.experiment).select(
-        [job.row], [job.column] if job.column else [], [job.seed]
-    )
+    run = job.run
+    if run is None:
+        for plugin in job.plugins:
+            load_plugin(plugin)
+        (run,) = open_experiment(job.experiment).select(
+            [job.row], [job.column] if job.column else [], [job.seed]
+        )
     machine = run.machine.model_copy(update=job.machine)
     try:
         train(replace(run, machine=machine), job.folder, resume=True, data=job.data,
@@ -80,8 +87,14 @@ def perform(job: Job) -> Outcome:
     return Outcome(job)
 
 
+def run_here(jobs: Sequence[Job]) -> Generator[Outcome, None, None]:
+    """The engine of this process: one job after another."""
+    for job in jobs:
+        yield perform(job)
+
+
 def waves(runs: Iterable[Run]) -> list[list[Run]]:
-    """Runs in the order in which they can be trained: after those that they start from."""
+    """Groups of runs in the order of training: a run comes after the one that it starts from."""
     left = list(runs)
     found: list[list[Run]] = []
     while left:

@@ -1,29 +1,34 @@
-"""What an ablation leaves in its folder: tables and figures, made from the JSON of its runs."""
+"""The report of an ablation: tables, figures and drawings, from the results of its runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ladderspec.ablation import figures, numbers, writers
-from ladderspec.ablation.bars import bars
-from ladderspec.ablation.collect import Results
-from ladderspec.ablation.curves import curves
-from ladderspec.ablation.table import tables
+from ladderspec.ablation import figures, writers
+from ladderspec.ablation.results import Measure, Results
+from ladderspec.ablation.study import Study
+from ladderspec.ablation.table import group, label, tables
+from ladderspec.drawing import draw
 from ladderspec.errors import UsageError
+from ladderspec.experiments.runs import Run
 from ladderspec.files import make_folder, write_atomic
 
 MOST_PICTURES = 8
 
 
 def write_report(results: Results, folder: Path) -> tuple[list[Path], str]:
-    """The files written, and what could not be: figures need matplotlib."""
+    """Write tables, numbers and figures.
+
+    Returns:
+        The files, and a message if figures are missing because matplotlib is.
+    """
     found = tables(results)
     texts = {
         "table.md": "\n".join(map(writers.to_markdown, found)),
         "table.tex": "\n".join(map(writers.to_latex, found)),
-        "table.csv": numbers.over_seeds(results),
-        "runs.csv": numbers.run_by_run(results),
+        "table.csv": writers.summary_csv(results),
+        "runs.csv": writers.runs_csv(results),
     }
     make_folder(folder)
     written = [write_atomic(folder / name, text) for name, text in texts.items()]
@@ -31,11 +36,11 @@ def write_report(results: Results, folder: Path) -> tuple[list[Path], str]:
     if not results.all_measures:
         return written, ""
     try:
-        figures.needs_matplotlib()
+        figures.require_matplotlib()
     except UsageError as error:
         return written, str(error)
-    for name, draw in (("curves", curves), ("bars", bars)):
-        figure = draw(results)
+    for name, plot in (("curves", figures.curves), ("bars", figures.bars)):
+        figure = plot(results)
         for suffix in ("png", "pdf"):
             written.append(
                 write_atomic(folder / f"{name}.{suffix}", figures.rendered(figure, suffix))
@@ -44,7 +49,7 @@ def write_report(results: Results, folder: Path) -> tuple[list[Path], str]:
 
 
 def _predictions(results: Results, folder: Path) -> list[Path]:
-    """The last picture that each row has drawn while it was trained, of its first seed."""
+    """The last picture from the training of each row, of its first seed."""
     written = []
     for cell in results.cells if len(results.cells) <= MOST_PICTURES else ():
         place = cell.place
@@ -58,12 +63,46 @@ def _predictions(results: Results, folder: Path) -> list[Path]:
     return written
 
 
-def where(written: Sequence[Path]) -> Iterator[str]:
-    """Lines that say where things are.
+def list_files(written: Sequence[Path]) -> Iterator[str]:
+    """The written files, one line for each stem.
 
-    >>> list(where([Path("out/bars.png"), Path("out/bars.pdf"), Path("out/runs.csv")]))
+    >>> list(list_files([Path("out/bars.png"), Path("out/bars.pdf"), Path("out/runs.csv")]))
     ['out/bars.png .pdf', 'out/runs.csv']
     """
     for stem in dict.fromkeys(path.with_suffix("") for path in written):
         suffixes = [path.suffix for path in written if path.with_suffix("") == stem]
         yield f"{stem}{' '.join(suffixes)}"
+
+
+# --- the worth of arrows --------------------------------------------------------------------------
+
+
+def worths(results: Results, study: Study, column: str, measure: Measure) -> dict[str, float]:
+    """The paired difference to the whole network by selector: every metric is better if smaller."""
+    found = {}
+    for entry in group(results, column, measure, "").entries:
+        if entry.change is not None:
+            found[study.lacks[entry.cell.place.row]] = entry.change.mean
+    return found
+
+
+def draw_worths(results: Results, study: Study, runs: Sequence[Run], folder: Path) -> list[Path]:
+    """A drawing for each column and metric, with arrows as thick as their worth."""
+    whole = {run.column: run.spec for run in runs if run.row == study.base.row}
+    written = []
+    for column in results.columns:
+        place = results.cell(study.base.row, column).place
+        several = len(results.columns) > 1
+        title = f"{place.title}, {place.heading}" if several else place.title
+        for measure in results.measures:
+            found = worths(results, study, column, measure)
+            if found:
+                name = f"worth_{measure.name.replace('.', '_')}" + (f"_{column}" if several else "")
+                written += draw(
+                    whole[column],
+                    folder / f"{name}.svg",
+                    worth=found,
+                    worth_of=f"rise of {label(measure)} without it",
+                    title=f"{title}: what each {study.what} is worth",
+                )
+    return written

@@ -1,7 +1,7 @@
-"""Results -> tables of text: ours, the difference to the base row, the paper's.
+"""Results -> tables: our numbers, the difference to the base row, the paper's numbers.
 
-An experiment of one column has one table, a group of text columns for each measure; one of
-several has a table for each measure, a group for each of its columns.
+An experiment with one column has one table, with a group of columns for each metric. An experiment
+with several columns has a table for each metric, with a group for each column.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 
-from ladderspec.ablation.collect import Cell, Measure, Results
-from ladderspec.ablation.spread import Difference, Spread, difference, spread
+from ladderspec.ablation.results import Cell, Measure, Results
+from ladderspec.ablation.statistics import Difference, Spread, difference, spread
 
 NOTHING = "-"
 OURS, CHANGE, PAPER = "ours", "difference", "paper"
 _DATA = {
     ("test",): "Test data",
     ("valid",): "Validation data",
-    ("test", "valid"): "Test data (validation data where there are none)",
+    ("test", "valid"): "Test data (validation data if there are none)",
 }
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A number of ours: what it is compared with, and how many digits it is shown with."""
+    """One number of a table, what it is compared with, and its number of decimals."""
 
     cell: Cell
     measure: Measure
@@ -40,7 +40,7 @@ class Entry:
 
     @property
     def due(self) -> bool:
-        """Whether there is a number, ours or the paper's, or there may be one yet."""
+        """Whether there is a number, ours or the paper's, or one may still be measured."""
         return self.ours is not None or bool(self.paper) or self.cell.parameters is None
 
     def shown(self) -> str:
@@ -53,7 +53,7 @@ class Entry:
         return f"{mean} ± {self.ours.deviation:.{self.decimals}f}"
 
     def changed(self) -> str:
-        """`+1.20 [0.31, 2.09]`; the interval is that of 95 % confidence."""
+        """`+1.20 [0.31, 2.09]`, with the 95 % confidence interval."""
         if self.change is None:
             return ""
         mean = f"{self.change.mean:+.{self.decimals}f}"
@@ -65,13 +65,13 @@ class Entry:
 
 @dataclass(frozen=True)
 class Group:
-    """Some columns of text under one heading."""
+    """Columns of text under one heading."""
 
     heading: str
     entries: tuple[Entry, ...]  # one for each row
 
     def columns(self) -> list[tuple[str, list[str]]]:
-        """The columns that say something."""
+        """The columns that are not empty."""
         found = [
             (OURS, [entry.shown() for entry in self.entries]),
             (CHANGE, [entry.changed() for entry in self.entries]),
@@ -82,23 +82,23 @@ class Group:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of an experiment; in groups, what was measured."""
+    """A table: rows of the experiment, and groups of columns."""
 
     title: str
     rows: tuple[str, ...]
-    base: str  # the row that differences are to
-    parameters: tuple[tuple[int, ...], ...]  # of each row; several, where its columns differ
+    base: str  # title of the row that others are compared with
+    parameters: tuple[tuple[int, ...], ...]  # of each row; several if its columns differ
     groups: tuple[Group, ...]
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """How many seeds the numbers are of: one number, where it is the same for all."""
+        """The numbers of seeds of all entries, without repetition."""
         entries = [entry for group in self.groups for entry in group.entries]
         return tuple(sorted({entry.ours.count for entry in entries if entry.ours is not None}))
 
     @property
     def note(self) -> str:
-        """What the numbers are."""
+        """A note about data, seeds and differences."""
         if not self.seeds:
             return "No run is finished yet."
         count = " to ".join(str(n) for n in dict.fromkeys((self.seeds[0], self.seeds[-1])))
@@ -130,7 +130,7 @@ def tables(results: Results) -> list[Table]:
 
 
 def _due(table: Table) -> Table:
-    """Without rows and groups that never have such a number."""
+    """Without rows and groups that cannot have such a number."""
     groups = [group for group in table.groups if any(entry.due for entry in group.entries)]
     kept = [any(group.entries[i].due for group in groups) for i in range(len(table.rows))]
     return replace(
@@ -142,7 +142,7 @@ def _due(table: Table) -> Table:
 
 
 def groups_of(results: Results, measure: Measure) -> list[Group]:
-    """A measure in all columns of the experiment."""
+    """A metric in all columns of the experiment."""
     first = results.rows[0]
     return [
         group(results, column, measure, results.cell(first, column).place.heading)
@@ -172,7 +172,7 @@ def _table(results: Results, title: str, groups: Sequence[Group]) -> Table:
 
 
 def group(results: Results, column: str, measure: Measure, heading: str) -> Group:
-    """A measure in a column of the experiment, row by row."""
+    """A metric in one column of the experiment, row by row."""
     cells = [results.cell(row, column) for row in results.rows]
     values = [cell.values.get(measure.name, {}) for cell in cells]
     spreads = [spread(list(own.values())) for own in values]
@@ -187,7 +187,7 @@ def group(results: Results, column: str, measure: Measure, heading: str) -> Grou
 
 
 def _decimals(means: Sequence[float]) -> int:
-    """As many digits as the paper shows: 0.74, 150.1.
+    """The number of decimals, as in the paper: 0.74, 150.1.
 
     >>> _decimals([0.74, 2.02]), _decimals([150.1]), _decimals([0.0123])
     (2, 1, 4)

@@ -1,19 +1,24 @@
-"""Tables as text: for a terminal, Markdown, LaTeX."""
+"""Tables as text: for a terminal, Markdown, LaTeX, and CSV with all digits."""
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from textwrap import wrap
+from typing import Any
 
+from ladderspec.ablation.results import Cell, Measure, Results
+from ladderspec.ablation.statistics import difference, spread
 from ladderspec.ablation.table import NOTHING, Table
 
 GAP = "  "
 
 
 def counts(table: Table) -> list[str]:
-    """The column of parameters."""
+    """The column of parameter counts."""
     return [" / ".join(f"{n:,}" for n in row) or NOTHING for row in table.parameters]
 
 
@@ -21,7 +26,7 @@ def counts(table: Table) -> list[str]:
 
 
 def to_text(table: Table, width: int | None = None) -> str:
-    """A table with a heading over each group; groups below each other where it is too narrow."""
+    """A table with a heading over each group. Groups are stacked if `width` is too small."""
     lines = _lines(table)
     if width is not None and len(table.groups) > 1 and max(map(len, lines)) > width:
         parts = [_lines(replace(table, groups=(group,))) for group in table.groups]
@@ -50,7 +55,7 @@ def _aligned(texts: Sequence[str], right: bool = True) -> list[str]:
 
 
 def to_markdown(table: Table) -> str:
-    """A table as GitHub shows it: one row of headings."""
+    """A table in GitHub's Markdown: one row of headings."""
     columns = [("", [_plain(row) for row in table.rows]), ("parameters", counts(table))]
     for group in table.groups:
         (_, ours), *rest = group.columns()
@@ -132,3 +137,69 @@ def _number(text: str) -> str:
     grouped = re.sub(r"(?<=\d),(?=\d)", "{,}", text).replace("±", r"\pm")
     mean, _, interval = grouped.partition(" [")
     return f"${mean}$ $[{interval}$" if interval else f"${mean}$"
+
+
+# --- CSV ------------------------------------------------------------------------------------------
+
+
+def summary_csv(results: Results) -> str:
+    """Over seeds: a line for each row, column and metric."""
+    return _csv(
+        [
+            _csv_line(results, cell, measure)
+            for cell in results.cells
+            for measure in results.all_measures
+            if measure.name in cell.values or (measure in results.measures and cell.quoted(measure))
+        ]
+    )
+
+
+def _csv_line(results: Results, cell: Cell, measure: Measure) -> dict[str, Any]:
+    own, first = cell.values.get(measure.name, {}), results.cell(results.base, cell.place.column)
+    found = spread(list(own.values()))
+    change = None if first is cell else difference(own, first.values.get(measure.name, {}))
+    quoted = cell.quoted(measure) if measure in results.measures else None
+    return {
+        "row": cell.place.row,
+        "column": cell.place.column,
+        "title": cell.place.title,
+        "parameters": cell.parameters,
+        "measure": measure.name,
+        "unit": measure.unit,
+        "seeds": found.count if found else 0,
+        "mean": found.mean if found else None,
+        "deviation": found.deviation if found else None,
+        "difference": change.mean if change else None,
+        "difference_low": change.low if change else None,
+        "difference_high": change.high if change else None,
+        "paper": quoted.value if quoted else None,
+        "paper_deviation": quoted.spread if quoted else None,
+    }
+
+
+def runs_csv(results: Results) -> str:
+    """Run by run: a line for each run and metric."""
+    return _csv(
+        [
+            {
+                "row": cell.place.row,
+                "column": cell.place.column,
+                "seed": seed,
+                "measure": measure.name,
+                "unit": measure.unit,
+                "value": value,
+            }
+            for cell in results.cells
+            for measure in results.all_measures
+            for seed, value in cell.values.get(measure.name, {}).items()
+        ]
+    )
+
+
+def _csv(lines: Sequence[dict[str, Any]]) -> str:
+    out = io.StringIO()
+    if lines:
+        writer = csv.DictWriter(out, list(lines[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(lines)
+    return out.getvalue()

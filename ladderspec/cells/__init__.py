@@ -1,63 +1,69 @@
-"""The cells a spec can name: their words, shapes and parameters. Never imports torch.
+"""The cells of the language: fields, shapes, parameters and computation of each in one class.
 
-Adding a cell is adding a file here and one of the same name in `ladderspec.nn`; a user's cell is
-one file of its own (see docs/own_cells.md).
+Adding a cell is adding a class here, in a file of its own or of its family; a user's cell uses the
+same API (docs/own_cells.md). Nothing here imports torch before a cell computes.
 """
 
-from ladderspec.cells import (
-    average,
-    conv,
-    conv_g1,
-    conv_g2,
-    conv_g3,
-    conv_gru,
-    conv_lstm,
-    fc,
-    g1,
-    gru,
-    identity,
-    input,
-    lstm,
-    pool,
-    softmax,
-)
-from ladderspec.cells._arrows import Inlet, Projection, ShapeProblem
-from ladderspec.cells._contract import (
+import importlib
+import pkgutil
+
+from ladderspec.cells.activations import ACTIVATIONS, Activation, register_activation
+from ladderspec.cells.base import (
+    UNKNOWN,
     Cell,
     DecoderCell,
     EncoderCell,
+    Signature,
     Site,
-    cell_word,
+    Unknown,
+    UnknownShape,
+    cell_name,
     register,
     registered,
 )
-from ladderspec.cells._fields import Words
+from ladderspec.cells.fields import Config
+from ladderspec.cells.norms import NORMS, Norm, register_norm
+from ladderspec.cells.parameters import Parameter, Parameters, blocks, ones, weight, zeros
+from ladderspec.cells.projections import (
+    Inlet,
+    Projection,
+    ShapeProblem,
+    between,
+    pre_activation,
+)
+
+# Every module of this package may register cells.
+for _module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
+    importlib.import_module(f"{__name__}.{_module}")
 
 __all__ = [
+    "ACTIVATIONS",
+    "NORMS",
+    "UNKNOWN",
+    "Activation",
     "Cell",
+    "Config",
     "DecoderCell",
     "EncoderCell",
     "Inlet",
+    "Norm",
+    "Parameter",
+    "Parameters",
     "Projection",
     "ShapeProblem",
+    "Signature",
     "Site",
-    "Words",
-    "average",
-    "cell_word",
-    "conv",
-    "conv_g1",
-    "conv_g2",
-    "conv_g3",
-    "conv_gru",
-    "conv_lstm",
-    "fc",
-    "g1",
-    "gru",
-    "identity",
-    "input",
-    "lstm",
-    "pool",
+    "Unknown",
+    "UnknownShape",
+    "between",
+    "blocks",
+    "cell_name",
+    "ones",
+    "pre_activation",
     "register",
+    "register_activation",
+    "register_norm",
     "registered",
-    "softmax",
+    "weight",
+    "zeros",
 ]

@@ -1,17 +1,21 @@
 """Input: the bottom of the ladder, which emits the data."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from ladderspec.cells._arrows import Inlet, Projection
-from ladderspec.cells._contract import Cell, Site
-from ladderspec.cells._fields import Count, PairField, Words
+from ladderspec.cells.base import Cell, Site
+from ladderspec.cells.fields import Config, Count, PairField
 from ladderspec.names import Shape, Side
 
+if TYPE_CHECKING:
+    from torch import Tensor
 
-class Noise(Words):
-    """Corruption of the input, drawn anew for every pass."""
+
+class Noise(Config):
+    """Corruption of the input, drawn for every pass."""
 
     gaussian: Annotated[float, Field(ge=0)] | None = Field(None, description="Standard deviation.")
     flip: Annotated[float, Field(ge=0, le=1)] | None = Field(
@@ -38,5 +42,6 @@ class Input(Cell):
     def out_shape(self, site: Site) -> Shape:
         return (self.channels, *(self.size or ()))
 
-    def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
-        raise AssertionError("nothing arrives at the input")
+    @staticmethod
+    def compute(a: Tensor) -> Tensor:
+        return a

@@ -1,14 +1,19 @@
-"""Pool: the largest or the mean value of each window."""
+"""Cells without weights: Pool, Average and Identity."""
+
+from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from ladderspec.cells._arrows import Inlet, Projection, need_map, strided
-from ladderspec.cells._contract import EncoderCell, Site, register
-from ladderspec.cells._fields import PAIR_SCHEMA, Pair, PairField, Size, by_form, pair, refusal
+from ladderspec.cells.base import DecoderCell, EncoderCell, Site, register
+from ladderspec.cells.fields import PAIR_SCHEMA, Pair, PairField, Size, by_form, pair, refusal
+from ladderspec.cells.projections import Inlet, Projection, ShapeProblem, between, need_map, strided
 from ladderspec.errors import tick
-from ladderspec.names import Role, Shape, Side
+from ladderspec.names import Role, Shape, Side, show_shape
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def _window(value: Any) -> Any:
@@ -30,7 +35,10 @@ else:
 
 @register
 class Pool(EncoderCell):
-    """Pooling without weights. CHOICE: not normalised, and windows over the border are kept."""
+    """Pooling without weights, to ceil(n / stride) windows centred on their blocks of `stride`."""
+
+    # CHOICE: not normalised, and windows over the border are kept: `max` ignores what is outside,
+    # `average` divides by the number of values inside.
 
     cell: Literal["Pool"] = "Pool"
     mode: Literal["max", "average"] = Field("max", description="What a window gives.")
@@ -44,19 +52,103 @@ class Pool(EncoderCell):
 
     @property
     def row_stride(self) -> Pair | None:
-        return None if self.filter == "global" else self.window_stride
+        return self.window_stride
+
+    @property
+    def window(self) -> Pair | None:
+        """None: the whole map."""
+        return None if self.filter == "global" else self.filter
+
+    @property
+    def window_stride(self) -> Pair | None:
+        return self.stride or self.window if self.window else None
 
     def out_shape(self, site: Site) -> Shape:
         below = site.main().shape
         need_map(below, "Pool", "Pool on maps only")
-        if self.filter == "global":
+        if self.window_stride is None:
             return below[:1]
         return (below[0], *strided(below, self.window_stride))
 
-    @property
-    def window_stride(self) -> Pair:
-        assert self.filter != "global"
-        return self.stride or self.filter
+    def constants(self, site: Site, out: Shape) -> dict[str, Any]:
+        if self.window is None or self.window_stride is None:
+            return {"pad": None}
+        pad: list[int] = []  # left, right, top, bottom
+        sides = zip(site.main().shape[1:], self.window, self.window_stride, strict=True)
+        for n, k, s in sides:
+            before = max(k - s, 0) // 2  # beyond its block, on the near side
+            pad = [before, max((n - 1) // s * s + k - n - before, 0), *pad]
+        return {"pad": tuple(pad) if any(pad) else None}
+
+    @staticmethod
+    def compute(
+        a: Tensor,
+        *,
+        mode: str,
+        window: Pair | None,
+        window_stride: Pair | None,
+        pad: tuple[int, ...] | None,
+    ) -> Tensor:
+        import torch
+        from torch.nn import functional
+
+        pool = functional.max_pool2d if mode == "max" else functional.avg_pool2d
+        if window is None:
+            return pool(a, a.shape[2:]).flatten(1)
+        if pad is None:
+            return pool(a, window, window_stride)
+        if mode == "max":
+            return pool(functional.pad(a, pad, value=-torch.inf), window, window_stride)
+        inside = pool(functional.pad(torch.ones_like(a[:1, :1]), pad), window, window_stride)
+        return pool(functional.pad(a, pad), window, window_stride) / inside
+
+
+@register
+class Identity(DecoderCell):
+    """A copy: the estimate of the level below is what comes down, in its own shape."""
+
+    cell: Literal["Identity"] = "Identity"
+
+    takes: ClassVar = frozenset({Role.DECODER, Role.LATERAL})
+    single: ClassVar = True
+
+    def out_shape(self, site: Site) -> Shape:
+        return site.inlets[0].shape
+
+    @staticmethod
+    def compute(a: Tensor) -> Tensor:
+        return a
+
+
+@register
+class Average(DecoderCell):
+    """The inverse of an average pool: each pooled value, over the whole of its window."""
+
+    cell: Literal["Average"] = "Average"
+
+    takes: ClassVar = frozenset({Role.DECODER})
+    single: ClassVar = True
+
+    def needs(self, side: Side) -> frozenset[Role]:
+        return frozenset({Role.DECODER})
+
+    def out_shape(self, site: Site) -> Shape:
+        return site.estimate
 
     def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
-        return Projection("none", inlet.shape, inlet.shape)
+        fits = inlet.shape[0] == out[0] and len(inlet.shape) <= len(out)
+        # One value over the whole map; between maps, the sizes must be a whole stride apart.
+        stride = (out[1], out[2]) if len(out) == 3 else (1, 1)
+        if len(inlet.shape) == 3:
+            stride = between(inlet.shape, out, (1, 1), stride=inlet.stride).stride
+        if not fits:
+            raise ShapeProblem(
+                f"Average spreads {show_shape(inlet.shape)} over {show_shape(out)},"
+                " but their channels differ",
+                "Average belongs on a Pool row",
+            )
+        return Projection("spread" if len(out) == 3 else "none", inlet.shape, out, stride=stride)
+
+    @staticmethod
+    def compute(a: Tensor) -> Tensor:
+        return a

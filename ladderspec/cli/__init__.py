@@ -1,4 +1,4 @@
-"""The command line: one small file per command, imported when it is used."""
+"""The command line. Commands are imported when they are used."""
 
 from __future__ import annotations
 
@@ -8,34 +8,46 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from inspect import cleandoc
+from typing import Any, NamedTuple
 
 from ladderspec.errors import LadderspecError, SpecError
 from ladderspec.version import __version__
 
+
+class Command(NamedTuple):
+    """A command: `add_NAME_arguments` and `run_NAME` of a module of this package."""
+
+    module: str
+    summary: str
+
+
 # In the order of the pipeline.
 COMMANDS = {
-    "new": "write a commented template to start from",
-    "validate": "check specs and their variants",
-    "show": "print a spec as the paper's table, with shapes and parameters",
-    "graph": "print the typed graph",
-    "plan": "print how it runs: what is computed once, what loops, and why",
-    "draw": "draw it: svg, html, pdf, png, tex, gv",
-    "diff": "compare two specs, or a spec and its variant",
-    "data": "list, check, fetch and preview the data sets",
-    "train": "train the runs of an experiment",
-    "ablate": "train all runs of an experiment, and print the table beside the paper's",
-    "evaluate": "measure a trained network, whole or with arrows removed",
-    "generate": "let a trained network go on by itself",
-    "export": "write it as plain PyTorch, or one iteration as ONNX",
-    "schema": "print the JSON Schema of the language, for editors",
-    "completion": "print a completion script for the shell",
+    "new": Command("authoring", "write a commented template to start from"),
+    "validate": Command("validate", "check specs and their variants"),
+    "show": Command("show", "print a spec as the paper's table, with shapes and parameters"),
+    "graph": Command("show", "print the typed graph"),
+    "plan": Command("show", "print how it runs: what loops over t, what needs no past, and why"),
+    "draw": Command("draw", "draw it: svg, html, pdf, png, tex, gv"),
+    "diff": Command("show", "compare two specs, or a spec and its variant"),
+    "data": Command("data", "list, check, fetch and preview the data sets"),
+    "train": Command("train", "train the runs of an experiment"),
+    "ablate": Command(
+        "ablate", "train all runs of an experiment, and print the table beside the paper's"
+    ),
+    "evaluate": Command("trained", "measure a trained network, whole or with arrows removed"),
+    "generate": Command("trained", "let a trained network go on by itself"),
+    "export": Command("export", "write it as plain PyTorch, or one iteration as ONNX"),
+    "schema": Command("authoring", "print the JSON Schema of the language, for editors"),
+    "completion": Command("authoring", "print a completion script for the shell"),
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; 0 fine, 1 findings, 2 usage."""
     words = list(sys.argv[1:] if argv is None else argv)
-    gc.disable()  # nothing that imports make is garbage; collecting costs a fifth of the start
+    gc.disable()  # imports make no garbage, and collecting takes a fifth of the start
     try:
         return _run(words)
     except BrokenPipeError:  # the reader of our output has gone
@@ -48,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(words: Sequence[str]) -> int:
     name = words[0] if words else "--help"
     if name not in COMMANDS:
-        whole_parser().parse_args([name, *words[1:]])  # prints help, version or what is wrong
+        whole_parser().parse_args([name, *words[1:]])  # prints help, versions or an error
         return 2
     parser = argparse.ArgumentParser(prog=f"ladderspec {name}", formatter_class=_Help)
     args = fill(parser, name).parse_args(words[1:])
@@ -68,11 +80,12 @@ def _run(words: Sequence[str]) -> int:
 
 def fill(parser: argparse.ArgumentParser, name: str) -> argparse.ArgumentParser:
     """Give a parser the description, the example and the arguments of a command."""
-    command = importlib.import_module(f"ladderspec.cli.{name}")
-    text, _, example = (command.__doc__ or "").partition("Example:")
+    module = importlib.import_module(f"ladderspec.cli.{COMMANDS[name].module}")
+    run = getattr(module, f"run_{name}")
+    text, _, example = cleandoc(run.__doc__ or "").partition("Example:")
     parser.description, parser.epilog = text.strip(), "example:" + example.rstrip()
-    command.add_arguments(parser)
-    parser.set_defaults(run=command.run)
+    getattr(module, f"add_{name}_arguments")(parser)
+    parser.set_defaults(run=run)
     return parser
 
 
@@ -80,17 +93,62 @@ _Help = argparse.RawDescriptionHelpFormatter
 
 
 def whole_parser(arguments: bool = False) -> argparse.ArgumentParser:
-    """All commands in one parser; with their arguments, all of them are imported."""
+    """All commands in one parser; `arguments` imports all of them for theirs."""
     parser = argparse.ArgumentParser(
         prog="ladderspec",
         description="Recurrent ladder networks from a YAML table of layers.",
         epilog="example:\n  ladderspec new mine.yaml && ladderspec show mine.yaml",
         formatter_class=_Help,
     )
-    parser.add_argument("--version", action="version", version=f"ladderspec {__version__}")
+    parser.add_argument(
+        "--version", action=_Version, help="print the versions of ladderspec and what it uses"
+    )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for name, summary in COMMANDS.items():
-        sub = commands.add_parser(name, help=summary, formatter_class=_Help)
+    for name, command in COMMANDS.items():
+        sub = commands.add_parser(name, help=command.summary, formatter_class=_Help)
         if arguments:
             fill(sub, name)
     return parser
+
+
+# --- versions -------------------------------------------------------------------------------------
+
+PACKAGES = ("torch", "pydantic", "networkx", "numpy", "graphviz", "safetensors", "pyyaml")
+
+
+class _Version(argparse.Action):
+    """Print all versions and exit."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        print("\n".join(f"{name} {version}" for name, version in versions().items()))
+        parser.exit()
+
+
+def versions() -> dict[str, str]:
+    """The versions of ladderspec, Python, the dependencies and Graphviz, without imports."""
+    from importlib import metadata
+    from platform import python_version
+
+    found = {"ladderspec": __version__, "python": python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return {**found, "dot": _dot_version()}
+
+
+def _dot_version() -> str:
+    """The version of Graphviz itself; the package `graphviz` is only its Python interface."""
+    import re
+    import subprocess
+
+    try:
+        done = subprocess.run(["dot", "-V"], capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return "not found"
+    version = re.search(r"version ([\w.~-]+)", done.stderr + done.stdout)
+    return version[1] if version else "unknown"

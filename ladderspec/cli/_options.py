@@ -1,4 +1,4 @@
-"""What many commands take: a spec, and changes to it in the language's own words."""
+"""Arguments that many commands share: a spec, changes to it, plug-ins."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from ladderspec.corridor import graph, open_spec
+from ladderspec.api import compiled, open_spec
 from ladderspec.errors import UsageError
 from ladderspec.language.read import Request
-from ladderspec.wiring.graph import Graph
+from ladderspec.wiring.graph import LadderGraph
 
 
 def add_spec(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +45,7 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
 
 
 def at_least(least: int) -> Callable[[str], int]:
-    """What an option takes: a whole number, not smaller than this."""
+    """The type of an option: a whole number, not smaller than `least`."""
 
     def number(text: str) -> int:
         if not re.fullmatch(r"[+-]?[0-9]+", text) or int(text) < least:
@@ -71,23 +71,23 @@ def load_plugins(paths: list[Path]) -> None:
 
 
 def request(args: argparse.Namespace) -> Request:
-    """The changes asked for; plugins are loaded on the way."""
+    """Load the plug-ins, and return the changes that the arguments ask for."""
     load_plugins(args.plugin)
     return Request.of(args.variant, args.without, args.add, args.set)
 
 
-def open_graph(args: argparse.Namespace, spec: str | None = None) -> Graph:
-    """The graph of the spec or the folder that is asked for, with the changes."""
+def open_graph(args: argparse.Namespace, spec: str | None = None) -> LadderGraph:
+    """The graph of the spec or folder of the arguments, with the changes; or of `spec`, without."""
     if spec is None:
         return graph_of(args.spec, request(args), args.root)
     return graph_of(spec, Request(), args.root)
 
 
-def graph_of(spec: str, changes: Request, root: Path | None) -> Graph:
-    """The graph of a spec with changes, or of a folder, which takes none."""
+def graph_of(spec: str, changes: Request, root: Path | None) -> LadderGraph:
+    """The graph of a spec with changes, or of a folder, which cannot be changed."""
     folder = saved(spec)
     if folder is None:
-        return graph(open_spec(spec, changes, root))
+        return compiled(open_spec(spec, changes, root))
     if changes != Request():
         raise UsageError(f"{folder} holds a network as it is: changes are for specs")
     from ladderspec.wiring.graph_json import open_graph as read_graph
@@ -96,7 +96,7 @@ def graph_of(spec: str, changes: Request, root: Path | None) -> Graph:
 
 
 def saved(spec: str) -> Path | None:
-    """The folder of a network that was saved, or of a run, where one is named."""
+    """The folder of a saved network or of a run, if `spec` is a folder."""
     folder = Path(spec)
     if not folder.is_dir():
         return None

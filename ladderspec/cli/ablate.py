@@ -1,13 +1,4 @@
-"""Train all runs of an experiment, and print what came out beside the paper's numbers.
-
-Finished runs are never repeated; the table holds all that are finished. --each-role and --each-edge
-leave out one kind of arrow, or one arrow, after the other, and draw what each was worth.
-
-Example:
-  ladderspec ablate specs/experiments/quickstart.yaml -o out/quickstart --workers 2
-  ladderspec ablate specs/experiments/quickstart.yaml --each-role --workers 2
-  ladderspec ablate mine.yaml --like specs/experiments/quickstart.yaml --each-edge
-"""
+"""Train all runs of an experiment and report them."""
 
 from __future__ import annotations
 
@@ -28,7 +19,7 @@ if TYPE_CHECKING:
     from ladderspec.experiments.runs import Experiment, Run
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_ablate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", metavar="EXPERIMENT", type=Path,
                         help="an experiment file; for a study also a spec")  # fmt: skip
     study = parser.add_argument_group("leave one out").add_mutually_exclusive_group()
@@ -66,12 +57,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_plugin(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_ablate(args: argparse.Namespace) -> int:
+    """Train all runs of an experiment, and print what came out beside the paper's numbers.
+
+    Finished runs are never repeated; the table holds all that are finished. --each-role and
+    --each-edge leave out one kind of arrow, or one arrow, after the other, and draw what each was
+    worth.
+
+    Example:
+      ladderspec ablate specs/experiments/quickstart.yaml -o out/quickstart --workers 2
+      ladderspec ablate specs/experiments/quickstart.yaml --each-role --workers 2
+      ladderspec ablate mine.yaml --like specs/experiments/quickstart.yaml --each-edge
+    """
     load_plugins(args.plugin)
-    from ladderspec.experiments.open import open_experiment
+    from ladderspec.experiments.reader import open_experiment
 
     study = _study(args) if args.each else None
-    experiment = open_experiment(study.path if study else args.experiment)
+    if study:
+        experiment = open_experiment(study.path, study.networks)
+    else:
+        experiment = open_experiment(args.experiment)
     asked = _seeds(args)
     runs = experiment.select(args.only, args.column, asked)
     output = study.path.parent if study else args.output or Path("out") / experiment.name
@@ -85,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _study(args: argparse.Namespace) -> Study:
     from ladderspec.ablation.study import make_study
-    from ladderspec.wiring.absent import few
+    from ladderspec.wiring.selection import few
 
     output = args.output or Path("out") / f"{args.experiment.stem}_each_{args.each}"
     study = make_study(args.experiment, args.each, output, args.of, args.like)
@@ -97,21 +102,20 @@ def _study(args: argparse.Namespace) -> Study:
 def _train(
     args: argparse.Namespace, experiment: Experiment, runs: Sequence[Run], output: Path
 ) -> list[Outcome]:
-    from ladderspec.ablation.ablate import Order, ablate
-    from ladderspec.learn.preflight import check_runs
+    from ladderspec.ablation.ablate import Options, ablate
+    from ladderspec.learn.setup import check_runs
 
     if args.engine not in ("ray", "slurm"):  # the data may be on other machines alone
         check_runs(runs, output, args.data, args.device)
     machine = {w: v for w in ("threads", "device") if (v := getattr(args, w)) is not None}
-    order = Order(output, args.resume, args.data, machine, tuple(args.plugin))
+    order = Options(output, args.resume, args.data, machine, tuple(args.plugin))
     return ablate(experiment, runs, order, _engine(args, output))
 
 
 def _report(experiment: Experiment, runs: Sequence[Run], output: Path, study: Study | None) -> None:
-    from ladderspec.ablation.collect import collect
-    from ladderspec.ablation.report import where, write_report
+    from ladderspec.ablation.report import draw_worths, list_files, write_report
+    from ladderspec.ablation.results import collect
     from ladderspec.ablation.table import tables
-    from ladderspec.ablation.worth import draw_worths
     from ladderspec.ablation.writers import to_text
 
     results = collect(experiment, runs, output)
@@ -119,7 +123,7 @@ def _report(experiment: Experiment, runs: Sequence[Run], output: Path, study: St
     written += draw_worths(results, study, runs, output) if study else []
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print("\n\n".join(to_text(table, width) for table in tables(results)))
-    print("\nwrote " + "\n      ".join(where(written)))
+    print("\nwrote " + "\n      ".join(list_files(written)))
     for line in [*(f"left out: {line}" for line in results.left_out), missing]:
         if line:
             print(f"ladderspec: {line}", file=sys.stderr)

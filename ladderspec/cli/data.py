@@ -1,8 +1,4 @@
-"""The data sets: where their files are, whether they are right, how to get and see them.
-
-Example:
-  ladderspec data preview occluded_mnist --set digits=embedded --set canvas=24 -o sheet.png
-"""
+"""The data sets: list, verify, download and preview them."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ladderspec.cli._options import add_plugin, at_least, load_plugins
-from ladderspec.data import Split, registered, words_of
+from ladderspec.data import Split, data_config, registered
 from ladderspec.data.sources import (
     VARIABLE,
     File,
@@ -29,7 +25,7 @@ from ladderspec.data.sources import (
 from ladderspec.errors import Findings, Source, UsageError
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_data_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     listed = actions.add_parser("list", help="list the data sets and their files")
     listed.set_defaults(action=_list)
@@ -73,7 +69,12 @@ def _add_preview_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--count", type=at_least(1), default=4, help="how many; default: 4")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_data(args: argparse.Namespace) -> int:
+    """The data sets: where their files are, whether they are right, how to get and see them.
+
+    Example:
+      ladderspec data preview occluded_mnist --set digits=embedded --set canvas=24 -o sheet.png
+    """
     code: int = args.action(args)
     return code
 
@@ -91,10 +92,10 @@ def _why(given: Path | None) -> str:
 
 def _list(args: argparse.Namespace) -> int:
     root = folder(args.data)
-    sets = {word: words.about for word, words in registered(installed=True).items()}
+    sets = {name: config.about for name, config in registered(installed=True).items()}
     states = {file: _state(file, root) for file in select([])}
     if args.json:
-        files = [_facts(file, root, state) for file, state in states.items()]
+        files = [_as_dict(file, root, state) for file, state in states.items()]
         print(json.dumps({"folder": str(root), "sets": sets, "files": files}, indent=2))
         return 0
     width = max(map(len, sets))
@@ -111,7 +112,7 @@ def _print_states(states: dict[File, State]) -> None:
         print(f"  {file.path:<{width}}  {file.bytes:>10,}  {state}")
 
 
-def _facts(file: File, root: Path, state: State) -> dict[str, Any]:
+def _as_dict(file: File, root: Path, state: State) -> dict[str, Any]:
     place = locate(file, root)
     return {
         "path": file.path,
@@ -140,7 +141,7 @@ def _verify(args: argparse.Namespace) -> int:
     states = {file: _state(file, root, fresh=True) for file in select(args.names)}
     bad = [file for file, state in states.items() if state is not State.RIGHT]
     if args.json:
-        print(json.dumps([_facts(file, root, s) for file, s in states.items()], indent=2))
+        print(json.dumps([_as_dict(file, root, s) for file, s in states.items()], indent=2))
         return 1 if bad else 0
     print(f"{root} ({_why(args.data)})")
     _print_states(states)
@@ -185,17 +186,13 @@ class _Report:
 
 def _preview(args: argparse.Namespace) -> int:
     load_plugins(args.plugin)
-    words = words_of(args.set_name, **_words(args.set))
-    data = words.open(args.seed, args.data)
-    from ladderspec.data.preview import preview
-
-    picture = preview(data, args.split, args.first, args.count)
-    picture.save(args.output)
+    data = data_config(args.set_name, **_fields(args.set)).open(args.seed, args.data)
+    data.preview(args.split, args.first, args.count).save(args.output)
     print(f"wrote {args.output}")
     return 0
 
 
-def _words(given: list[str]) -> dict[str, Any]:
+def _fields(given: list[str]) -> dict[str, Any]:
     """WORD=VALUE, the value read as YAML."""
     from ladderspec.text.parse import parse
 

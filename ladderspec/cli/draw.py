@@ -1,14 +1,4 @@
-"""Draw a spec: unrolled in time, rolled up, or in small; or what a variant changed in it.
-
-The suffix of the file says the format: svg, html (a page to explore and remove arrows in), gv and
-tex need nothing; png and pdf need Graphviz.
-
-Example:
-  ladderspec draw specs/ommnist/rladder.yaml -o rladder.svg
-  ladderspec draw specs/ommnist/rladder.yaml -o rladder.html --open
-  ladderspec draw specs/ommnist/rladder.yaml -o rladder.pdf -o rladder.tex --view rolled --fold
-  ladderspec draw specs/ommnist/rladder.yaml --variant no_decoder_to_encoder --changes -o w_o.svg
-"""
+"""Draw a spec."""
 
 from __future__ import annotations
 
@@ -18,24 +8,23 @@ from pathlib import Path
 
 from ladderspec.cli._options import add_changes, add_spec, open_graph, request
 from ladderspec.drawing import draw, render, scene_of
-from ladderspec.drawing.artist import IMAGES, TEXTS
-from ladderspec.drawing.options import LAYOUTS, Options
-from ladderspec.drawing.themes import THEMES
-from ladderspec.drawing.view import KINDS, LEVELS
+from ladderspec.drawing.formats import formats
+from ladderspec.drawing.options import KINDS, LAYOUTS, LEVELS, Options
+from ladderspec.drawing.style import THEMES
 from ladderspec.errors import UsageError
 from ladderspec.language.read import Request
 
 _READABLE = 5.0  # points
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_draw_arguments(parser: argparse.ArgumentParser) -> None:
     add_spec(parser)
     parser.add_argument(
         "-o", "--output", metavar="FILE", action="append", default=[],
-        help="where to; several may be given; - is standard output; default: SPEC's name with .svg",
+        help="output file; may be repeated; - is standard output; default: SPEC's name with .svg",
     )  # fmt: skip
     parser.add_argument(
-        "--format", choices=TEXTS + IMAGES, default="svg", help="of standard output"
+        "--format", choices=list(formats()), default="svg", help="of standard output"
     )
     parser.add_argument("--open", action="store_true", help="show the first file afterwards")
     _add_view(parser.add_argument_group("view"))
@@ -53,7 +42,9 @@ def _add_view(group: argparse._ArgumentGroup) -> None:
         "--changes", action="store_true", help="show what --variant, --without and so on changed"
     )
     group.add_argument("--against", metavar="OTHER", help="show the differences from another spec")
-    group.add_argument("--plan", action="store_true", help="shade what runs once and what loops")
+    group.add_argument(
+        "--plan", action="store_true", help="shade what loops over t, and what does not"
+    )
     group.add_argument(
         "--plate", metavar="LABEL=LEVELS", action="append", default=[],
         help="a frame around neighbouring levels, like K=lstm1,conv_*",
@@ -89,7 +80,18 @@ def _add_look(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--no-legend", action="store_true")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_draw(args: argparse.Namespace) -> int:
+    """Draw a spec: unrolled in time, rolled up, or in small; or what a variant changed in it.
+
+    The suffix of the file says the format: svg, html (a page to explore and remove arrows in), gv
+    and tex need nothing; png and pdf need Graphviz.
+
+    Example:
+      ladderspec draw specs/ommnist/rladder.yaml -o rladder.svg
+      ladderspec draw specs/ommnist/rladder.yaml -o rladder.html --open
+      ladderspec draw specs/ommnist/rladder.yaml -o rladder.pdf -o rladder.tex --view rolled --fold
+      ladderspec draw specs/ommnist/rladder.yaml --variant no_prediction --changes -o changes.svg
+    """
     changes = request(args)
     options = _options(args)
     base = _base(args, changes)

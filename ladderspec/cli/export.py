@@ -1,16 +1,4 @@
-"""Write a network for use without ladderspec; the suffix of the file says how.
-
-  .py    one file of plain, readable PyTorch: needs torch only, loads the same weights
-  .onnx  one iteration with its weights, for streaming: every output next.NAME goes back in as
-         carry.NAME, at first zeros, or what the file's metadata `initial` says of learnt values;
-         needs the extra `ladderspec[export]`
-
-Example:
-  ladderspec export specs/ommnist/rladder.yaml -o model.py
-  ladderspec export specs/ommnist/rladder.yaml --variant hierarchical_rnn --class HierarchicalRNN
-  ladderspec export specs/ommnist/rladder_tiny.yaml --weights out/run -o model.onnx
-  ladderspec export out/run -o model.onnx
-"""
+"""Write a network as plain PyTorch or as ONNX."""
 
 from __future__ import annotations
 
@@ -18,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from ladderspec.api import build, open_spec
 from ladderspec.cli._options import add_changes, add_spec, open_graph, request, saved
-from ladderspec.corridor import build, open_spec
 from ladderspec.errors import UsageError
 from ladderspec.export import to_python
 from ladderspec.files import write_atomic
@@ -27,7 +15,7 @@ from ladderspec.language.read import Spec
 from ladderspec.wiring.graph import Graph
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_export_arguments(parser: argparse.ArgumentParser) -> None:
     add_spec(parser)
     parser.add_argument(
         "-o", "--output", metavar="FILE", default="-",
@@ -45,7 +33,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_changes(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_export(args: argparse.Namespace) -> int:
+    """Write a network for use without ladderspec; the suffix of the file says how.
+
+      .py    one file of plain, readable PyTorch: needs torch only, loads the same weights
+      .onnx  one iteration with its weights, for streaming: every output next.NAME goes back in as
+             carry.NAME, at first zeros, or the learned values in the file's metadata `initial`;
+             needs the extra `ladderspec[export]`
+
+    Example:
+      ladderspec export specs/ommnist/rladder.yaml -o model.py
+      ladderspec export specs/ommnist/rladder.yaml --variant hierarchical_rnn --class Hierarchical
+      ladderspec export specs/ommnist/rladder_tiny.yaml --weights out/run -o model.onnx
+      ladderspec export out/run -o model.onnx
+    """
     kind = ".py" if args.output == "-" else Path(args.output).suffix
     if kind not in (".py", ".onnx"):
         raise UsageError(f"`{args.output}` names no format: .py is PyTorch, .onnx one iteration")
@@ -67,11 +68,11 @@ def run(args: argparse.Namespace) -> int:
 def _write_onnx(what: Spec | Graph, args: argparse.Namespace) -> int:
     if args.name is not None:
         raise UsageError("ONNX has no classes: leave --class out")
-    from ladderspec.export.onnx import to_onnx  # torch comes in here
+    from ladderspec.export.onnx import to_onnx  # imports torch
 
     net = build(what)
     if args.weights is not None:
-        from ladderspec.trained.opened import take_weights
+        from ladderspec.trained.run import take_weights
 
         take_weights(net, args.weights)
     place = write_atomic(args.output, to_onnx(net))

@@ -1,26 +1,30 @@
-"""Print a spec as the paper's table: layers, shapes, parameters, totals, tasks and variants.
-
-Example:
-  ladderspec show specs/ommnist/rladder.yaml --variant no_decoder_to_encoder
-  ladderspec show specs/ommnist/rladder.yaml --ladder
-"""
+"""Print a spec: as a table, as a graph, as a plan, or as its difference from another."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from dataclasses import asdict
 
-from ladderspec.cli._options import add_changes, add_spec, open_graph, request, saved
-from ladderspec.corridor import ROOT_WIDENS, graph, spec_of
+from ladderspec.api import ROOT_WIDENS, compiled, spec_of
+from ladderspec.cli._options import (
+    add_changes,
+    add_spec,
+    graph_of,
+    open_graph,
+    request,
+    saved,
+)
 from ladderspec.errors import UsageError
 from ladderspec.language.read import Document, Request, open_document
 from ladderspec.wiring import table
-from ladderspec.wiring.graph import Graph
-from ladderspec.wiring.shapes import parameters
+from ladderspec.wiring.graph import LadderGraph, parameters, to_text
+
+# --- show -----------------------------------------------------------------------------------------
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_show_arguments(parser: argparse.ArgumentParser) -> None:
     add_spec(parser)
     parser.add_argument("--format", choices=["text", "markdown", "latex"], default="text")
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
@@ -29,18 +33,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_changes(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_show(args: argparse.Namespace) -> int:
+    """Print a spec as the paper's table: layers, shapes, parameters, totals, tasks and variants.
+
+    Example:
+      ladderspec show specs/ommnist/rladder.yaml --variant no_decoder_to_encoder
+      ladderspec show specs/ommnist/rladder.yaml --ladder
+    """
     if args.ascii and not args.ladder:
         raise UsageError("--ascii is for --ladder")
     if args.ladder and (args.json or args.format != "text"):
         raise UsageError("--ladder is text: leave --json and --format out")
-    built, variants = _open(args)
+    built, variants = _open_with_variants(args)
     if args.ladder:
         print(_ladder(built, args.ascii))
         return 0
     if args.json:
-        facts = {**table.as_dict(built), "variants": variants}
-        print(json.dumps(facts, indent=2, ensure_ascii=False))
+        data = {**table.as_dict(built), "variants": variants}
+        print(json.dumps(data, indent=2, ensure_ascii=False))
         return 0
     writers = {"text": table.to_text, "markdown": table.to_markdown, "latex": table.to_latex}
     print(writers[args.format](built))
@@ -52,8 +62,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _ladder(built: Graph, ascii_only: bool) -> str:
-    """In ASCII too where the terminal knows nothing else."""
+def _ladder(built: LadderGraph, ascii_only: bool) -> str:
+    """The ladder as text; in ASCII too if the terminal knows nothing else."""
     from ladderspec.drawing import ladder
 
     text = ladder(built, ascii_only=ascii_only).rstrip("\n")
@@ -64,20 +74,112 @@ def _ladder(built: Graph, ascii_only: bool) -> str:
     return text
 
 
-def _open(args: argparse.Namespace) -> tuple[Graph, list[dict[str, object]]]:
-    """The graph, and of a bare spec its variants."""
+def _open_with_variants(args: argparse.Namespace) -> tuple[LadderGraph, list[dict[str, object]]]:
+    """The graph, and the variants of a spec that is shown without changes."""
     if saved(args.spec) is not None:
         return open_graph(args), []
     document = open_document(args.spec, args.root, ROOT_WIDENS)
-    asked = request(args)
-    spec = spec_of(document, asked)
-    all_of_it = asked == Request() and not args.ladder
-    return graph(spec), _variants(document, list(spec.words.variants)) if all_of_it else []
+    changes = request(args)
+    spec = spec_of(document, changes)
+    names = [] if args.ladder or changes != Request() else list(spec.config.variants)
+    return compiled(spec), _variants(document, names)
 
 
 def _variants(document: Document, names: list[str]) -> list[dict[str, object]]:
     found: list[dict[str, object]] = []
     for name in names:
         spec = spec_of(document, Request(variant=(name,)))
-        found.append({"name": name, "title": spec.title, "parameters": parameters(graph(spec))})
+        found.append({"name": name, "title": spec.title, "parameters": parameters(compiled(spec))})
     return found
+
+
+# --- graph ----------------------------------------------------------------------------------------
+
+
+def add_graph_arguments(parser: argparse.ArgumentParser) -> None:
+    add_spec(parser)
+    parser.add_argument("--json", action="store_true", help="node-link JSON, as networkx reads it")
+    add_changes(parser)
+
+
+def run_graph(args: argparse.Namespace) -> int:
+    """Print the typed graph: every node and arrow with its role, delay, shape and parameters.
+
+    Example:
+      ladderspec graph specs/ommnist/rladder.yaml --json > rladder.json
+    """
+    built = open_graph(args)
+    if args.json:
+        from ladderspec.wiring.graph_json import dumps
+
+        print(dumps(built))
+    else:
+        print(to_text(built), end="")
+    return 0
+
+
+# --- plan -----------------------------------------------------------------------------------------
+
+
+def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
+    add_spec(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON for programs")
+    add_changes(parser)
+
+
+def run_plan(args: argparse.Namespace) -> int:
+    """Print how the network runs: what loops over t, what needs no past, and why.
+
+    In the paper's letters, with the work, parameters and memory of each phase.
+
+    Example:
+      ladderspec plan specs/ommnist/rladder.yaml --variant no_decoder_to_encoder
+    """
+    from ladderspec.schedule.plan import schedule
+    from ladderspec.schedule.plan_text import as_dict, to_text
+
+    plan = schedule(open_graph(args))
+    if args.json:
+        print(json.dumps(as_dict(plan), indent=2, ensure_ascii=False))
+    else:
+        print(to_text(plan))
+    return 0
+
+
+# --- diff -----------------------------------------------------------------------------------------
+
+
+def add_diff_arguments(parser: argparse.ArgumentParser) -> None:
+    add_spec(parser)
+    parser.add_argument("other", metavar="OTHER", nargs="?", help="a second spec or folder")
+    parser.add_argument("--json", action="store_true", help="print JSON for programs")
+    add_changes(parser)
+
+
+def run_diff(args: argparse.Namespace) -> int:
+    """Compare two specs, or a spec with what --variant, --without, --add and --set make of it.
+
+    With two specs the changes apply to the second. Exits with 1 if they differ.
+
+    Example:
+      ladderspec diff specs/ommnist/rladder.yaml --variant no_decoder_to_encoder
+    """
+    from ladderspec.wiring.compare import compare, summary
+
+    changes = request(args)
+    if args.other is None and changes == Request():
+        raise UsageError("diff needs a second spec, or a change such as --variant NAME")
+    first = graph_of(args.spec, Request(), args.root)
+    second = graph_of(args.other or args.spec, changes, args.root)
+    found = compare(first, second)
+    if args.json:
+        data = {
+            "parameters": [parameters(first), parameters(second)],
+            "differences": [asdict(difference) for difference in found],
+            "notes": second.graph["notes"],
+        }
+        print(json.dumps(data, indent=2, ensure_ascii=False))
+    elif found:
+        notes = [f"note: {note}" for note in second.graph["notes"]]
+        print("\n".join([*map(str, found), summary(first, second), *notes]))
+    return 1 if found else 0

@@ -1,8 +1,4 @@
-"""Train the runs of an experiment, one after another.
-
-Example:
-  ladderspec train specs/experiments/quickstart.yaml --row rladder -o out/quickstart
-"""
+"""Train the runs of an experiment."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from pathlib import Path
 from ladderspec.cli._options import add_plugin, at_least, load_plugins
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_train_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", metavar="EXPERIMENT", type=Path, help="an experiment file")
     chosen = parser.add_argument_group("which runs", "each may be repeated; default: all")
     chosen.add_argument("--row", metavar="NAME", action="append", default=[])
@@ -31,9 +27,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_plugin(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_train(args: argparse.Namespace) -> int:
+    """Train the runs of an experiment, one after another.
+
+    Example:
+      ladderspec train specs/experiments/quickstart.yaml --row rladder -o out/quickstart
+    """
     load_plugins(args.plugin)
-    from ladderspec.experiments.open import open_experiment
+    from ladderspec.experiments.reader import open_experiment
 
     experiment = open_experiment(args.experiment)
     runs = experiment.select(args.row, args.column, args.seed)
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     from dataclasses import replace
 
-    from ladderspec.learn.preflight import check_runs
+    from ladderspec.learn.setup import check_runs
     from ladderspec.learn.train import train
 
     machine = {

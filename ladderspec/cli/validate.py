@@ -1,10 +1,4 @@
-"""Check specs: language, graph, shapes, expectations, every variant; and experiments.
-
-Prints one line per good file, and all that is wrong with a bad one.
-
-Example:
-  ladderspec validate specs/ommnist/rladder.yaml
-"""
+"""Check specs and experiments."""
 
 from __future__ import annotations
 
@@ -12,33 +6,43 @@ import argparse
 import sys
 from pathlib import Path
 
+from ladderspec.api import ROOT_WIDENS, Checked, validate_document
 from ladderspec.cli._options import add_changes, request
-from ladderspec.corridor import Checked, validate
-from ladderspec.errors import Finding, UsageError, as_json
+from ladderspec.errors import Finding, SpecError, UsageError, as_json
+from ladderspec.language.read import Request, open_document
 
 FORMATS = ("full", "concise", "json", "github")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_validate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "specs",
         metavar="SPEC",
         nargs="+",
         help="spec or experiment files, or folders of them; - is standard input",
     )
-    parser.add_argument("--output-format", choices=FORMATS, default="full", help="of what is wrong")
+    parser.add_argument(
+        "--output-format", choices=FORMATS, default="full", help="format of the findings"
+    )
     parser.add_argument("--json", action="store_true", help="short for --output-format json")
-    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing of good files")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing about good files")
     add_changes(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_validate(args: argparse.Namespace) -> int:
+    """Check specs: language, graph, shapes, expectations, every variant; and experiments.
+
+    Prints one line per good file, and all that is wrong with a bad one.
+
+    Example:
+      ladderspec validate specs/ommnist/rladder.yaml
+    """
     form = "json" if args.json else args.output_format
-    asked = request(args)
+    changes = request(args)
     found: list[Finding] = []
     unread = False
     for path in _files(args.specs):
-        checked = validate(path, asked, root=args.root)
+        checked = _check(path, changes, args.root)
         found += checked.findings
         unread = unread or any(f.code == "F001" and f.place is None for f in checked.findings)
         if not checked.findings and not args.quiet and form in ("full", "concise"):
@@ -52,6 +56,19 @@ def run(args: argparse.Namespace) -> int:
         text = blank.join(getattr(finding, form)() for finding in found)
         print(text, end="\n" if found else "", file=sys.stderr)
     return 2 if unread else 1 if found else 0
+
+
+def _check(path: str, changes: Request, root: Path | None) -> Checked:
+    """Check a spec, or, if there are no changes, an experiment."""
+    try:
+        document = open_document(path, root, ROOT_WIDENS)
+        if document.is_experiment and changes == Request() and path != "-":
+            from ladderspec.experiments.reader import open_experiment
+
+            return Checked((), runs=len(open_experiment(path).runs))
+        return validate_document(document, changes)
+    except SpecError as error:
+        return Checked(error.findings)
 
 
 def _files(paths: list[str]) -> list[str]:

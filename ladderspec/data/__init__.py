@@ -1,7 +1,7 @@
-"""The data sets an experiment can name. Words alone: numpy comes in when one is opened.
+"""The data sets that an experiment can name. Each is one file in `ladderspec.data.sets`.
 
->>> words = words_of("occluded_mnist", digits="embedded", canvas=16)
->>> data = words.open(seed=1)
+>>> config = data_config("occluded_mnist", digits="embedded", canvas=16)
+>>> data = config.open(seed=1)
 >>> data.size("train"), data.classes, str(data.forms["frames"])
 (1197, 10, '1x16x16 per frame')
 >>> first = data.batches("train", epoch=0, size=50)[0]
@@ -9,31 +9,17 @@
 (50, 5, 1, 16, 16)
 """
 
-from ladderspec.data._contract import (
-    DataError,
-    DataSet,
-    DataWords,
-    Form,
-    Split,
-)
-from ladderspec.data._registry import DataField, register, registered, words_of
-from ladderspec.data.arrays import Arrays
-from ladderspec.data.digits import Digits
-from ladderspec.data.music import Music
-from ladderspec.data.occluded_mnist import OccludedMnist
+from ladderspec.data.config import DataConfig, config_of_run, data_config, register, registered
+from ladderspec.data.dataset import DataError, DataSet, Form, Split
 
 __all__ = [
-    "Arrays",
+    "DataConfig",
     "DataError",
-    "DataField",
     "DataSet",
-    "DataWords",
-    "Digits",
     "Form",
-    "Music",
-    "OccludedMnist",
     "Split",
+    "config_of_run",
+    "data_config",
     "register",
     "registered",
-    "words_of",
 ]

@@ -1,6 +1,6 @@
-"""Fetch files from mirrors: resumable, checked, whole or not at all.
+"""Download files from mirrors: resumable, verified, and atomic.
 
-What has arrived is kept as `NAME.part`; the next attempt asks for the rest.
+A partial download is stored as `NAME.part`; the next attempt requests the rest.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ladderspec.data._contract import DataError
-from ladderspec.data.sources import MIRRORS, File, State, check, how_to_get, locate, sha256_of
+from ladderspec.data import sources
+from ladderspec.data.dataset import DataError
+from ladderspec.data.sources import File, State, check, how_to_get, locate, sha256_of
 from ladderspec.version import __version__
 
 VARIABLE = "LADDERSPEC_MIRRORS"
 TIMEOUT = 30.0  # seconds without a byte
-ATTEMPTS = 4  # per mirror, counted anew whenever something arrives
-PAUSE = 0.5  # seconds before the second attempt; then twice as long each time
+ATTEMPTS = 4  # per mirror, without receiving a byte
+PAUSE = 0.5  # seconds before the second attempt, doubled each time
 CHUNK = 1 << 16
 
 Progress = Callable[[File, int], None]
 
 
 class _Refused(Exception):
-    """A mirror that need not be asked again."""
+    """A mirror that should not be tried again."""
 
 
 def download(
@@ -40,17 +41,27 @@ def download(
     progress: Progress = lambda file, done: None,
     pause: float = PAUSE,
 ) -> list[Path]:
-    """Fetch what is missing or damaged in `root`; the places of all files."""
+    """Download the files that are missing or damaged in `root`.
+
+    Args:
+        mirrors: Addresses, also with `{name}` or `{path}`. Default: LADDERSPEC_MIRRORS, then the
+            publishers.
+        progress: Called with the file and the number of bytes received.
+        pause: Seconds before the second attempt.
+
+    Returns:
+        The places of all files.
+    """
     return [_fetch(file, root, _mirrors(file, mirrors), progress, pause) for file in files]
 
 
 def _mirrors(file: File, given: Sequence[str]) -> list[str]:
-    """Addresses of a file: of the mirrors given, else of the variable, else of the table."""
+    """Addresses of a file: given mirrors, else those of the variable, else the publishers."""
     chosen = list(given) or os.environ.get(VARIABLE, "").replace(",", " ").split()
     addresses = []
-    for mirror in chosen or MIRRORS[file.group]:
+    for mirror in chosen or sources.MIRRORS[file.group]:
         if urlsplit(mirror).scheme not in ("http", "https", "file"):
-            raise DataError(f"{mirror} is no mirror; http, https and file addresses are")
+            raise DataError(f"{mirror} is not a mirror: use http, https or file addresses")
         form = mirror if "{" in mirror else mirror.rstrip("/") + "/{path}"
         addresses.append(form.replace("{name}", file.name).replace("{path}", file.path))
     return addresses
@@ -65,12 +76,12 @@ def _fetch(file: File, root: Path, addresses: list[str], progress: Progress, pau
     with _disk(place):
         place.parent.mkdir(parents=True, exist_ok=True)
     reasons: list[str] = []
-    with _alone(part):
+    with _lock(part):
         if place.is_file() and check(file, place) is State.RIGHT:
-            return place  # another process has just fetched it
+            return place  # another process has downloaded it
         for address in addresses:
             try:
-                _from(address, file, part, progress, pause)
+                _fill(address, file, part, progress, pause)
             except _Refused as reason:
                 reasons.append(f"  {address}: {reason}")
                 continue
@@ -81,43 +92,43 @@ def _fetch(file: File, root: Path, addresses: list[str], progress: Progress, pau
         if not _size(part):
             part.unlink(missing_ok=True)
     tried = "\n".join(reasons)
-    raise DataError(f"could not fetch {file.path}\n{tried}\n{how_to_get([file], root)}")
+    raise DataError(f"could not download {file.path}\n{tried}\n{how_to_get([file], root)}")
 
 
-def _from(address: str, file: File, part: Path, progress: Progress, pause: float) -> None:
-    """Fill `part` from one address, going on where it breaks off."""
-    attempt, pieces = 0, _size(part) > 0
+def _fill(address: str, file: File, part: Path, progress: Progress, pause: float) -> None:
+    """Fill `part` from one address; resume if the connection breaks off."""
+    attempt, resumed = 0, _size(part) > 0
     while True:
         before = _size(part)
         try:
-            _more(address, file, part, progress)
+            _request(address, file, part, progress)
             if _size(part) == file.bytes:
                 if sha256_of(part) == file.sha256:
                     return
                 os.truncate(part, 0)
-                if not pieces:
-                    raise _Refused("sends other bytes (its checksum differs)")
-                pieces = False  # perhaps they did not belong together: once more from the start
+                if not resumed:
+                    raise _Refused("sends other bytes (the checksum differs)")
+                resumed = False  # the old part may be of another file: start again
                 continue
             reason = f"broke off at {_size(part):,} of {file.bytes:,} bytes"
         except urllib.error.HTTPError as error:
             reason = f"answers {error.code} {error.reason}"
             error.close()
-            if error.code == 416:  # what we have is longer than its file
+            if error.code == 416:  # the part is longer than the file
                 os.truncate(part, 0)
             elif error.code < 500 and error.code not in (408, 425, 429):
                 raise _Refused(reason) from None
         except (OSError, http.client.HTTPException) as error:
             reason = str(getattr(error, "reason", None) or error or type(error).__name__)
-        pieces = pieces or _size(part) > 0
+        resumed = resumed or _size(part) > 0
         attempt = 0 if _size(part) > before else attempt + 1
         if attempt >= ATTEMPTS:
             raise _Refused(reason)
         time.sleep(pause * 2**attempt)
 
 
-def _more(address: str, file: File, part: Path, progress: Progress) -> None:
-    """One request for what is missing."""
+def _request(address: str, file: File, part: Path, progress: Progress) -> None:
+    """One request for the bytes that are missing."""
     have = _size(part)
     if have == file.bytes:
         return
@@ -126,13 +137,13 @@ def _more(address: str, file: File, part: Path, progress: Progress) -> None:
         headers["Range"] = f"bytes={have}-"
     request = urllib.request.Request(address, headers=headers)
     with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
-        goes_on = _continues(response, have)
-        have = have if goes_on else 0
-        said = response.headers.get("Content-Length")
-        if said is not None and have + int(said) != file.bytes:
-            raise _Refused(f"offers {have + int(said):,} bytes instead of {file.bytes:,}")
+        resumes = _resumes(response, have)
+        have = have if resumes else 0
+        length = response.headers.get("Content-Length")
+        if length is not None and have + int(length) != file.bytes:
+            raise _Refused(f"offers {have + int(length):,} bytes instead of {file.bytes:,}")
         with _disk(part):
-            handle = part.open("ab" if goes_on else "wb", buffering=0)
+            handle = part.open("ab" if resumes else "wb", buffering=0)
         with handle:
             while have < file.bytes and (data := response.read1(min(CHUNK, file.bytes - have))):
                 with _disk(part):
@@ -141,8 +152,8 @@ def _more(address: str, file: File, part: Path, progress: Progress) -> None:
                 progress(file, have)
 
 
-def _continues(response: Any, have: int) -> bool:
-    """Whether the answer is the rest, and not the whole again."""
+def _resumes(response: Any, have: int) -> bool:
+    """Whether the response is the rest of the file, not all of it."""
     start = (response.headers.get("Content-Range") or "").removeprefix("bytes ").partition("-")[0]
     return bool(have) and response.status == 206 and start.strip() == str(have)
 
@@ -155,20 +166,20 @@ def _write(handle: Any, data: bytes) -> None:
 
 @contextmanager
 def _disk(path: Path) -> Iterator[None]:
-    """What fails in here is our disk, not their network."""
+    """Report errors of the disk, which are not errors of the network."""
     try:
         yield
     except OSError as error:
-        said = (error.strerror or str(error)).lower()
-        raise DataError(f"cannot write {path}: {said}") from None
+        reason = (error.strerror or str(error)).lower()
+        raise DataError(f"cannot write {path}: {reason}") from None
 
 
 @contextmanager
-def _alone(part: Path) -> Iterator[None]:
-    """One process at a time fills a part; the others wait."""
+def _lock(part: Path) -> Iterator[None]:
+    """Lock a part, so that one process at a time fills it."""
     try:
         import fcntl
-    except ImportError:  # Windows: two at once cost time; the checksum keeps the file right
+    except ImportError:  # Windows: two downloads cost time, but the checksum protects the file
         yield
         return
     with _disk(part):

@@ -9,23 +9,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ladderspec.data import _letters
-from ladderspec.data._picture import PAPER, QUIET, Colour, Picture, Pixels, Text, Tile, shade
-from ladderspec.data.music import LOWEST
+from ladderspec.data.batching import Indices
+from ladderspec.data.dataset import DataSet
+from ladderspec.data.picture import (
+    BASELINE,
+    GREY,
+    PAPER,
+    Colour,
+    Picture,
+    Pixels,
+    Text,
+    Tile,
+    shade,
+    text_width,
+)
+from ladderspec.data.sets.music import LOWEST
 
-TILE = 96  # about how wide a frame is drawn
+TILE = 96  # approximate width of a frame in pixels
+COLUMNS = 12  # frames of an item, at most
 GAP, MARGIN, LINE = 8, 20, 20
 BAR: Colour = (214, 224, 238)
 BEHIND: Colour = (160, 174, 196)  # ink behind a bar
 NOTE: Colour = (38, 84, 150)
-OWN_NOTE: Colour = (205, 100, 30)
+GENERATED_NOTE: Colour = (205, 100, 30)
 KEYS: tuple[Colour, Colour] = (PAPER, (243, 245, 248))  # white keys, black keys
 OCTAVE: Colour = (224, 229, 236)
 
 
 @dataclass(frozen=True)
 class Strip:
-    """One row of a sheet: what it shows, and an image for each column."""
+    """One row of a sheet: a label, and an image for each column."""
 
     label: str
     images: Sequence[NDArray[Any]]  # (H, W) with 0 = paper and 1 = ink, or (H, W, 3) of bytes
@@ -34,30 +47,38 @@ class Strip:
 def strips(
     title: str, columns: Sequence[str], groups: Sequence[tuple[str, list[Strip]]]
 ) -> Picture:
-    """A sheet of strips; those of a group stand together under its name."""
+    """A sheet of strips.
+
+    Args:
+        title: First line of the sheet.
+        columns: Heading of each column.
+        groups: Name and strips of each group of rows.
+    """
     rows = [strip for _, group in groups for strip in group]
     height, width = rows[0].images[0].shape[:2]
     scale = max(1, round(TILE / max(height, width)))
     tall, wide = height * scale, width * scale
-    left = MARGIN + max(_letters.width(row.label) for row in rows) + 2 * GAP
+    left = MARGIN + max(text_width(row.label) for row in rows) + 2 * GAP
     right = left + len(columns) * (wide + GAP) - GAP
-    total = max(right, MARGIN + _letters.width(title)) + MARGIN
-    texts = [Text(MARGIN, MARGIN + _letters.BASELINE, title)]
+    total = max(right, MARGIN + text_width(title)) + MARGIN
+    texts = [Text(MARGIN, MARGIN + BASELINE, title)]
     tiles: list[Tile] = []
     y = MARGIN + LINE + GAP
     for number, (name, group) in enumerate(groups):
         y += LINE if name or not number else 0
-        texts += [Text(MARGIN, y, name, colour=QUIET)] if name else []
+        texts += [Text(MARGIN, y, name, colour=GREY)] if name else []
         if not number:
             middles = [left + i * (wide + GAP) + wide // 2 for i in range(len(columns))]
             named = [(x, c) for x, c in zip(middles, columns, strict=True) if c]
-            texts += [Text(x, y, column, "middle", QUIET) for x, column in named]
+            texts += [Text(x, y, column, "middle", GREY) for x, column in named]
         y += GAP
         for strip in group:
             texts += [Text(MARGIN, y + tall // 2 + 5, strip.label)] if strip.label else []
             down, across = _scales(strip.images[0], (height, width), scale)
             for i, image in enumerate(strip.images):
-                tiles.append(Tile(left + i * (wide + GAP), y, _pixels(image), (down, across)))
+                coloured = image.dtype == np.uint8 and image.ndim == 3
+                pixels = image if coloured else shade(image)
+                tiles.append(Tile(left + i * (wide + GAP), y, pixels, (down, across)))
             y += strip.images[0].shape[0] * down + GAP
         y += GAP
     return Picture(total, y + MARGIN - 2 * GAP, tuple(tiles), tuple(texts))
@@ -71,14 +92,38 @@ def _scales(image: NDArray[Any], frame: tuple[int, int], scale: int) -> tuple[in
     return max(1, TILE // height), max(1, frame[1] * scale // width)
 
 
-def _pixels(image: NDArray[Any]) -> Pixels:
-    return image if image.dtype == np.uint8 and image.ndim == 3 else shade(image)
+def items(data: DataSet, title: str, split: str, indices: Indices) -> Picture:
+    """The input of each item as one row, with its label if there is one."""
+    batch = data.batch(split, 0, indices)
+    values = batch[data.config.input]
+    if not data.forms[data.config.input].time:
+        columns, values = [""], values[:, None]
+    else:
+        values = values[:, :COLUMNS]
+        columns = [f"t = {t + 1}" for t in range(values.shape[1])]
+    names = [f"label {label}" for label in batch["label"]] if "label" in batch else None
+    names = names or [f"item {index}" for index in indices]
+    rows = [
+        Strip(name, [as_image(frame) for frame in frames])
+        for name, frames in zip(names, values, strict=True)
+    ]
+    return strips(title, columns, [("", rows)])
+
+
+def as_image(frame: NDArray[Any]) -> NDArray[Any]:
+    """(C,) or (C, H, W) -> an image of a strip; three channels are colours."""
+    if frame.ndim == 1:
+        side = int(np.sqrt(len(frame)))
+        return frame.reshape(side if side * side == len(frame) else 1, -1)
+    if frame.shape[0] == 3:
+        colours = np.clip(frame.transpose(1, 2, 0), 0, 1) * 255
+        return np.asarray(np.rint(colours), np.uint8)
+    return np.asarray(frame.mean(0))
 
 
 def behind_bars(clean: NDArray[Any], mask: NDArray[np.bool_]) -> Pixels:
-    """A frame with its bars drawn, and what they hide in a lighter ink."""
-    hidden = shade(clean, BEHIND, BAR)
-    return np.where(mask[..., None], shade(clean), hidden)
+    """A frame with its bars; the hidden pixels of the digit are drawn in a lighter ink."""
+    return np.where(mask[..., None], shade(clean), shade(clean, BEHIND, BAR))
 
 
 # --- piano rolls ----------------------------------------------------------------------------------
@@ -90,48 +135,51 @@ def rolls(
     longest: int = 192,
     given: int | None = None,
 ) -> Picture:
-    """Piano rolls (steps, 88) one below the other, time to the right, high notes above.
+    """Piano rolls (steps, 88) one below the other: time to the right, high notes at the top.
 
-    Notes after the first `given` steps have another colour.
+    Args:
+        title: First line of the sheet.
+        pieces: Name and roll of each piece.
+        longest: Number of steps to draw, at most.
+        given: Notes after this many steps have another colour.
     """
     low, high = _range([roll for _, roll in pieces])
     steps = min(longest, max(len(roll) for _, roll in pieces))
     across = max(2, min(6, 960 // steps))
-    left = MARGIN + _letters.width("C8") + GAP
-    texts = [Text(MARGIN, MARGIN + _letters.BASELINE, title)]
+    left = MARGIN + text_width("C8") + GAP
+    texts = [Text(MARGIN, MARGIN + BASELINE, title)]
     tiles = []
     y = MARGIN + LINE + GAP
     for name, roll in pieces:
-        shown = roll[:steps]
         y += LINE
         cut = "" if len(roll) <= steps else f", the first {steps} shown"
-        texts.append(Text(left, y, f"{name}, {len(roll)} steps{cut}", colour=QUIET))
+        texts.append(Text(left, y, f"{name}, {len(roll)} steps{cut}", colour=GREY))
         y += GAP
-        tiles.append(Tile(left, y, _keyboard(shown, low, high, given), (4, across)))
+        tiles.append(Tile(left, y, _keyboard(roll[:steps], low, high, given), (4, across)))
         for note in range(low, high + 1):
             if (note + LOWEST) % 12 == 0:
-                name_of = f"C{(note + LOWEST) // 12 - 1}"
-                texts.append(Text(left - GAP, y + (high - note) * 4 + 7, name_of, "end", QUIET))
+                octave = f"C{(note + LOWEST) // 12 - 1}"
+                texts.append(Text(left - GAP, y + (high - note) * 4 + 7, octave, "end", GREY))
         y += (high - low + 1) * 4 + GAP
-    width = max(left + steps * across, *(t.x + _letters.width(t.text) for t in texts)) + MARGIN
+    width = max(left + steps * across, *(t.x + text_width(t.text) for t in texts)) + MARGIN
     return Picture(width, y + MARGIN - GAP, tuple(tiles), tuple(texts))
 
 
 def _range(pieces: Sequence[NDArray[Any]]) -> tuple[int, int]:
-    """The columns to show: those that sound, and two more each way."""
+    """First and last column to draw: two beyond the lowest and the highest note."""
     used = np.flatnonzero(np.concatenate(list(pieces)).any(0))
     low, high = (int(used[0]), int(used[-1])) if len(used) else (39, 51)
     return max(0, low - 2), min(87, high + 2)
 
 
 def _keyboard(roll: NDArray[Any], low: int, high: int, given: int | None) -> Pixels:
-    """Notes on the rows of a keyboard; every C has a darker line."""
+    """Notes on the rows of a keyboard; every C has a darker row."""
     pitch = np.arange(low, high + 1) + LOWEST
     black = np.isin(pitch % 12, [1, 3, 6, 8, 10])
     ground = np.where(black[:, None], KEYS[1], KEYS[0])
     ground[pitch % 12 == 0] = OCTAVE
     sounds = roll[:, low : high + 1].T > 0
-    own = np.arange(len(roll)) >= (len(roll) if given is None else given)
-    ink = np.where(own[:, None], np.array(OWN_NOTE), np.array(NOTE))
+    generated = np.arange(len(roll)) >= (len(roll) if given is None else given)
+    ink = np.where(generated[:, None], np.array(GENERATED_NOTE), np.array(NOTE))
     image = np.where(sounds[..., None], ink, ground[:, None])
     return image[::-1].astype(np.uint8)

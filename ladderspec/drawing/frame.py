@@ -1,86 +1,115 @@
-"""What stands around the ladder: levels, iterations, the lines between them, plates, phases."""
+"""Everything around the ladder: levels, iterations, the lines between them, plates, phases."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from itertools import groupby
+from typing import NamedTuple
 
-from ladderspec.drawing.grid import Grid
-from ladderspec.drawing.maths import Run, formula, plain, width_of_runs
+from ladderspec.drawing.coordinates import Coordinates
+from ladderspec.drawing.grid import Channel, Grid, Spot, horizontal
+from ladderspec.drawing.options import View, check_choice
+from ladderspec.drawing.picture import Picture
+from ladderspec.drawing.routing import Lanes
 from ladderspec.drawing.scene import Ink, Panel, Rect, Rule, Text
-from ladderspec.drawing.sheet import Sheet, Spot
-from ladderspec.drawing.sizes import LEVEL_SIZE, TIME_SIZE
-from ladderspec.drawing.themes import Theme
-from ladderspec.drawing.tracks import Tracks
-from ladderspec.drawing.view import Plate, View
-from ladderspec.drawing.ways import Gutter, horizontal, vertical
+from ladderspec.drawing.style import LEVEL_SIZE, TIME_SIZE, Theme
+from ladderspec.drawing.typesetting import Run, Runs, formula, plain, width_of_runs
+from ladderspec.errors import UsageError
 
-Runs = tuple[Run, ...]
-_PLATE_STEP = 7.0  # one plate inside another
-_PLATE_LABEL = 12.0
-_SHADE = 6.0  # how far a phase reaches beyond its boxes
+# --- levels ---------------------------------------------------------------------------------------
 
 
-def level_words(sheet: Sheet, view: View) -> list[Runs]:
-    """The words at the left, from the input upwards."""
+def level_texts(grid: Grid, view: View) -> list[Runs]:
+    """The texts at the left, from the input upwards."""
     if view.levels == "none":
-        return [() for _ in sheet.rows]
-    if view.levels == "numbers" or view.mini:  # as in the letters beside its arrows
-        return [(Run(level.number, "serif"),) for level in sheet.rows]
-    return [(formula if x.labelled else plain)(x.shown) for x in sheet.rows]
+        return [() for _ in grid.rows]
+    if view.levels == "numbers" or view.mini:  # in mini, as in the subscripts of its letters
+        return [(Run(level.number, "serif"),) for level in grid.rows]
+    return [(formula if level.labelled else plain)(level.shown) for level in grid.rows]
 
 
-def levels(words: Sequence[Runs], grid: Grid, right: float, theme: Theme) -> Iterator[Text]:
-    for runs, row in zip(words, grid.rows, strict=True):
+def levels(
+    texts: Sequence[Runs], places: Coordinates, right: float, theme: Theme
+) -> Iterator[Text]:
+    for runs, row in zip(texts, places.rows, strict=True):
         if runs:
             base = row.middle + LEVEL_SIZE * 0.34
             yield Text(right, base, LEVEL_SIZE, runs, theme.faint, "end")
 
 
-def borders(sheet: Sheet) -> list[Gutter]:
-    """The gutters between two iterations."""
-    return [
-        vertical(index)
-        for index in range(1, len(sheet.columns))
-        if sheet.columns[index - 1].iteration != sheet.columns[index].iteration
-    ]
+# --- iterations -----------------------------------------------------------------------------------
 
 
-def plate_edges(plates: Sequence[Plate]) -> list[tuple[Gutter, Plate, bool]]:
-    """Upper (True) and lower edges, from below in each gutter: large plates around small ones."""
-    small_first = sorted(plates, key=lambda plate: plate.top - plate.bottom)
-    upper = [(horizontal(plate.top + 1), plate, True) for plate in small_first]
-    return upper + [(horizontal(plate.bottom), plate, False) for plate in reversed(small_first)]
-
-
-def time_lines(sheet: Sheet, grid: Grid, tracks: Tracks, theme: Theme) -> Iterator[Rule]:
-    top, bottom = grid.extent.y - 4, grid.extent.bottom + TIME_SIZE + 8
-    for gutter in borders(sheet):
-        x = grid.lines[tracks.rules[gutter][0]]
+def iteration_rules(grid: Grid, places: Coordinates, lanes: Lanes, theme: Theme) -> Iterator[Rule]:
+    """The lines between iterations."""
+    top, bottom = places.extent.y - 4, places.extent.bottom + TIME_SIZE + 8
+    for channel in grid.iteration_borders():
+        x = places.lanes[lanes.rules[channel][0]]
         yield Rule((x, top), (x, bottom), Ink(theme.rule, 0.9, (4.5, 3.5)))
 
 
-def has_times(sheet: Sheet, view: View) -> bool:
-    """Iterations have names where there is more than one, or arrows from others."""
-    several = sheet.iterations > 1 or any(link.arrow.delay for link in sheet.links)
+def has_times(grid: Grid, view: View) -> bool:
+    """Whether iterations are named: if there are several, or arrows from others."""
+    several = grid.iterations > 1 or any(link.arrow.delay for link in grid.links)
     return several and not view.rolled
 
 
-def times(sheet: Sheet, grid: Grid, view: View, theme: Theme) -> Iterator[Text]:
+def times(grid: Grid, places: Coordinates, view: View, theme: Theme) -> Iterator[Text]:
     """The names of the iterations below their columns."""
-    if not has_times(sheet, view):
+    if not has_times(grid, view):
         return
-    base = grid.extent.bottom + TIME_SIZE + 4
-    for iteration in range(sheet.iterations):
-        columns = [i for i, each in enumerate(sheet.columns) if each.iteration == iteration]
-        middle = (grid.columns[columns[0]].start + grid.columns[columns[-1]].end) / 2
-        back = sheet.iterations - 1 - iteration
+    base = places.extent.bottom + TIME_SIZE + 4
+    for iteration in range(grid.iterations):
+        columns = [i for i, column in enumerate(grid.columns) if column.iteration == iteration]
+        middle = (places.columns[columns[0]].start + places.columns[columns[-1]].end) / 2
+        back = grid.iterations - 1 - iteration
         name = f"t = {iteration + 1}" if view.start else f"t-{back}" if back else "t"
         yield Text(middle, base, TIME_SIZE, formula(name), theme.text)
 
 
-def plate_room(plates: Sequence[Plate]) -> tuple[float, float]:
-    """What plates need left and right of the ladder."""
+# --- plates ---------------------------------------------------------------------------------------
+
+_PLATE_STEP = 7.0  # between nested plates
+_PLATE_LABEL = 12.0
+
+
+class Plate(NamedTuple):
+    """A frame around neighbouring rows, as in plate notation."""
+
+    label: str
+    bottom: int
+    top: int
+
+
+def plates_of(view: View, picture: Picture) -> tuple[Plate, ...]:
+    """The plates of a view, small ones first."""
+    names = [level.name for level in picture.levels]
+    found = [_plate(label, list(levels), names) for label, levels in (view.plates or {}).items()]
+    return tuple(sorted(found, key=lambda plate: plate.top - plate.bottom))
+
+
+def _plate(label: str, patterns: Sequence[str], names: Sequence[str]) -> Plate:
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            check_choice("level", pattern, names, f"plate `{label}`: ")
+    rows = [i for i, name in enumerate(names) if any(fnmatchcase(name, p) for p in patterns)]
+    if not rows:
+        raise UsageError(f"plate `{label}` needs at least one level")
+    if rows != list(range(rows[0], rows[-1] + 1)):
+        between = names[next(i for i in range(rows[0], rows[-1]) if i not in rows)]
+        raise UsageError(f"plate `{label}`: level `{between}` is between its levels")
+    return Plate(label, rows[0], rows[-1])
+
+
+def plate_edges(plates: Sequence[Plate]) -> list[tuple[Channel, Plate, bool]]:
+    """Upper (True) and lower edges, from below in each channel: large plates enclose small ones."""
+    upper = [(horizontal(plate.top + 1), plate, True) for plate in plates]
+    return upper + [(horizontal(plate.bottom), plate, False) for plate in reversed(plates)]
+
+
+def plate_margins(plates: Sequence[Plate]) -> tuple[float, float]:
+    """The room that plates need left and right of the ladder."""
     return (len(plates) * _PLATE_STEP, sum(map(_label_room, plates)))
 
 
@@ -88,40 +117,42 @@ def _label_room(plate: Plate) -> float:
     return width_of_runs(formula(plate.label), _PLATE_LABEL) + 4 + _PLATE_STEP
 
 
-def frames(
-    plates: Sequence[Plate], grid: Grid, tracks: Tracks, theme: Theme, outside: float
+def plate_panels(
+    plates: Sequence[Plate], places: Coordinates, lanes: Lanes, theme: Theme, outside: float
 ) -> Iterator[Panel]:
-    """A labelled rectangle around the rows of each plate, and around words from `outside`."""
-    waiting = {gutter: list(found) for gutter, found in tracks.rules.items()}
+    """A labelled rectangle for each plate; `outside` is the width of texts left of the ladder."""
+    unused = {channel: list(found) for channel, found in lanes.rules.items()}
     edges = {
-        (id(plate), upper): grid.lines[waiting[gutter].pop(0)]
-        for gutter, plate, upper in plate_edges(plates)
+        (id(plate), upper): places.lanes[unused[channel].pop(0)]
+        for channel, plate, upper in plate_edges(plates)
     }
-    left, right = grid.extent.x - outside, grid.extent.right
-    for plate in sorted(plates, key=lambda plate: plate.top - plate.bottom):
+    left, right = places.extent.x - outside, places.extent.right
+    for plate in plates:
         left, right = left - _PLATE_STEP, right + _label_room(plate)
         top, bottom = edges[id(plate), True], edges[id(plate), False]
-        words = formula(plate.label)
-        label = Text(right - 4, bottom - 6, _PLATE_LABEL, words, theme.text, "end")
+        runs = formula(plate.label)
+        label = Text(right - 4, bottom - 6, _PLATE_LABEL, runs, theme.text, "end")
         rect = Rect(left, top, right - left, bottom - top)
         yield Panel(rect, Ink(theme.text, 0.9), None, 0, label)
 
 
-def phases(sheet: Sheet, grid: Grid, theme: Theme) -> Iterator[Panel]:
-    """Neighbours of one phase share a shade."""
-    edge = Ink(theme.phase_edge, 0.6) if theme.phase_edge else None
-    for column in range(len(sheet.columns)):
-        spots = [Spot(column, row) for row in range(len(sheet.rows))]
-        for phase, run in groupby(spots, lambda spot: _phase(sheet, spot)):
-            found = list(run)
+# --- phases ---------------------------------------------------------------------------------------
+
+_PHASE_MARGIN = 6.0  # around the boxes of a phase
+
+
+def phase_panels(grid: Grid, places: Coordinates, theme: Theme) -> Iterator[Panel]:
+    """A shade behind neighbouring boxes of one phase."""
+    for column in range(len(grid.columns)):
+        spots = [Spot(column, row) for row in range(len(grid.rows))]
+        for phase, group in groupby(spots, lambda spot: _phase(grid, spot)):
+            found = list(group)
             if phase:
-                bottom, top = grid.box(found[0]), grid.box(found[-1])
-                x, y = bottom.x - _SHADE, top.y - _SHADE
-                height = bottom.bottom - top.y + 2 * _SHADE
-                rect = Rect(x, y, bottom.width + 2 * _SHADE, height)
-                yield Panel(rect, edge, theme.phases[phase], 12)
+                bottom, top = places.box(found[0]), places.box(found[-1])
+                rect = Rect(top.x, top.y, top.width, bottom.bottom - top.y).grown(_PHASE_MARGIN)
+                yield Panel(rect, theme.phase_ink, theme.phases[phase], 12)
 
 
-def _phase(sheet: Sheet, spot: Spot) -> str | None:
-    part = sheet.parts.get(spot)
+def _phase(grid: Grid, spot: Spot) -> str | None:
+    part = grid.parts.get(spot)
     return part.phase if part else None

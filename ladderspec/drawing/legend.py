@@ -1,42 +1,30 @@
-"""The legend: a sample and a word for everything that is drawn, and for nothing else."""
+"""The legend: a sample and a text for everything that is drawn, and for nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
-from ladderspec.drawing.maths import formula, width_of_runs
-from ladderspec.drawing.metrics import MINUS
-from ladderspec.drawing.parts import Change, Picture
-from ladderspec.drawing.paths import rounded, square
-from ladderspec.drawing.scene import Box, Ink, Mark, Panel, Pill, Point, Rect, Text, Wire
-from ladderspec.drawing.sizes import LEGEND_SIZE, SQUARE
-from ladderspec.drawing.themes import Theme
-from ladderspec.drawing.worth import unweighed
+from ladderspec.drawing.paths import rounded, square_size
+from ladderspec.drawing.picture import Change, Picture
+from ladderspec.drawing.scene import Box, Ink, Mark, Panel, Point, Rect, Sample, Text, Wire
+from ladderspec.drawing.style import LEGEND_SIZE, ROLES, SQUARE, Theme
+from ladderspec.drawing.typesetting import MINUS, formula, width_of_runs
 from ladderspec.names import Role
 
-Sample = Wire | Panel | Pill | Mark
-
-ROLES = [
-    Role.ENCODER, Role.LATERAL, Role.DECODER, Role.DECODER_TO_ENCODER, Role.STATE,
-    Role.RECURRENT_DECODER, Role.UPWARD_DIAGONAL, Role.DOWNWARD_DIAGONAL, Role.SKIP,
-]  # fmt: skip
 _PHASES = {
-    "once": "once for all $t$",
+    "once": "needs nothing from its past",
     "loop": "loop over $t$",
-    "sequence": "one call for the whole sequence",
 }
-_SAMPLE, _SPACE, _BETWEEN, _ROW = 28.0, 5.0, 16.0, 16.0
+_SAMPLE, _SPACE, _BETWEEN, _ROW = 28.0, 5.0, 16.0, 16.0  # widths, and the height of a row
 _BARS = (0.7, 1.8, 3.6)  # thin to thick
-_MIDDLE = LEGEND_SIZE * 0.33  # from the base line up to the middle of small letters
+_MIDDLE = LEGEND_SIZE * 0.33  # from the base line to the middle of lower-case letters
 
 
 class Entry(NamedTuple):
-    sample: str  # a role, a change, a phase, or: delay, task
     text: str
-    bent: bool = False  # the arrow runs around boxes
-    delayed: bool = False  # the arrow has a square
-    ink: Ink | None = None  # of the arrow
+    sample: Callable[[Point], list[Sample]]  # draws the sample; the point is its left middle
 
     @property
     def width(self) -> float:
@@ -44,47 +32,53 @@ class Entry(NamedTuple):
 
 
 def entries(
-    picture: Picture, wires: Sequence[Wire], boxes: Sequence[Box], worth_of: str
+    picture: Picture, wires: Sequence[Wire], boxes: Sequence[Box], worth_of: str, theme: Theme
 ) -> Iterator[Entry]:
-    """What there is to explain."""
-    changed = set(picture.changes())
-    yield from _roles(picture, wires, worth_of)
+    """An entry for everything that is drawn."""
+    yield from _roles(picture, wires, worth_of, theme)
     if any(wire.mark for wire in wires):
         more = any(wire.mark and wire.delay > 1 for wire in wires)
-        yield Entry("delay", "one iteration later" + (" (or as many as it says)" if more else ""))
-    for change in (Change.REMOVED, Change.ADDED, Change.CHANGED):
-        if change in changed:
-            yield Entry(change.value, change.value)
-    if any(box.pills for box in boxes):
-        yield Entry("task", "task, where it reads")
-    phases = [part.phase for part in picture.parts.values() if part.phase]
-    for phase in dict.fromkeys(sorted(phases, key=list(_PHASES).index)):
-        yield Entry(f"phase {phase}", _PHASES[phase])
-
-
-def _roles(picture: Picture, wires: Sequence[Wire], worth_of: str) -> Iterator[Entry]:
-    """The kinds of arrows; where arrows have a worth, how much, and what thickness says."""
-    weighed = picture.heaviest is not None
-    arrows = {
-        (arrow.source, arrow.target, arrow.key): arrow
-        for arrow in picture.arrows
-        if arrow.change is not Change.REMOVED
+        text = "one iteration later" + (" (or as many as it says)" if more else "")
+        yield Entry(text, partial(_square, theme.text))
+    changes = {
+        Change.REMOVED: partial(_line, theme.removed),
+        Change.ADDED: partial(_line, Ink(theme.text, 2.4)),
+        Change.CHANGED: partial(_frame, Ink(theme.text, 3.0), None, 3),
     }
-    drawn = [(w, arrows[k]) for w in wires if (k := (w.source, w.target, w.key)) in arrows]
-    shown = [pair for pair in drawn if not weighed or pair[1].worth is not None]
+    found = set(picture.changes())
+    yield from (
+        Entry(change.value, sample) for change, sample in changes.items() if change in found
+    )
+    if any(box.pills for box in boxes):
+        sample = partial(_frame, Ink(theme.task.line, 0.7), theme.task.fill, 5)
+        yield Entry("task, where it reads", sample)
+    phases = {part.phase for part in picture.parts.values()}
+    for phase, text in _PHASES.items():
+        if phase in phases:
+            yield Entry(text, partial(_frame, theme.phase_ink, theme.phases[phase], 3))
+
+
+def _roles(picture: Picture, wires: Sequence[Wire], worth_of: str, theme: Theme) -> Iterator[Entry]:
+    """The roles of arrows; if arrows have a worth, its range and the meaning of line widths."""
+    has_worth = picture.largest_worth is not None
+    arrows = {a.edge: a for a in picture.arrows if a.change is not Change.REMOVED}
+    drawn = [(w, arrows[e]) for w in wires if (e := (w.source, w.target, w.key)) in arrows]
+    shown = [pair for pair in drawn if not has_worth or pair[1].worth is not None]
     for role in ROLES:
         found = [wire for wire, _ in shown if wire.role is role]
-        if found:
-            text = role.value.replace("_", " ")
-            text += _range([a.worth for _, a in shown if a.role is role and a.worth is not None])
-            bent = role is Role.STATE and any(len(wire.segments) > 1 for wire in found)
-            delayed = all(wire.mark for wire in found)
-            ink = max((wire.ink for wire in found), key=lambda ink: ink.width)
-            yield Entry(role.value, text, bent, delayed, ink if weighed else None)
-    if weighed:
-        yield Entry("worth", f"thickness: {worth_of}")
+        if not found:
+            continue
+        text = role.value.replace("_", " ")
+        text += _range([a.worth for _, a in shown if a.role is role and a.worth is not None])
+        bent = role is Role.STATE and any(len(wire.segments) > 1 for wire in found)
+        delayed = all(wire.mark for wire in found)
+        thickest = max((wire.ink for wire in found), key=lambda ink: ink.width)
+        ink = thickest if has_worth else theme.inks[role]
+        yield Entry(text, partial(_arrow, ink, bent, delayed))
+    if has_worth:
+        yield Entry(f"thickness: {worth_of}", partial(_bars, theme.faint))
     if len(shown) < len(drawn):
-        yield Entry("unweighed", "not measured")
+        yield Entry("not measured", partial(_line, theme.unmeasured))
 
 
 def _range(numbers: Sequence[float]) -> str:
@@ -98,68 +92,60 @@ def _range(numbers: Sequence[float]) -> str:
     return f": {low}" if low == high else f": {low} to {high}"
 
 
-class Key(NamedTuple):
-    """A legend in its place, and the room that it takes."""
-
+class Legend(NamedTuple):
     texts: tuple[Text, ...]
     samples: tuple[Sample, ...]
-    rect: Rect
+    bottom: float
 
 
-def lay_out(found: Sequence[Entry], theme: Theme, start: Point, width: float) -> Key:
-    """Rows of entries no wider than `width`, but at least one in each."""
+def place_legend(found: Sequence[Entry], theme: Theme, start: Point, width: float) -> Legend:
+    """Rows of entries, at most `width` wide, with at least one entry each."""
     x, y = start
     texts: list[Text] = []
     samples: list[Sample] = []
-    right = x
     for entry in found:
         if x > start[0] and x + entry.width > start[0] + width:
             x, y = start[0], y + _ROW
         base = y + LEGEND_SIZE
-        samples += _sample(entry, (x, base - _MIDDLE), theme)
+        samples += entry.sample((x, base - _MIDDLE))
         runs = formula(entry.text)
         texts.append(Text(x + _SAMPLE + _SPACE, base, LEGEND_SIZE, runs, theme.faint, "start"))
-        right = max(right, x + entry.width)
         x += entry.width + _BETWEEN
     height = y - start[1] + _ROW if found else 0.0
-    return Key(tuple(texts), tuple(samples), Rect(*start, right - start[0], height))
+    return Legend(tuple(texts), tuple(samples), start[1] + height)
 
 
-def _sample(entry: Entry, at: Point, theme: Theme) -> list[Sample]:
-    (x, y), what = at, entry.sample
-    if what in set(Role):
-        ink = entry.ink or theme.inks[Role(what)]
-        side = square(ink.width) * 0.8
-        mark = Mark((x + _SAMPLE * 0.4, y - 5 * entry.bent), side, ink.colour)
-        return [(_arc if entry.bent else _arrow)(at, ink), *[mark] * entry.delayed]
-    if what == "worth":
-        bars = [Rect(x + 2, y + 4 * i - 4 - w / 2, _SAMPLE - 4, w) for i, w in enumerate(_BARS)]
-        return [Panel(bar, None, theme.faint) for bar in bars]
-    if what == "unweighed":
-        return [_arrow(at, unweighed(theme))]
-    if what == "delay":
-        return [Mark((x + _SAMPLE / 2, y), SQUARE, theme.text)]
-    if what == Change.REMOVED:
-        return [_arrow(at, theme.removed)]
-    if what == Change.ADDED:
-        return [_arrow(at, Ink(theme.text, 2.4))]
-    frame = Rect(x + 2, y - 5, _SAMPLE - 4, 10)
-    if what == Change.CHANGED:
-        return [Panel(frame, Ink(theme.text, 3.0), None, 3)]
-    if what == "task":
-        return [Panel(frame, Ink(theme.task.line, 0.7), theme.task.fill, 5)]
-    edge = Ink(theme.phase_edge, 0.6) if theme.phase_edge else None
-    return [Panel(frame, edge, theme.phases[what.removeprefix("phase ")], 3)]
+# --- samples --------------------------------------------------------------------------------------
 
 
-def _arrow(at: Point, ink: Ink) -> Wire:
-    start, segments, tip = rounded([at, (at[0] + _SAMPLE, at[1])], ink.width)
-    return Wire(start, segments, tip, ink)
-
-
-def _arc(at: Point, ink: Ink) -> Wire:
-    """A state runs over the boxes, in small as in large."""
+def _arrow(ink: Ink, bent: bool, delayed: bool, at: Point) -> list[Sample]:
+    """An arrow of a role; a bent one goes over boxes, as the state does in the drawing."""
     x, y = at
-    corners = [(x + 2, y + 4), (x + 2, y - 5), (x + _SAMPLE - 4, y - 5), (x + _SAMPLE - 4, y + 5)]
+    mark = Mark((x + _SAMPLE * 0.4, y - 5 * bent), square_size(ink.width) * 0.8, ink.colour)
+    end = x + _SAMPLE - 4
+    over = [(x + 2, y + 4), (x + 2, y - 5), (end, y - 5), (end, y + 5)]
+    line = [_wire(over, ink)] if bent else _line(ink, at)
+    return [*line, *[mark] * delayed]
+
+
+def _line(ink: Ink, at: Point) -> list[Sample]:
+    return [_wire([at, (at[0] + _SAMPLE, at[1])], ink)]
+
+
+def _wire(corners: Sequence[Point], ink: Ink) -> Wire:
     start, segments, tip = rounded(corners, ink.width)
     return Wire(start, segments, tip, ink)
+
+
+def _square(colour: str, at: Point) -> list[Sample]:
+    return [Mark((at[0] + _SAMPLE / 2, at[1]), SQUARE, colour)]
+
+
+def _frame(ink: Ink | None, fill: str | None, radius: float, at: Point) -> list[Sample]:
+    return [Panel(Rect(at[0] + 2, at[1] - 5, _SAMPLE - 4, 10), ink, fill, radius)]
+
+
+def _bars(colour: str, at: Point) -> list[Sample]:
+    x, y = at
+    bars = [Rect(x + 2, y + 4 * i - 4 - w / 2, _SAMPLE - 4, w) for i, w in enumerate(_BARS)]
+    return [Panel(bar, None, colour) for bar in bars]

@@ -1,90 +1,178 @@
-"""What a drawing can be asked for, and whether it was asked for in the right words."""
+"""The options of a drawing: their types, their checks, and the `View` that they select."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
-from typing import Any, TypedDict
+from types import NoneType
+from typing import Any, NamedTuple, TypedDict
 
-from ladderspec.drawing.labels import USUAL, labels_of
-from ladderspec.drawing.sizes import points_of
-from ladderspec.drawing.view import View, check
+from ladderspec.drawing.picture import Picture
 from ladderspec.errors import UsageError, did_you_mean, one_of
+from ladderspec.wiring.graph import Graph
 
+KINDS = ("unrolled", "rolled", "mini")
+LABELS = ("cell", "shape", "params", "name", "none")
+DEFAULT_LABELS = frozenset({"cell", "shape", "params"})
+LEVELS = ("names", "numbers", "none")
 LAYOUTS = ("ladder", "dot")
+MAX_ITERATIONS = 64  # more cannot be read
 
 
 class Options(TypedDict, total=False):
-    """What every drawing can be asked for."""
+    """Options of every drawing function."""
 
     view: str  # unrolled (default), rolled or mini
-    iterations: int | None  # side by side when unrolled; two, or one where nothing is delayed
-    fold: bool  # rows that are truly identical as one
+    iterations: int | None  # shown side by side if unrolled; default: two, or one without delays
+    fold: bool  # draw identical rows as one
     base: Any  # a spec or graph: show what was removed from it and added to it
-    plan: bool | Mapping[str, str]  # shade what runs once and what loops; or node: once, loop, ...
-    labels: str | Iterable[str]  # cell, shape, params, name; or none
-    levels: str  # names, numbers or none
+    plan: bool | Mapping[str, str]  # shade the phases of the plan, or of {node: once|loop}
+    labels: str | Iterable[str]  # in boxes: cell, shape, params, name; or none
+    levels: str  # at the left: names, numbers or none
     theme: str  # paper, mono, safe or dark
-    title: str | None  # default: that of a variant, where `base` is given
-    legend: bool | None  # default: except in mini
+    title: str | None  # default: the title of the variant if `base` is given; "" for none
+    legend: bool | None  # default: in all views except mini
     plates: Mapping[str, Sequence[str]] | None  # {"K": ["lstm1", "conv_*"]}: frames around levels
     start: bool  # the first iteration shown is the first of all: draw initial values
-    width: str | float | None  # at most, on paper, like "8.5cm": less air, so words stay large
-    worth: Mapping[str, float] | None  # by selector: arrows as thick as their worth
-    worth_of: str  # what that is, for the legend: "rise of the error without it, %"
-    layout: str  # ladder; or dot, where Graphviz chooses the places
+    width: str | float | None  # maximum width on paper, like "8.5cm"; gaps shrink before text does
+    worth: Mapping[str, float] | None  # {selector: number}: line widths proportional to the worth
+    worth_of: str  # name of the worth in the legend: "rise of the error without it, %"
+    layout: str  # ladder; or dot: Graphviz places the boxes
 
 
 _TYPES: dict[str, tuple[tuple[type, ...], str]] = {
-    **dict.fromkeys(("view", "levels", "theme", "worth_of", "layout"), ((str,), "a word")),
+    **dict.fromkeys(("view", "levels", "theme", "worth_of", "layout"), ((str,), "a text")),
     **dict.fromkeys(("fold", "start"), ((bool,), "True or False")),
-    "title": ((str,), "a text"),
-    "legend": ((bool,), "True or False"),
-    "iterations": ((Integral,), "a whole number"),
+    "title": ((str, NoneType), "a text"),
+    "legend": ((bool, NoneType), "True or False"),
+    "iterations": ((Integral, NoneType), "a whole number"),
     "plan": ((bool, Mapping), "True, False or {node: phase}"),
-    "labels": ((str, Iterable), "words"),
-    "plates": ((Mapping,), "{label: levels}"),
-    "worth": ((Mapping,), "{selector: number}"),
+    "labels": ((str, Iterable), "a text or a list of texts"),
+    "plates": ((Mapping, NoneType), "{label: levels}"),
+    "worth": ((Mapping, NoneType), "{selector: number}"),
 }
-_OPTIONAL = ("title", "legend", "iterations", "plates", "worth")
+
+
+class View(NamedTuple):
+    """What is shown and how; the fields are documented in `Options`."""
+
+    kind: str = "unrolled"
+    iterations: int | None = None
+    fold: bool = False
+    labels: frozenset[str] = DEFAULT_LABELS
+    levels: str = "names"
+    theme: str = "paper"
+    title: str | None = None
+    legend: bool | None = None
+    plates: Mapping[str, Sequence[str]] | None = None
+    start: bool = False
+    width: float | None = None  # in points
+    worth_of: str = "worth"
+
+    @property
+    def rolled(self) -> bool:
+        return self.kind == "rolled"
+
+    @property
+    def mini(self) -> bool:
+        return self.kind == "mini"
+
+
+def check_choice(kind: str, name: str, known: Iterable[str], prefix: str = "") -> None:
+    """Raise a UsageError with a hint unless `name` is among the `known` ones."""
+    known = list(known)
+    if name not in known:
+        hint = did_you_mean(name, known) or f"there are {one_of(known)}"
+        raise UsageError(f"{prefix}no {kind} `{name}`: {hint}")
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Refuse what nobody knows, and what is of another kind."""
-    known = list(Options.__annotations__)
+    """Refuse unknown options and values of the wrong type."""
     for name, value in options.items():
-        if name not in known:
-            hint = did_you_mean(name, known) or f"there are {one_of(known)}"
-            raise UsageError(f"no option `{name}`: {hint}")
-        types, words = _TYPES.get(name, ((object,), ""))
-        if value is None and name in _OPTIONAL:
-            continue
-        counts = bool in types or not isinstance(value, bool)
-        if not isinstance(value, types) or not counts:
-            raise UsageError(f"{name}: {value!r} is not {words}")
+        check_choice("option", name, Options.__annotations__)
+        types, description = _TYPES.get(name, ((object, bool), ""))
+        is_bool_for_number = isinstance(value, bool) and bool not in types
+        if not isinstance(value, types) or is_bool_for_number:
+            raise UsageError(f"{name}: {value!r} is not {description}")
     for label, levels in (options.get("plates") or {}).items():
         if isinstance(levels, str) or not isinstance(levels, Iterable):
-            raise UsageError(f"plate `{label}`: {levels!r} is no list of levels")
-    layout = options.get("layout", "ladder")
-    if layout not in LAYOUTS:
-        hint = did_you_mean(layout, LAYOUTS) or f"there are {one_of(LAYOUTS)}"
-        raise UsageError(f"no layout `{layout}`: {hint}")
+            raise UsageError(f"plate `{label}`: {levels!r} is not a list of levels")
+    check_choice("layout", options.get("layout", "ladder"), LAYOUTS)
 
 
-def view_of(options: Options) -> View:
-    view = View(
-        kind=options.get("view", "unrolled"),
-        iterations=options.get("iterations"),
-        fold=options.get("fold", False),
-        labels=labels_of(options.get("labels", USUAL)),
-        levels=options.get("levels", "names"),
-        theme=options.get("theme", "paper"),
-        title=options.get("title"),
-        legend=options.get("legend"),
-        plates=options.get("plates"),
-        start=options.get("start", False),
-        width=points_of(options.get("width")),
-        worth_of=options.get("worth_of", "worth"),
-    )
-    check(view)
+def view_of(options: Mapping[str, Any]) -> View:
+    chosen = {name: options[name] for name in View._fields if name in options}
+    chosen["kind"] = options.get("view", "unrolled")
+    chosen["labels"] = parse_labels(options.get("labels", DEFAULT_LABELS))
+    chosen["width"] = parse_width(options.get("width"))
+    view = View(**chosen)
+    check_choice("view", view.kind, KINDS)
+    check_choice("levels", view.levels, LEVELS)
+    if view.iterations is not None:
+        if view.rolled:
+            raise UsageError("a rolled view shows one iteration: omit `iterations`")
+        if not 1 <= view.iterations <= MAX_ITERATIONS:
+            raise UsageError(
+                f"cannot draw {view.iterations} iterations: choose 1 to {MAX_ITERATIONS}"
+            )
     return view
+
+
+def parse_labels(labels: str | Iterable[str]) -> frozenset[str]:
+    """
+    >>> sorted(parse_labels("cell,shape"))
+    ['cell', 'shape']
+    """
+    chosen = frozenset(labels.replace(",", " ").split() if isinstance(labels, str) else labels)
+    for label in sorted(chosen):
+        check_choice("label", label, LABELS)
+    if "none" in chosen and len(chosen) > 1:
+        raise UsageError("labels: `none` cannot be combined with other labels")
+    return chosen - {"none"}
+
+
+_UNITS = {"pt": 1.0, "cm": 72 / 2.54, "mm": 7.2 / 2.54, "in": 72.0}
+_LENGTH = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(pt|cm|mm|in)\s*")
+_MIN_WIDTH, _MAX_WIDTH = 36.0, 7200.0
+
+
+def parse_width(length: str | float | None) -> float | None:
+    """A width on paper in points.
+
+    >>> parse_width("1in"), parse_width(" 2.54 cm "), parse_width(240), parse_width(None)
+    (72.0, 72.0, 240.0, None)
+    """
+    if length is None:
+        return None
+    found = _LENGTH.fullmatch(length) if isinstance(length, str) else None
+    points = float(found[1]) * _UNITS[found[2]] if found else length
+    if not isinstance(points, int | float) or not _MIN_WIDTH <= points <= _MAX_WIDTH:
+        raise UsageError(f"no width `{length}`: 36pt to 7200pt, like 8.5cm, 85mm, 3.3in or 240pt")
+    return float(points)
+
+
+# --- iterations -----------------------------------------------------------------------------------
+
+
+def length_of(graph: Graph) -> int | None:
+    """The number of iterations of a spec; None if it depends on the number of frames."""
+    frames, iterations = graph.graph["frames"], graph.graph["iterations"]
+    return frames if isinstance(frames, int) else iterations
+
+
+def check_length(view: View, graph: Graph) -> None:
+    """Refuse to draw more iterations than the spec has."""
+    length = length_of(graph)
+    if length and (view.iterations or 1) > length:
+        many = "one iteration" if length == 1 else f"{length} iterations"
+        raise UsageError(f"cannot draw {view.iterations} iterations: this spec has {many} (`time`)")
+
+
+def iterations_shown(view: View, picture: Picture) -> int:
+    """The number of iterations side by side."""
+    if view.rolled:
+        return 1
+    if view.start and not picture.has_delays:
+        raise UsageError("no arrow is delayed, so there are no initial values to draw")
+    return view.iterations or (2 if picture.has_delays else 1)

@@ -1,152 +1,195 @@
-"""Route and grid -> the line of an arrow: corners, round turns, the head, the square of a delay."""
+"""Routes and coordinates -> the lines of arrows: corners, rounded turns, heads, squares, dashes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import cycle, pairwise
 from math import hypot
 from typing import NamedTuple
 
-from ladderspec.drawing.grid import Grid
+from ladderspec.drawing.coordinates import Coordinates
+from ladderspec.drawing.routing import SOURCE, TARGET, Form, Lanes, Route
 from ladderspec.drawing.scene import Point, Segment
-from ladderspec.drawing.sizes import HEAD_LENGTH, HEAD_NOTCH, HEAD_WIDTH, SQUARE, TURN
-from ladderspec.drawing.tracks import SOURCE, TARGET, Tracks, spoken
-from ladderspec.drawing.ways import Form, Route
+from ladderspec.drawing.style import HEAD_LENGTH, HEAD_NOTCH, HEAD_WIDTH, SQUARE, TURN
 
-_ROUND = 0.5523  # how far a cubic's hands reach along a quarter of a circle
-_USUAL = 3.0  # lines up to this width share one size of head
-DIP = 8.0  # of a bow
+_CIRCLE = 0.5523  # distance of Bezier control points for a quarter of a circle, per radius
+_USUAL_WIDTH = 3.0  # lines up to this width share one size of head
+_FLAT_STEPS = 8  # straight pieces per curve
+BOW_DEPTH = 8.0
 
 
 class Trace(NamedTuple):
-    """The corners of an arrow's line; `main` is where its middle, square and label are."""
+    """The corners of an arrow's line; its square and label are on the `main` side."""
 
     form: Form
     corners: tuple[Point, ...]
     main: tuple[Point, Point]
 
 
-def trace(route: Route, index: int, grid: Grid, tracks: Tracks, edge: float) -> Trace:
-    """`edge`: x of the start of arrows from outside."""
-    target = grid.point(route.link.target, route.target, tracks.slot.get((index, TARGET), 0))
+def trace(route: Route, index: int, places: Coordinates, lanes: Lanes) -> Trace:
+    """The corners of a route; `index` is its number among all routes."""
+    target = places.point(route.link.target, route.target, lanes.slots.get((index, TARGET), 0))
     spot = route.link.source
     if spot is None or route.source is None:
-        source = (edge, target[1])
+        source = (places.extent.x, target[1])
     else:
         end = TARGET if route.form is Form.BOW else SOURCE
-        source = grid.point(spot, route.source, tracks.slot.get((index, end), 0))
+        source = places.point(spot, route.source, lanes.slots.get((index, end), 0))
     if route.form is Form.ELBOW:
         turn = (target[0], source[1])
         return Trace(route.form, (source, turn, target), (source, turn))
-    if route.form is not Form.STRETCHES:
+    if route.form is not Form.ORTHOGONAL:
         return Trace(route.form, (source, target), (source, target))
-    lines = [grid.lines[tracks.track[index, number]] for number in range(len(route.stretches))]
+    lines = [places.lanes[lanes.of_leg[index, number]] for number in range(len(route.legs))]
     corners = tuple(_corners(route, source, target, lines))
-    first = spoken(route) + (spot is not None)
+    first = route.longest_leg + (spot is not None)
     return Trace(route.form, corners, (corners[first], corners[first + 1]))
 
 
-def _corners(route: Route, source: Point, target: Point, lines: Sequence[float]) -> list[Point]:
-    """From port to track to track to port; arrows from outside begin on their track."""
+def _corners(route: Route, source: Point, target: Point, lines: Sequence[float]) -> Iterator[Point]:
+    """From port to lane to lane to port; arrows from outside start on their lane."""
     x, y = source
-    found = [source] if route.source else []
-    for stretch, line in zip(route.stretches, lines, strict=True):
-        x, y = (x, line) if stretch.gutter.axis == "H" else (line, y)
-        found.append((x, y))
-    if route.stretches[-1].gutter.axis == "H":
-        found.append((target[0], y))
-    else:
-        found.append((x, target[1]))
-    return [*found, target]
+    if route.source:
+        yield source
+    for leg, line in zip(route.legs, lines, strict=True):
+        x, y = (x, line) if leg.channel.axis == "H" else (line, y)
+        yield (x, y)
+    yield (target[0], y) if route.legs[-1].channel.axis == "H" else (x, target[1])
+    yield target
 
 
-def segments(traced: Trace, width: float) -> tuple[Point, tuple[Segment, ...], Point]:
-    """Start, line to the foot of the head, and the head's point."""
-    if traced.form is Form.BOW:
-        source, target = traced.corners
-        return _bow(source, target, width)
-    return rounded(traced.corners, width)
+# --- curves ---------------------------------------------------------------------------------------
 
 
-def _bow(source: Point, target: Point, width: float) -> tuple[Point, tuple[Segment, ...], Point]:
+Curve = tuple[Point, tuple[Segment, ...], Point]  # start, line to the base of the head, tip
+
+
+def curve_of(traced: Trace, width: float) -> Curve:
+    if traced.form is not Form.BOW:
+        return rounded(traced.corners, width)
+    source, target = traced.corners
     reach = (target[0] - source[0]) * 0.28
-    depth = DIP / 0.75
-    hands = (source[0] + reach, source[1] + depth), (target[0] - reach, target[1] + depth)
-    foot = _before(target, hands[1], HEAD_NOTCH * growth_of(width))
-    return source, ((*hands[0], *hands[1], *foot),), target
+    depth = BOW_DEPTH / 0.75
+    controls = (source[0] + reach, source[1] + depth), (target[0] - reach, target[1] + depth)
+    base = _towards(target, controls[1], HEAD_NOTCH * _head_scale(width))
+    return source, ((*controls[0], *controls[1], *base),), target
 
 
-def rounded(corners: Sequence[Point], width: float) -> tuple[Point, tuple[Segment, ...], Point]:
-    """Straight lines with round turns."""
+def rounded(corners: Sequence[Point], width: float) -> Curve:
+    """Straight lines with rounded turns."""
     tip = corners[-1]
-    points = [*corners[:-1], _before(tip, corners[-2], HEAD_NOTCH * growth_of(width))]
-    radius = _radius(points)
+    points = [*corners[:-1], _towards(tip, corners[-2], HEAD_NOTCH * _head_scale(width))]
+    sides = [_distance(a, b) for a, b in pairwise(points)]
+    radius = min([TURN, sides[0], sides[-1], *(side / 2 for side in sides[1:-1])])
     here, found = points[0], list[Segment]()
     for corner, after in pairwise(points[1:]):
-        into, out = _before(corner, here, radius), _before(corner, after, radius)
-        if _distance(here, into) > 0.01:
-            found.append(into)
-        hand = radius * (1 - _ROUND)
-        found.append((*_before(corner, into, hand), *_before(corner, out, hand), *out))
-        here = out
+        start, end = _towards(corner, here, radius), _towards(corner, after, radius)
+        if _distance(here, start) > 0.01:
+            found.append(start)
+        control = radius * (1 - _CIRCLE)
+        found.append((*_towards(corner, start, control), *_towards(corner, end, control), *end))
+        here = end
     found.append(points[-1])
     return points[0], tuple(found), tip
-
-
-def _radius(points: Sequence[Point]) -> float:
-    """One for all turns of a line; a side between two turns serves both."""
-    sides = [_distance(a, b) for a, b in pairwise(points)]
-    return min([TURN, sides[0], sides[-1], *(side / 2 for side in sides[1:-1])])
 
 
 def _distance(a: Point, b: Point) -> float:
     return hypot(b[0] - a[0], b[1] - a[1])
 
 
-def _before(point: Point, towards: Point, by: float) -> Point:
-    """`by` away from `point`, on the way to `towards`."""
-    length = _distance(point, towards) or 1.0
-    share = by / length
-    return (
-        point[0] + (towards[0] - point[0]) * share,
-        point[1] + (towards[1] - point[1]) * share,
-    )
+def between(a: Point, b: Point, share: float) -> Point:
+    """The point at `share` of the line from a to b."""
+    return (a[0] + (b[0] - a[0]) * share, a[1] + (b[1] - a[1]) * share)
 
 
-def middles(traced: Trace) -> Iterator[Point]:
-    """Where the square of an arrow may stand: on its main line, away from its head; best first."""
-    (ax, ay), (bx, by) = traced.main
-    if traced.form is Form.BOW:
-        yield ((ax + bx) / 2, ay + DIP)
-        return
-    if traced.main[1] == traced.corners[-1]:
-        bx, by = _before((bx, by), (ax, ay), HEAD_LENGTH)
-    shares = (0.3, 0.5, 0.7) if traced.form is Form.SLANT else (0.5, 0.42, 0.58, 0.34, 0.66, 0.25)
-    for share in shares:  # a slant: clear of the bow in the next row
-        yield (ax + (bx - ax) * share, ay + (by - ay) * share)
-
-
-def growth_of(width: float) -> float:
-    """How much larger the head of a thick line is."""
-    return 1 + 0.25 * max(0.0, width - _USUAL)
-
-
-def square(width: float) -> float:
-    """The side of the square on a delayed arrow: always to be told from its line."""
-    return max(SQUARE, width + 4.0)
-
-
-def head(foot: Point, tip: Point, width: float) -> tuple[Point, Point, Point, Point]:
-    """The four corners of an arrow's head: point, wing, notch, wing."""
-    growth = growth_of(width)
-    length = _distance(foot, tip) or 1.0
-    x, y = (tip[0] - foot[0]) / length, (tip[1] - foot[1]) / length
-    back = (tip[0] - x * HEAD_LENGTH * growth, tip[1] - y * HEAD_LENGTH * growth)
-    wide = HEAD_WIDTH * growth / 2
-    notch = (tip[0] - x * HEAD_NOTCH * growth, tip[1] - y * HEAD_NOTCH * growth)
-    left, right = ((back[0] - side * y * wide, back[1] + side * x * wide) for side in (1, -1))
-    return (tip, left, notch, right)
+def _towards(point: Point, target: Point, distance: float) -> Point:
+    """The point `distance` away from `point` in the direction of `target`."""
+    return between(point, target, distance / (_distance(point, target) or 1.0))
 
 
 def end_of(segment: Segment) -> Point:
     return (segment[-2], segment[-1])
+
+
+def flat(start: Point, segments: Sequence[Segment], steps: int = _FLAT_STEPS) -> Iterator[Point]:
+    """A line as points, `steps` of them on each curve."""
+    here = start
+    yield here
+    for segment in segments:
+        if len(segment) == 2:
+            here = (segment[0], segment[1])
+            yield here
+            continue
+        controls = (here, segment[0:2], segment[2:4], segment[4:6])
+        for step in range(1, steps + 1):
+            t = step / steps
+            weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3)
+            x, y = (
+                sum(w * control[i] for w, control in zip(weights, controls, strict=True))
+                for i in (0, 1)
+            )
+            yield (x, y)
+        here = (segment[4], segment[5])
+
+
+def dashes(
+    start: Point, segments: Sequence[Segment], pattern: Sequence[float]
+) -> Iterator[list[Point]]:
+    """The dashes of a line, for formats that know few dash patterns.
+
+    >>> list(dashes((0, 0), [(10, 0)], (4, 2)))
+    [[(0, 0), (4.0, 0.0)], [(6.0, 0.0), (10.0, 0.0)]]
+    """
+    lengths = cycle(pattern)
+    left, inked = next(lengths), True
+    dash = [start]
+    for a, b in pairwise(flat(start, segments)):
+        length, done = _distance(a, b), 0.0
+        while length - done > left:
+            done += left
+            here = (a[0] + (b[0] - a[0]) * done / length, a[1] + (b[1] - a[1]) * done / length)
+            if inked:
+                yield [*dash, here]
+            dash, left, inked = [here], next(lengths), not inked
+        left -= length - done
+        dash.append((float(b[0]), float(b[1])))
+    if inked and len(dash) > 1:
+        yield dash
+
+
+# --- heads and squares ----------------------------------------------------------------------------
+
+
+def square_positions(traced: Trace) -> Iterator[Point]:
+    """Candidates for the square of a delayed arrow: on its main side, away from its head."""
+    a, b = traced.main
+    if traced.form is Form.BOW:
+        yield ((a[0] + b[0]) / 2, a[1] + BOW_DEPTH)
+        return
+    if b == traced.corners[-1]:
+        b = _towards(b, a, HEAD_LENGTH)
+    # On a slant: clear of the bow in the next row.
+    shares = (0.3, 0.5, 0.7) if traced.form is Form.SLANT else (0.5, 0.42, 0.58, 0.34, 0.66, 0.25)
+    yield from (between(a, b, share) for share in shares)
+
+
+def _head_scale(width: float) -> float:
+    """How much larger the head of a thick line is."""
+    return 1 + 0.25 * max(0.0, width - _USUAL_WIDTH)
+
+
+def square_size(width: float) -> float:
+    """The side of the square on a delayed arrow: always wider than its line."""
+    return max(SQUARE, width + 4.0)
+
+
+def head(base: Point, tip: Point, width: float) -> tuple[Point, Point, Point, Point]:
+    """The four corners of an arrowhead: tip, wing, notch, wing."""
+    scale = _head_scale(width)
+    length = _distance(base, tip) or 1.0
+    x, y = (tip[0] - base[0]) / length, (tip[1] - base[1]) / length
+    back = (tip[0] - x * HEAD_LENGTH * scale, tip[1] - y * HEAD_LENGTH * scale)
+    wide = HEAD_WIDTH * scale / 2
+    notch = (tip[0] - x * HEAD_NOTCH * scale, tip[1] - y * HEAD_NOTCH * scale)
+    left, right = ((back[0] - side * y * wide, back[1] + side * x * wide) for side in (1, -1))
+    return (tip, left, notch, right)

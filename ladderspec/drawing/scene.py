@@ -1,6 +1,6 @@
-"""A scene: boxes, wires and texts with their places and their ink. It knows no drawing library.
+"""Scene: boxes, wires and texts with their positions and inks, independent of any format.
 
-Lengths are points, x runs to the right and y downwards; writers turn a scene into a format.
+Lengths are in points, x goes to the right and y downwards.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from ladderspec.drawing.maths import Run, reach_of, width_of_runs
+from ladderspec.drawing.typesetting import Run, height_of_runs, width_of_runs
 from ladderspec.names import Role
 
 Point = tuple[float, float]
@@ -42,9 +42,21 @@ class Rect(NamedTuple):
     def centre(self) -> Point:
         return (self.x + self.width / 2, self.y + self.height / 2)
 
+    def grown(self, by: float) -> Rect:
+        """The rectangle with a margin on all sides."""
+        return Rect(self.x - by, self.y - by, self.width + 2 * by, self.height + 2 * by)
+
+    def contains(self, other: Rect) -> bool:
+        horizontally = self.x <= other.x and other.right <= self.right
+        return horizontally and self.y <= other.y and other.bottom <= self.bottom
+
+    def overlaps(self, other: Rect) -> bool:
+        horizontally = self.x < other.right and other.x < self.right
+        return horizontally and self.y < other.bottom and other.y < self.bottom
+
 
 class Text(NamedTuple):
-    """One line of text; (x, y) is the anchor on its base line."""
+    """One line of text; (x, y) is its anchor on the base line."""
 
     x: float
     y: float
@@ -52,7 +64,7 @@ class Text(NamedTuple):
     runs: tuple[Run, ...]
     colour: str
     anchor: Anchor = "middle"
-    struck: bool = False  # crossed out: what a variant takes away
+    struck: bool = False  # crossed out, because a variant removes it
 
     @property
     def width(self) -> float:
@@ -64,12 +76,12 @@ class Text(NamedTuple):
 
     @property
     def rect(self) -> Rect:
-        above, below = (self.size * part for part in reach_of(self.runs))
+        above, below = (self.size * part for part in height_of_runs(self.runs))
         return Rect(self.left, self.y - above, self.width, above + below)
 
 
 class Box(NamedTuple):
-    """A node at one iteration, with what stands in it."""
+    """A node in one iteration, with its content."""
 
     rect: Rect
     ink: Ink
@@ -82,7 +94,7 @@ class Box(NamedTuple):
 
 
 class Pill(NamedTuple):
-    """A small rounded mark with a text: a task where it reads."""
+    """A small rounded label of a task, in the box that it reads."""
 
     rect: Rect
     ink: Ink
@@ -91,21 +103,26 @@ class Pill(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A filled square on an arrow: what it carries arrives at a later iteration."""
+    """A filled square on an arrow: its value arrives in a later iteration."""
 
     centre: Point
     side: float
     colour: str
 
+    @property
+    def rect(self) -> Rect:
+        (x, y), side = self.centre, self.side
+        return Rect(x - side / 2, y - side / 2, side, side)
+
 
 class Wire(NamedTuple):
-    """An arrow: from `start` along `segments` to the foot of its head, whose point is `tip`."""
+    """An arrow: from `start` along `segments` to the base of its head, which ends at `tip`."""
 
     start: Point
     segments: tuple[Segment, ...]
     tip: Point
     ink: Ink
-    source: str = ""  # nodes; none for the samples of a legend
+    source: str = ""  # names of nodes; empty in the samples of a legend
     target: str = ""
     key: str = ""
     role: Role | None = None
@@ -117,7 +134,7 @@ class Wire(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """A straight line without a head: what separates two iterations."""
+    """A straight line without a head, between two iterations."""
 
     start: Point
     end: Point
@@ -125,7 +142,7 @@ class Rule(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """A rectangle that holds other things: a phase of the plan, a plate of copies."""
+    """A rectangle behind other items: a phase of the plan, or a plate."""
 
     rect: Rect
     ink: Ink | None
@@ -134,8 +151,11 @@ class Panel(NamedTuple):
     label: Text | None = None
 
 
+Sample = Wire | Panel | Mark
+
+
 class Scene(NamedTuple):
-    """Everything on the sheet, from back to front."""
+    """Everything that is drawn, from back to front."""
 
     width: float
     height: float
@@ -146,18 +166,18 @@ class Scene(NamedTuple):
     rules: tuple[Rule, ...]
     wires: tuple[Wire, ...]
     boxes: tuple[Box, ...]
-    texts: tuple[Text, ...]  # levels, iterations, title, words of the legend
-    samples: tuple[Wire | Panel | Pill | Mark, ...] = ()  # the drawings of the legend
-    scale: float = 1.0  # from the lengths here to those on paper
+    texts: tuple[Text, ...]  # levels, iterations, title, legend
+    samples: tuple[Sample, ...] = ()  # the symbols of the legend
+    scale: float = 1.0  # size on paper, relative to the lengths here
 
     @property
     def smallest(self) -> float:
-        """The size of the smallest words on paper, in points."""
+        """The smallest font size on paper, in points."""
         inside = [t for box in self.boxes for t in (*box.texts, *(p.text for p in box.pills))]
         return self.scale * min((text.size for text in (*self.labels(), *inside)), default=0.0)
 
     def labels(self) -> Iterator[Text]:
-        """Every text that stands outside of the boxes."""
+        """Every text outside the boxes."""
         yield from self.texts
         yield from (wire.label for wire in self.wires if wire.label)
         yield from (panel.label for panel in self.panels if panel.label)

@@ -1,40 +1,51 @@
-"""What words alone can say of a run before anything is trained: where it starts, what it names."""
+"""Checks of an experiment before anything is trained: starts, metrics, noise, paper, freeze."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ladderspec.corridor import graph
-from ladderspec.data import DataWords
+from ladderspec.api import graph
+from ladderspec.data import DataConfig
 from ladderspec.errors import Finding, Findings, did_you_mean, one_of, tick
+from ladderspec.experiments.config import ExperimentConfig
+from ladderspec.experiments.runs import Run
+from ladderspec.experiments.training import (
+    TEACHER,
+    EvaluationConfig,
+    EvaluationNoise,
+    TrainingConfig,
+    noise_of,
+    tasks_of,
+)
 from ladderspec.language.read import Spec
-from ladderspec.learn.inputs import EvaluationNoise, noise_of, tasks_of
-from ladderspec.learn.words import Evaluation, Training
+from ladderspec.text.notation import matches, parse_selector
 from ladderspec.text.tree import Node
+from ladderspec.wiring.graph import Graph
+from ladderspec.wiring.selection import select
 
-WATCHES = (("stop", "watch"), ("optimiser", "schedule", "watch"))
+_WATCHES = (("stop", "watch"), ("optimiser", "schedule", "watch"))
 
 
-def check_starts(said: Mapping[str, Node | None], findings: Findings) -> None:
-    """Every row starts from another row, or from a folder that is there."""
-    starts = {row: None if node is None else node.value for row, node in said.items()}
-    for row, node in said.items():
+def check_starts(nodes: Mapping[str, Node | None], findings: Findings) -> None:
+    """`start` names another row or an existing folder, and no row starts from itself."""
+    starts = {row: None if node is None else node.value for row, node in nodes.items()}
+    for row, node in nodes.items():
         if node is None or node.value is None:
             continue
         if node.value in starts:
-            way = list(_way(starts, row))
-            if way[-1] == row:
+            chain = list(_chain(starts, row))
+            if chain[-1] == row:
                 message = f"{tick(row)} starts from itself"
-                message += f": {' <- '.join([row, *way])}" if len(way) > 1 else ""
+                message += f": {' <- '.join([row, *chain])}" if len(chain) > 1 else ""
                 findings.add(Finding("S105", message, node.place, node.path))
         elif not (Path(node.source.name).parent / node.value).is_dir():
             message = f"no row or folder {tick(node.value)} to start from"
             findings.add(_unknown(message, node.value, starts, node))
 
 
-def _way(starts: dict[str, str | None], name: str) -> Iterator[str]:
-    """The rows that a row starts from, one after another, until one comes again."""
+def _chain(starts: dict[str, str | None], name: str) -> Iterator[str]:
+    """The rows that a row starts from, one after another, until one is repeated."""
     seen = set[str]()
     start = starts[name]
     while start in starts and start not in seen:
@@ -44,44 +55,50 @@ def _way(starts: dict[str, str | None], name: str) -> Iterator[str]:
 
 
 def check_names(
-    spec: Spec, training: Training, evaluation: Evaluation, said: Node, findings: Findings
+    spec: Spec,
+    training: TrainingConfig,
+    evaluation: EvaluationConfig,
+    section: Node,
+    findings: Findings,
 ) -> None:
-    """Measures and tasks that training names are those of the network."""
-    watched = [node for place in WATCHES if (node := _at(said, place)) is not None]
+    """The metrics and tasks that the section `training` names exist in the network."""
+    watched = [node for path in _WATCHES if (node := _at(section, path)) is not None]
     clipped = training.optimiser.clip.tasks
     if not watched and not clipped:
         return
     wired = graph(spec)
     tasks = tasks_of(wired)
-    measures = EvaluationNoise(evaluation.noise, noise_of(wired)).units(tasks)
+    metrics = EvaluationNoise(evaluation.noise, noise_of(wired)).units(tasks)
     for node in watched:
-        if node.value not in measures:
-            findings.add(_unknown(f"no measure {tick(node.value)}", node.value, measures, node))
+        if node.value not in metrics:
+            findings.add(_unknown(f"no measure {tick(node.value)}", node.value, metrics, node))
     for name in clipped:
         if name not in tasks:
-            node = said.find(("optimiser", "clip", "tasks", name))[0]
+            node = section.find(("optimiser", "clip", "tasks", name))[0]
             findings.add(_unknown(f"no task {tick(name)} to clip", name, tasks, node))
 
 
+def _at(section: Node, path: tuple[str, ...]) -> Node | None:
+    node, depth = section.find(path)
+    return node if depth == len(path) and node.value is not None else None
+
+
 def check_noise(
-    spec: Spec, row: str, evaluation: Evaluation, said: Node, findings: Findings
+    spec: Spec, row: str, evaluation: EvaluationConfig, section: Node, findings: Findings
 ) -> None:
-    """`noise: true` needs a network with noise on its input."""
-    node = said.get("noise")
+    """`evaluation: {noise: true}` needs a network with input noise."""
+    node = section.get("noise")
     if evaluation.noise and node is not None and noise_of(graph(spec)) is None:
         message = f"row {tick(row)} has no noise to evaluate with: its spec has no `input.noise`"
         hint = "like `set: {input.noise.gaussian: 0.3}`, or `noise: false`"
         findings.add(Finding("S105", message, node.place, node.path, hint))
 
 
-def _at(said: Node, place: tuple[str, ...]) -> Node | None:
-    node, depth = said.find(place)
-    return node if depth == len(place) and node.value is not None else None
-
-
-def check_batch(data: DataWords, training: Training, said: Node, findings: Findings) -> None:
-    """A batch holds the labelled items that are asked for."""
-    wanted, node = data.labelled_per_batch, said.get("labelled_per_batch")
+def check_batch(
+    data: DataConfig, training: TrainingConfig, section: Node, findings: Findings
+) -> None:
+    """A batch has room for the `labelled_per_batch` of the section `data`."""
+    wanted, node = data.labelled_per_batch, section.get("labelled_per_batch")
     if wanted is not None and node is not None and wanted > training.batch:
         message = f"a batch of {training.batch} cannot hold {wanted} labelled items"
         findings.add(Finding("S106", message, node.place, node.path))
@@ -90,3 +107,75 @@ def check_batch(data: DataWords, training: Training, said: Node, findings: Findi
 def _unknown(message: str, name: str, known: Collection[str], node: Node) -> Finding:
     hint = did_you_mean(name, known) or f"there are {one_of(known, 'and')}"
     return Finding("S105", message, node.place, node.path, hint)
+
+
+# --- frozen parameters ----------------------------------------------------------------------------
+
+
+def check_frozen(graph: Graph, selectors: Iterable[Node], findings: Findings) -> None:
+    """Every selector of `freeze` selects something."""
+    for node in selectors:
+        if not frozen_prefixes(graph, node.value):
+            message = f"{tick(node.value)} selects nothing to freeze"
+            findings.add(Finding("G202", message, node.place, node.path))
+
+
+def frozen_prefixes(graph: Graph, text: str) -> list[str]:
+    """Prefixes of the names of the parameters that a selector of `freeze` selects."""
+    selector = parse_selector(text)
+    if selector.kind == "task":
+        return [f"task.{name}." for name in graph.graph["tasks"] if matches(name, selector.pattern)]
+    if selector.kind == "level":
+        levels = graph.nodes(data="level")
+        return [f"{node}." for node, level in levels if matches(level, selector.pattern)]
+    nodes, edges = select(graph, selector)
+    return [*(f"{node}." for node in nodes), *(f"{target}.{key}." for _, target, key in edges)]
+
+
+# --- the paper's numbers --------------------------------------------------------------------------
+
+
+def check_paper(
+    config: ExperimentConfig, tree: Node, cells: Sequence[Run], findings: Findings
+) -> None:
+    """Every number of the paper belongs to one cell of the table and to one of its metrics."""
+    measures = _measures(cells)
+    rows, columns = ([each.name for each in table] for table in (config.rows, config.columns))
+    for table, others, kind in (("rows", columns, "column"), ("columns", rows, "row")):
+        for change in tree.value[table].value if table in tree.value else ():
+            paper = change.get("paper")
+            for name, node in paper.value.items() if paper is not None else ():
+                if isinstance(node.value, dict):
+                    _check_name(name, node, others, kind, findings)
+                    for inner, number in node.value.items():
+                        _check_name(inner, number, measures, "measure", findings)
+                elif len(others) > 1:
+                    _refuse_everywhere(name, node, others, kind, findings)
+                else:
+                    _check_name(name, node, measures, "measure", findings)
+
+
+def _measures(cells: Iterable[Run]) -> list[str]:
+    """All metrics of any network: `digit`, `digit.error`, `teacher.digit.error`."""
+    found: dict[str, None] = {}
+    for run in cells:
+        tasks = run.spec.config.tasks
+        units = EvaluationNoise(run.evaluation.noise, run.spec.config.input.noise).units(tasks)
+        names = [*tasks, *units]
+        found |= dict.fromkeys([*names, *(f"{TEACHER}{each}" for each in names)])
+    return list(found)
+
+
+def _check_name(name: str, node: Node, known: Sequence[str], kind: str, findings: Findings) -> None:
+    if name not in known:
+        plain = [each for each in known if "." not in each]
+        hint = did_you_mean(name, known) or (f"there are {one_of(plain, 'and')}" if plain else "")
+        findings.add(Finding("S105", f"no {kind} {tick(name)}", node.place, node.path, hint))
+
+
+def _refuse_everywhere(
+    name: str, node: Node, others: Sequence[str], kind: str, findings: Findings
+) -> None:
+    message = f"{tick(name)} would stand in all {len(others)} {kind}s"
+    hint = f"say of which {kind}: `paper: {{{others[0]}: {{{name}: {node.value}}}}}`"
+    findings.add(Finding("S105", message, node.place, node.path, hint))

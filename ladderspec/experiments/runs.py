@@ -1,130 +1,115 @@
-"""Experiment file -> runs: one for each row, column and seed, with everything resolved."""
+"""The runs of an experiment: one for each row, column and seed, with everything resolved."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ladderspec.corridor import graph
-from ladderspec.data import DataWords
+from ladderspec.api import graph
+from ladderspec.data import DataConfig
 from ladderspec.errors import UsageError, did_you_mean, one_of
-from ladderspec.experiments.words import ExperimentWords, Quoted
+from ladderspec.experiments.config import ExperimentConfig, Quoted
+from ladderspec.experiments.identity import digest, identity
+from ladderspec.experiments.training import EvaluationConfig, MachineConfig, TrainingConfig
 from ladderspec.language.read import Spec
-from ladderspec.learn.inputs import EvaluationNoise, noise_of, tasks_of
-from ladderspec.learn.words import Evaluation, Machine, Training
-from ladderspec.wiring import graph_json
 from ladderspec.wiring.graph import Graph
-
-FORMAT = "ladderspec run 1"  # counts up where the same words come to give other numbers
 
 
 @dataclass(frozen=True)
 class Run:
-    """One training: a network, its data, how it learns, and a seed."""
+    """One training run: a network, its data, how it is trained, and a seed."""
 
     experiment: str
     row: str
-    column: str  # empty where the experiment has none
+    column: str  # empty if the experiment has no columns
     seed: int
     title: str
     spec: Spec = field(repr=False)
-    data: DataWords
-    training: Training
-    evaluation: Evaluation = field(default_factory=Evaluation)
-    machine: Machine = field(default_factory=Machine)
-    start: str | None = None  # a folder with weights to begin with
-    origin: Run | None = field(default=None, repr=False)  # or the run whose weights they are
+    data: DataConfig
+    training: TrainingConfig
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    machine: MachineConfig = field(default_factory=MachineConfig)
+    start: str | None = None  # a folder with initial weights
+    origin: Run | None = field(default=None, repr=False)  # or the run that they are taken from
     freeze: tuple[str, ...] = ()
     paper: dict[str, Quoted] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
-        """Names its folder: `rladder.all_labels.seed0`."""
+        """The name of its folder: `rladder.all_labels.seed0`."""
         return ".".join(filter(None, [self.row, self.column, f"seed{self.seed}"]))
 
     def of_seed(self, seed: int) -> Run:
-        """The same with another seed; so is the run that it starts from."""
+        """The same run with another seed, and so the run that it starts from."""
         return replace(self, seed=seed, origin=self.origin and self.origin.of_seed(seed))
 
-    def facts(self) -> dict[str, Any]:
+    @cached_property
+    def graph(self) -> Graph:
+        """The compiled graph of its network."""
+        return graph(self.spec)
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
         """Everything that the numbers of the run depend on, as JSON."""
-        wired = graph(self.spec)
-        return {
-            "format": FORMAT,
-            "seed": self.seed,
-            "graph": _bare(graph_json.as_dict(wired)),
-            "data": _data_fields(self.data),
-            "training": _said(self.training),
-            "evaluation": _evaluated(self.evaluation, wired),
-            "start": digest(self.origin.facts()) if self.origin else self.start,
-            "freeze": list(self.freeze),
-        }
+        return self._identity(all_fields=False)
+
+    @cached_property
+    def identities(self) -> tuple[dict[str, Any], ...]:
+        """`identity`, and the form in which the same run may have been recorded before."""
+        return self.identity, self._identity(all_fields=True)
+
+    def _identity(self, all_fields: bool) -> dict[str, Any]:
+        start = self.start
+        if self.origin is not None:
+            start = digest(self.origin._identity(all_fields))
+        return identity(
+            self.seed,
+            self.graph,
+            self.data,
+            self.training,
+            self.evaluation,
+            start,
+            self.freeze,
+            all_fields,
+        )
+
+    @property
+    def digest(self) -> str:
+        """Identifies the run in its `result.json`."""
+        return digest(self.identity)
+
+    def is_recorded_as(self, recorded: str | None) -> bool:
+        """Whether a recorded digest is that of this run."""
+        return recorded in [digest(identity) for identity in self.identities]
 
     def dump(self) -> dict[str, Any]:
-        """`facts` and how the run is called."""
+        """The content of `run.json`: names, identity, and all settings with their defaults.
+
+        The settings are what opens the run again, also after a default has changed.
+        """
+        settings = {
+            "data": self.data.model_dump(mode="json"),
+            "training": self.training.model_dump(mode="json"),
+            "evaluation": self.evaluation.model_dump(mode="json"),
+        }
         names = {"experiment": self.experiment, "row": self.row, "column": self.column}
-        return {**names, "title": self.title, **self.facts()}
-
-
-def _said(training: Training) -> dict[str, Any]:
-    """Without a word that came later, where it changes nothing: earlier runs stay what they are."""
-    words = training.model_dump(mode="json")
-    return words if training.drop else {k: v for k, v in words.items() if k != "drop"}
-
-
-def _data_fields(data: DataWords) -> dict[str, Any]:
-    """The fields of the data; added ones only if they are set, so that old digests still hold."""
-    defaults = {name: type(data).model_fields[name].default for name in data.added_fields}
-    unchanged = {name for name, default in defaults.items() if getattr(data, name) == default}
-    return data.model_dump(mode="json", exclude=unchanged)
-
-
-def _evaluated(evaluation: Evaluation, graph: Graph) -> dict[str, Any]:
-    """Without `noise` if all is measured on clean input, as it was before there was that word."""
-    words = evaluation.model_dump(mode="json")
-    noise = EvaluationNoise(evaluation.noise, noise_of(graph))
-    if noise.any_noisy(tasks_of(graph)):
-        return words
-    return {k: v for k, v in words.items() if k != "noise"}
-
-
-def _bare(graph: dict[str, Any]) -> dict[str, Any]:
-    """Without titles and places in files, which change nothing."""
-    dropped = {"place", "path", "label"}
-    return {
-        "graph": {
-            key: graph["graph"][key]
-            for key in ("levels", "frames", "iterations", "delays", "tasks")
-        },
-        "nodes": [{k: v for k, v in node.items() if k not in dropped} for node in graph["nodes"]],
-        "edges": [{k: v for k, v in edge.items() if k not in dropped} for edge in graph["edges"]],
-    }
-
-
-def digest(facts: dict[str, Any]) -> str:
-    """
-    >>> digest({"a": 1}) == digest(json.loads(json.dumps({"a": 1})))
-    True
-    """
-    text = json.dumps(facts, sort_keys=True, ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+        return {**names, "title": self.title, **self.identity, "settings": settings}
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A file, checked, and its runs: rows by columns by seeds."""
+    """A checked experiment file and its runs: rows by columns by seeds."""
 
     path: Path
-    words: ExperimentWords
+    config: ExperimentConfig
     runs: tuple[Run, ...]
 
     @property
     def name(self) -> str:
-        return self.words.name or self.path.stem
+        return self.config.name or self.path.stem
 
     def __iter__(self) -> Iterator[Run]:
         return iter(self.runs)
@@ -135,18 +120,18 @@ class Experiment:
         columns: Iterable[str] = (),
         seeds: Iterable[int] = (),
     ) -> tuple[Run, ...]:
-        """The runs of these rows, columns and seeds; where nothing is said, of all."""
+        """The runs of these rows, columns and seeds. An empty choice means all."""
         rows, columns, seeds = tuple(rows), tuple(columns), tuple(seeds)
-        _known("row", rows, [row.name for row in self.words.rows])
-        _known("column", columns, [column.name for column in self.words.columns])
+        _check_known("row", rows, [row.name for row in self.config.rows])
+        _check_known("column", columns, [column.name for column in self.config.columns])
         return tuple(
             run
-            for run in with_seeds(self.runs, seeds)
+            for run in _with_seeds(self.runs, seeds)
             if (not rows or run.row in rows) and (not columns or run.column in columns)
         )
 
 
-def with_seeds(runs: Sequence[Run], seeds: Sequence[int]) -> Sequence[Run]:
+def _with_seeds(runs: Sequence[Run], seeds: Sequence[int]) -> Sequence[Run]:
     """The same runs with other seeds."""
     if not seeds:
         return runs
@@ -155,7 +140,7 @@ def with_seeds(runs: Sequence[Run], seeds: Sequence[int]) -> Sequence[Run]:
     return [first[cell].of_seed(seed) for cell in cells for seed in seeds]
 
 
-def _known(what: str, asked: Sequence[str], known: Sequence[str]) -> None:
+def _check_known(what: str, asked: Sequence[str], known: Sequence[str]) -> None:
     for name in asked:
         if name not in known:
             there = f"there are {one_of(known, 'and')}" if known else f"there are no {what}s"

@@ -8,9 +8,9 @@ from collections.abc import Collection, Sequence
 from textwrap import wrap
 
 from ladderspec.errors import UsageError
-from ladderspec.export.code import WIDTH
-from ladderspec.export.readouts import Readout, readouts_of
-from ladderspec.language.spec import SpecWords
+from ladderspec.export.network import Readout, readouts_of
+from ladderspec.export.source import WIDTH
+from ladderspec.language.spec import SpecConfig
 from ladderspec.names import Shape, Side
 from ladderspec.wiring import table
 from ladderspec.wiring.graph import Graph
@@ -20,13 +20,13 @@ _COLUMNS = ("level", "layer", "channels", "filter", "stride", "shape", "lateral"
 _RIGHT = ("channels", "stride")
 
 
-def docstring(graph: Graph, words: SpecWords | None, name: str) -> list[str]:
+def docstring(graph: Graph, config: SpecConfig | None, name: str) -> list[str]:
     """What the file says of itself."""
     shape = graph.nodes["encoder.input"]["shape"]
     frames, steps = graph.graph["frames"], graph.graph["iterations"]
     given = f"frames {_shape('B, T', shape)}" if frames else f"an input {_shape('B', shape)}"
     title = ": ".join(filter(None, (graph.graph["name"], graph.graph["title"])))
-    description = wrap(_plain(words.description or "") if words else "", WIDTH)
+    description = wrap(_plain(config.description or "") if config else "", WIDTH)
     return [
         f'"""{_plain(title)}.',
         "",
@@ -53,7 +53,7 @@ def about(graph: Graph) -> list[str]:
     letters += ", the lateral cell h_x" if Side.LATERAL in sides else ""
     letters += ", the decoder d_x" if Side.DECODER in sides else ""
     if any(facts["cell"].state_shapes(facts["shape"]) for facts in nodes):
-        letters += "; s_x is an LSTM's state (h, c)"
+        letters += "; c_x is the cell state of an LSTM"
     title = _plain(graph.graph["title"] or graph.graph["name"])
     return [f'"""{title[:1].upper()}{title[1:]}.', "", *wrap(f"{letters}.", WIDTH - 4), '"""']
 
@@ -71,7 +71,7 @@ def _outputs(readouts: Sequence[Readout], first: str) -> list[str]:
     shapes = [_shape(first, each.shape) for each in readouts]
     names, sizes = max(len(each.name) for each in readouts), max(map(len, shapes))
     return [
-        f"    {each.name:<{names}}  {shape:<{sizes}}  {each.says}".rstrip()
+        f"    {each.name:<{names}}  {shape:<{sizes}}  {each.task_text}".rstrip()
         for each, shape in zip(readouts, shapes, strict=True)
     ]
 
@@ -99,9 +99,9 @@ def _table(graph: Graph) -> list[str]:
 # --- the name of the class ------------------------------------------------------------------------
 
 
-def class_name(graph: Graph, words: SpecWords | None, taken: Collection[str]) -> str:
+def class_name(graph: Graph, config: SpecConfig | None, taken: Collection[str]) -> str:
     """The name of the spec as that of a class, with the capitals of its title."""
-    titles = f"{graph.graph['title']} {words.title if words else ''}"
+    titles = f"{graph.graph['title']} {config.title if config else ''}"
     known = {word.lower(): word for word in re.findall(r"\w+", titles)}
     name = graph.graph["name"].lower()
     parts = [known.get(part, part) for part in re.findall(r"[a-z0-9]+", name)]

@@ -139,11 +139,12 @@ def _flat(seen: Tensor | dict[str, Tensor]) -> list[Tensor]:
 
 def _initial(net: Net) -> str:
     """What is remembered at first where it was learned: by channel, under the input's name."""
-    learned: dict[str, Any] = {}
-    for slot in net.engine.layout.slots:
-        first = slot.initial() if slot.depth else None
-        if first is not None:
-            learned[f"carry.{slot.name}"] = first.flatten().tolist()
+    executor = net.executor
+    learned = {
+        f"carry.{slot}": value.flatten().tolist()
+        for slot, value in executor.initial_values().items()
+        if slot in executor.carried
+    }
     return json.dumps(learned)
 
 

@@ -1,1 +1,1 @@
-"""Tree -> Spec: the words of the language, and what is said when they are wrong."""
+"""Tree -> Spec: the fields of the language, and the messages about wrong ones."""

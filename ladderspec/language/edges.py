@@ -1,13 +1,23 @@
-"""The words of arrows: selectors, single arrows in both notations, roles by level and delay."""
+"""The config of edges: selectors, single arrows in both notations, roles by level and delay."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    GetPydanticSchema,
+    Tag,
+    WithJsonSchema,
+    create_model,
+    model_validator,
+)
 
-from ladderspec.cells import Words
-from ladderspec.cells._fields import Initial, NormKind, PairField, by_form, refusal
+from ladderspec.cells.fields import Config, Initial, NormName, PairField, by_form, refusal
+from ladderspec.cells.norms import norm_names
+from ladderspec.names import TABLE
 from ladderspec.text.notation import (
     MAX_DELAY,
     Arrow,
@@ -21,7 +31,7 @@ MAX_ITEMS = 5000  # of one list or table
 
 
 def as_list(value: Any) -> Any:
-    """A single text stands for a list of one."""
+    """A single text is short for a list of one."""
     value = not_too_many(value)
     if isinstance(value, list):
         return tuple(value)
@@ -87,18 +97,24 @@ Gain = Annotated[float, Field(ge=0, le=1000)]
 _GAIN_SCHEMA = {"type": "number", "minimum": 0, "maximum": 1000}
 
 
-class _OfArrow(Words):
-    filter: PairField | None = Field(None, description="Default: that of the cell it enters.")
-    norm: NormKind | None = Field(None, description="Default: that of the cell it enters.")
+class _EdgeConfig(Config):
+    filter: PairField | None = Field(
+        None, description="Filter size. Default: that of the cell it enters."
+    )
+    norm: NormName | None = Field(
+        None, description="Normalisation. Default: that of the cell it enters."
+    )
     gain: Gain | None = Field(
         None, description="Initial norm gain. Default: 1, but 1/8 for state and 1/64 for feedback."
     )
-    initial: Initial | None = Field(None, description="Sets that of the node it comes from.")
-    label: str | None = Field(None, description="Drawn beside the arrow.")
+    initial: Initial | None = Field(
+        None, description="Initial value of the node it comes from: zeros or learned."
+    )
+    label: str | None = Field(None, description="Label drawn beside the arrow.")
 
 
-class ArrowWords(_OfArrow):
-    """Declared arrows as one text: `a(t-1) -> b`; a chain adds one arrow per hop."""
+class ArrowConfig(_EdgeConfig):
+    """Declared arrows as a text: `a(t-1) -> b`; a chain adds one arrow per hop."""
 
     arrow: Annotated[str, BeforeValidator(_chain)] = Field(
         description="`decoder.input(t-1) -> encoder.conv_2`; a chain adds one arrow per hop."
@@ -109,7 +125,7 @@ class ArrowWords(_OfArrow):
         return parse_arrows(self.arrow)
 
 
-class EndsWords(_OfArrow):
+class EndsConfig(_EdgeConfig):
     """A declared arrow by its ends: `from`, `to` and `delay`."""
 
     source: End = Field(alias="from")
@@ -117,7 +133,7 @@ class EndsWords(_OfArrow):
     delay: Annotated[int, Field(ge=0, le=MAX_DELAY)] | None = None
 
     @model_validator(mode="after")
-    def _one_delay(self) -> EndsWords:
+    def _one_delay(self) -> EndsConfig:
         if parse_end(self.target)[1]:
             raise refusal("S111", "the delay stands on the source of an arrow", "`delay: 1`")
         if parse_end(self.source)[1] and self.delay is not None:
@@ -134,45 +150,43 @@ _ENDS = {"from", "to", "delay", "source", "target"}
 
 
 def _notation(value: Any) -> str:
-    by_ends = isinstance(value, EndsWords) or (
+    by_ends = isinstance(value, EndsConfig) or (
         isinstance(value, dict) and "arrow" not in value and not _ENDS.isdisjoint(value)
     )
     return "ends" if by_ends else "text"
 
 
-def _arrow_words(value: Any) -> Any:
-    if isinstance(value, dict | ArrowWords | EndsWords):
+def _arrow_config(value: Any) -> Any:
+    if isinstance(value, dict | ArrowConfig | EndsConfig):
         return value
     if isinstance(value, str):
         return {"arrow": value}
     raise refusal("S104", "an arrow is a text or a mapping", "like `decoder.a(t-1) -> encoder.a`")
 
 
-_ARROW_SCHEMA = {
-    "anyOf": [
-        {"type": "string", "examples": ["decoder.input(t-1) -> encoder.conv_2"]},
-        {
-            "type": "object",
-            "properties": {
-                "arrow": {"type": "string"},
-                "from": {"type": "string"},
-                "to": {"type": "string"},
-                "delay": {"type": "integer", "minimum": 0},
-                "filter": {},
-                "norm": {"enum": ["batch", "layer", "none"]},
-                "gain": _GAIN_SCHEMA,
-                "initial": {"enum": ["zeros", "learned"]},
-                "label": {"type": "string"},
-            },
-            "additionalProperties": False,
-        },
-    ]
-}
+def _arrow_schema(core_schema: Any, handler: Any) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "arrow": {"type": "string"},
+        "from": {"type": "string"},
+        "to": {"type": "string"},
+        "delay": {"type": "integer", "minimum": 0},
+        "filter": {},
+        "norm": {"enum": norm_names()},
+        "gain": _GAIN_SCHEMA,
+        "initial": {"enum": ["zeros", "learned"]},
+        "label": {"type": "string"},
+    }
+    text = {"type": "string", "examples": ["decoder.input(t-1) -> encoder.conv_2"]}
+    return {
+        "anyOf": [text, {"type": "object", "properties": fields, "additionalProperties": False}]
+    }
+
+
 ArrowField = Annotated[
-    Annotated[ArrowWords, Tag("text")] | Annotated[EndsWords, Tag("ends")],
+    Annotated[ArrowConfig, Tag("text")] | Annotated[EndsConfig, Tag("ends")],
     Discriminator(_notation),
-    BeforeValidator(_arrow_words),
-    WithJsonSchema(_ARROW_SCHEMA),
+    BeforeValidator(_arrow_config),
+    GetPydanticSchema(lambda source, handler: handler(source), _arrow_schema),
 ]
 
 
@@ -188,18 +202,20 @@ else:
     ]
 
 
-class RoleWords(Words):
-    """Where the arrows of one role are, with which delay and which initial norm gain."""
+class RoleConfig(Config):
+    """The levels, the delay and the initial norm gain of the arrows of one role."""
 
-    levels: Where = Field(None, description="none, stateful, all, or a list of levels.")
+    levels: Where = Field(
+        None, description="Levels that have such an arrow: none, stateful, all, or a list."
+    )
     delay: Annotated[int, Field(ge=0, le=MAX_DELAY)] | None = Field(
-        None, description="In iterations; default: that of the table of roles."
+        None, description="Delay in iterations. Default: that of the table of roles."
     )
     gain: Gain | None = Field(None, description="Initial norm gain of these arrows.")
 
 
-def _role_words(value: Any) -> Any:
-    if isinstance(value, dict | RoleWords) or value is None:
+def _role_config(value: Any) -> Any:
+    if isinstance(value, dict | RoleConfig) or value is None:
         return value
     if isinstance(value, str | list):
         return {"levels": value}
@@ -227,20 +243,29 @@ _ROLE_SCHEMA = {
         },
     ]
 }
-RoleField = Annotated[RoleWords | None, BeforeValidator(_role_words), WithJsonSchema(_ROLE_SCHEMA)]
+RoleField = Annotated[
+    RoleConfig | None, BeforeValidator(_role_config), WithJsonSchema(_ROLE_SCHEMA)
+]
 
 
-class Edges(Words):
-    """Changes to the arrows that follow from the rows."""
+if TYPE_CHECKING:
 
-    encoder: RoleField = Field(None, description="encoder l-1 -> encoder l")
-    state: RoleField = Field(None, description="encoder l(t-1) -> encoder l; stateful cells")
-    lateral: RoleField = Field(None, description="encoder l -> decoder l")
-    decoder: RoleField = Field(None, description="decoder l+1 -> decoder l")
-    decoder_to_encoder: RoleField = Field(None, description="decoder l(t-1) -> encoder l")
-    upward_diagonal: RoleField = Field(None, description="decoder l-1(t-1) -> encoder l")
-    downward_diagonal: RoleField = Field(None, description="decoder l+1(t-1) -> decoder l")
-    recurrent_decoder: RoleField = Field(None, description="decoder l(t-1) -> decoder l")
+    class _Roles(Config): ...
+
+else:
+    _Roles = create_model(
+        "_Roles",
+        __base__=Config,
+        **{
+            role.value: (RoleField, Field(None, description=row.description))
+            for role, row in TABLE.items()
+        },
+    )
+
+
+class Edges(_Roles):
+    """Changes to the arrows that follow from the rows: one field per row of the table of roles."""
+
     add: Annotated[tuple[ArrowField, ...], BeforeValidator(as_list)] = Field(
-        (), description="Single arrows."
+        (), description="Single arrows to add."
     )

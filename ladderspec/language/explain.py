@@ -1,4 +1,4 @@
-"""pydantic's findings -> ours: in the user's words, at the place in the text, each mistake once."""
+"""pydantic's errors -> findings: in the user's terms, at the place in the text, each once."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ladderspec.cells import Cell
-from ladderspec.errors import CODES, Finding, Findings, did_you_mean, one_of
-from ladderspec.language.fields import model_at, present
-from ladderspec.language.hints import LIKE, ROW, TASK, VARIANT
-from ladderspec.language.strays import MAX_ITEMS, TABLES
-from ladderspec.language.unknown_words import show, unknown_word, words_of
+from ladderspec.cells import Cell, registered
+from ladderspec.errors import CODES, Finding, Findings, did_you_mean, one_of, tick
+from ladderspec.language.fields import LIKE, ROW, TASK, VARIANT, model_at, present, side_of
+from ladderspec.language.unknown_keys import MAX_ITEMS, TABLES
+from ladderspec.names import Side
 from ladderspec.text.tree import Node
 
 _EXPECTED = {
@@ -41,9 +40,14 @@ def explain(
     findings: Findings,
     whole: bool = True,
 ) -> None:
-    """Say all that pydantic found wrong with `tree` as a `model`, but for unknown keys.
+    """Report all that pydantic found wrong with `tree` as a `model`, except unknown keys.
 
-    Not `whole`: some of its words are in a file that could not be read, so nothing is missing.
+    Args:
+        items: The errors as pydantic gives them.
+        tree: The tree that was validated.
+        model: The model that it was validated against.
+        findings: Receives the findings.
+        whole: False if a base file could not be read; missing fields are then not reported.
     """
     values: dict[int, list[tuple[Any, Node]]] = defaultdict(list)
     for item in items[:MAX_ITEMS]:
@@ -52,24 +56,24 @@ def explain(
         if item["loc"][-1:] == ("[key]",) and node.parent is not None:
             place = node.parent.key_place(str(node.key))
             findings.add(Finding(item["type"], item["msg"], place, node.path, _hint(item)))
-        elif _said(item, node, findings) or (not whole and (left_out or _refers(node))):
+        elif _reported(item, node, findings) or (not whole and (left_out or _refers(node))):
             continue
         elif item["type"] == "missing":
             _missing(item, node, model, findings)
         else:
             values[id(node)].append((item, node))
-    rows_said = False
+    rows_reported = False
     for group in values.values():
         _, node = group[0]
         row = isinstance(node.key, int) and node.parent is not None and node.parent.key == "levels"
         if findings.enough:
             break
-        if not (row and rows_said):  # a table without rows is one mistake
+        if not (row and rows_reported):  # a table without rows is one mistake
             findings.add(_about_value(group))
-        rows_said = rows_said or row
+        rows_reported = rows_reported or row
 
 
-def _said(item: Any, node: Node, findings: Findings) -> bool:
+def _reported(item: Any, node: Node, findings: Findings) -> bool:
     if item["type"] == "missing":
         return findings.blames(node.place)
     known = findings.blames(node.place) or findings.blames(node.mark)
@@ -101,7 +105,7 @@ def _missing(item: Any, node: Node, model: type[BaseModel], findings: Findings) 
 
 
 def _about_value(group: list[tuple[Any, Node]]) -> Finding:
-    """One finding for a value, however many readings of it, or copies of its row, failed."""
+    """One finding for a value, even if several branches of a union or copies of its row failed."""
     group = list({(item["type"], item["msg"]): (item, node) for item, node in group}.values())
     item, node = group[0]
     kind = item["type"]
@@ -113,7 +117,7 @@ def _about_value(group: list[tuple[Any, Node]]) -> Finding:
         return _empty(node)
     ranges = [each for each, _ in group if each["type"] in _RANGES]
     allowed = [
-        word for each, _ in group if each["type"] == "literal_error" for word in words_of(each)
+        word for each, _ in group if each["type"] == "literal_error" for word in allowed_by(each)
     ]
     key = _key(node)
     shown = show(node)
@@ -131,19 +135,19 @@ def _about_value(group: list[tuple[Any, Node]]) -> Finding:
         message = f"`{key}` cannot be {shown}" if key else f"{shown} is not allowed here"
         return Finding("S105", message, node.mark, node.path, _among(node, allowed))
     expected = [_EXPECTED.get(each["type"]) for each, _ in group if each["type"] != "literal_error"]
-    if None in expected:  # a cell of the user's own may refuse in its own words
+    if None in expected:  # a user's own cell may raise its own message
         message = item["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
         return Finding("S104", message, node.mark, node.path)
-    words = " or ".join([*dict.fromkeys(filter(None, expected)), *(f"`{w}`" for w in allowed)])
+    kinds = " or ".join([*dict.fromkeys(filter(None, expected)), *(f"`{w}`" for w in allowed)])
     if node.value is None and key:
         message = "an empty item" if isinstance(node.key, int) else f"`{key}` has no value"
         return Finding("S104", message, node.mark, node.path, _like(node))
-    message = f"expected {words}, got {shown}"
-    return Finding("S104", message, node.mark, node.path, _instead(node, words) or _like(node))
+    message = f"expected {kinds}, got {shown}"
+    return Finding("S104", message, node.mark, node.path, _instead(node, kinds) or _like(node))
 
 
 def _empty(node: Node) -> Finding:
-    """A list or table that needs something in it."""
+    """A list or table that must not be empty."""
     rows = {"levels": f"like {ROW}", "rows": "like `- {name: whole}`"}
     key = _key(node)
     message = "at least one row is needed" if key in rows else f"`{key}` needs at least one item"
@@ -151,7 +155,7 @@ def _empty(node: Node) -> Finding:
 
 
 def _key(node: Node) -> str:
-    """The key that a value stands under, or the list of it."""
+    """The key of a value, or of the list that contains it."""
     while isinstance(node.key, int) and node.parent is not None:
         node = node.parent
     return str(node.key or "").rpartition(".")[2]
@@ -162,7 +166,7 @@ def _hint(item: Any) -> str:
 
 
 def _among(node: Node, allowed: list[str]) -> str:
-    """The words that are allowed, or the one that was meant."""
+    """The allowed values, or the one that was meant."""
     meant = node.value
     if "none" in allowed and meant in (None, False, "no", "off", "false"):
         meant = "none"
@@ -175,7 +179,7 @@ def _among(node: Node, allowed: list[str]) -> str:
 
 
 def _instead(node: Node, expected: str) -> str:
-    """The same value, written right."""
+    """The same value, written correctly."""
     value = node.value
     if expected == "text" and isinstance(value, int | float):
         written = node.source.text[node.start : node.end]
@@ -209,3 +213,58 @@ def _like(node: Node) -> str:
     if node.key == "levels":
         return f"each row begins with `- `, like {ROW}"
     return f"like `{node.key}: {LIKE[node.key]}`" if node.key in LIKE else ""
+
+
+# --- unknown cells and tasks ----------------------------------------------------------------------
+
+
+def show(node: Node) -> str:
+    """A value as it is written in the text."""
+    if isinstance(node.value, dict | list):
+        return "a mapping" if isinstance(node.value, dict) else "a list"
+    if node.value is None:
+        return "nothing"
+    written = " ".join(node.source.text[node.start : node.end].split())
+    if written.startswith("$") and not isinstance(node.value, str):
+        return f"{node.value} ({tick(written, 40)})"
+    return tick(written or node.value, 40)
+
+
+def allowed_by(item: Any) -> list[str]:
+    """The values that a pydantic error lists as allowed."""
+    expected = str(item["ctx"]["expected"]).replace(" or ", ", ")
+    return [value.strip().strip("'") for value in expected.split(",") if value.strip()]
+
+
+def unknown_word(item: Any, node: Node) -> Finding:
+    """An unknown cell or kind of task."""
+    tag = str(item["ctx"]["discriminator"]).strip("'")
+    side = side_of(item["loc"])
+    kinds = allowed_by({"ctx": {"expected": item["ctx"].get("expected_tags", "")}})
+    known = sorted(registered(side), key=str.lower) if side else kinds
+    word = node.get(tag)
+    if word is None or word.value is None:
+        hint = one_of(known) if known else f"like {TASK}"
+        return Finding("S102", f"`{tag}` is missing", node.mark, f"{node.path}.{tag}", hint)
+    path = word.path
+    if tag == "kind":
+        hint = did_you_mean(word.value, known) or one_of(known)
+        return Finding("S105", f"unknown kind of task {show(word)}", word.mark, path, hint)
+    if isinstance(word.value, dict | list):
+        message = f"expected the word of a cell, got {show(word)}"
+        return Finding("S104", message, word.mark, path, one_of(known))
+    others = [s for s in Side if word.value in registered(s)]
+    if others and side:
+        what = {Side.LATERAL: "lateral arrow"}.get(side, side.value)
+        message = f"`{word.value}` is a cell of the {others[0]}, not of the {what}"
+        return Finding("S112", message, word.mark, path, one_of(known))
+    text = str(word.value)
+    bare = text.replace("(", " ").split(" ")[0]
+    if bare in known and bare != text:
+        field = "channels" if side is Side.ENCODER else "filter"
+        hint = f"its fields stand beside it, like `{{cell: {bare}, {field}: ...}}`"
+    elif text in ("none", "no", "-", "null", "false", "None") and side is Side.DECODER:
+        hint = "for no decoder, leave it out"
+    else:
+        hint = did_you_mean(text, known) or one_of(known)
+    return Finding("S103", f"unknown cell {show(word)}", word.mark, path, hint)

@@ -10,11 +10,11 @@ from ladderspec.errors import Finding, Findings, Place, Source, SpecError, did_y
 from ladderspec.text.parse import MAX_CHARACTERS, parse
 from ladderspec.text.tree import Node
 
-MAX_BYTES = 4 * MAX_CHARACTERS  # so much UTF-8 can take
+MAX_BYTES = 4 * MAX_CHARACTERS  # the most that UTF-8 needs
 
 
 def read_source(path: Path, name: str | None = None) -> Source:
-    """A file's text; CRLF and a byte order mark are read past."""
+    """The text of a file, without CRLF and byte order mark."""
     name = name or str(path)
     try:
         with path.open("rb") as file:
@@ -31,7 +31,7 @@ def read_stdin() -> Source:
 
 
 def _similar(path: Path) -> str:
-    """A file beside it that may have been meant."""
+    """A file in the same folder that may have been meant."""
     try:
         names = {each.stem: each.name for each in sorted(path.parent.glob("*.y*ml"))}
     except (OSError, ValueError):
@@ -69,10 +69,10 @@ def plain_source(name: str, text: str) -> Source:
 def extend(
     tree: Node, path: Path | None, root: Path | None, findings: Findings, advice: str = ""
 ) -> tuple[Node, bool]:
-    """Put the words of the file that `extends` names under those of this one.
+    """Merge this file over the file that `extends` names, and that over its base.
 
-    `advice` says how files outside of the folder tree can be reached, where they can.
-    False: a base could not be read, so that words may be missing that are none of this file's.
+    `advice` is a hint for files outside of the folder tree. The second value is False if a base
+    could not be read: fields may then be missing.
     """
     seen = [path.resolve()] if path else []
     layers, whole = [tree], True
@@ -91,7 +91,7 @@ def extend(
 def _base(
     link: Node, seen: list[Path], root: Path | None, findings: Findings, advice: str
 ) -> Node | None:
-    """The tree of the file that `link` names; `seen` grows by it."""
+    """The tree of the file that `link` names, which is added to `seen`."""
     target = _target(link, seen, root, advice)
     if isinstance(target, Finding):
         findings.add(target)
@@ -138,18 +138,18 @@ def _target(link: Node, seen: list[Path], root: Path | None, advice: str) -> Pat
 
 
 def _shown(link: Node) -> str:
-    """A base file's name as the user would write it."""
+    """The name of a base file as the user would write it."""
     return str(Path(link.source.name).parent / str(link.value))
 
 
 def without_expect(tree: Node) -> Node:
-    """`expect` holds for the file that says it, and is not inherited."""
+    """Drop `expect`, which is not inherited."""
     tree = _dropped(tree, "expect")
     variants = tree.get("variants")
     if variants is None or not isinstance(variants.value, dict):
         return tree
-    kept = {name: _dropped(variant, "expect") for name, variant in variants.value.items()}
-    return tree.replaced({**tree.value, "variants": variants.replaced(kept)})
+    without = {name: _dropped(variant, "expect") for name, variant in variants.value.items()}
+    return tree.replaced({**tree.value, "variants": variants.replaced(without)})
 
 
 def _dropped(node: Node, key: str) -> Node:

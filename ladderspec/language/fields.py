@@ -1,4 +1,4 @@
-"""Which fields the words of the language have at a place."""
+"""The fields of the language at a place, with examples and what other programs call them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Loc = tuple[str | int, ...]
 
 
 def model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel] | None:
-    """The table of words that `loc` leads to, as pydantic writes it: with the tags of unions."""
+    """The model that `loc` leads to, as pydantic writes it: with the tags of unions."""
     here: Any = model
     for word in loc:
         here = _inside(here, word)
@@ -25,7 +25,7 @@ def model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel] | None:
 
 
 def fields_of(model: type[BaseModel] | None) -> list[str]:
-    """The words that a table knows: its own first, then those that all of its kind have."""
+    """The fields of a model: its own first, then those that all cells have."""
     if model is None:
         return []
     shared = Cell.model_fields if issubclass(model, Cell) else {}
@@ -35,7 +35,7 @@ def fields_of(model: type[BaseModel] | None) -> list[str]:
 
 
 def inner_fields(model: type[BaseModel], loc: Loc) -> list[str]:
-    """The keys that may stand under a key; for a cell, those of all cells of its side."""
+    """The fields of the value at `loc`; for a cell, those of all cells of its side."""
     side = side_of(loc)
     if side is None:
         return fields_of(model_at(model, loc))
@@ -56,7 +56,7 @@ def side_of(loc: Loc) -> Side | None:
 
 
 def present(tree: Node, loc: Loc) -> Loc:
-    """`loc` without the words that pydantic adds for the branch of a union."""
+    """`loc` without the tags that pydantic adds for the branch of a union."""
     node, path = tree, list[str | int]()
     for word in loc:
         child, depth = node.find((word,))
@@ -67,7 +67,7 @@ def present(tree: Node, loc: Loc) -> Loc:
 
 
 def _is_tag(node: Node, path: list[str | int], word: str | int) -> bool:
-    """Whether a word only names the branch, even where a key of the text is called so too."""
+    """Whether a part of `loc` is a tag, even if the text has a key of that name."""
     if path[-2:-1] == ["add"]:
         return word in ("text", "ends")
     tags = (node.get("cell"), node.get("kind"))
@@ -76,7 +76,7 @@ def _is_tag(node: Node, path: list[str | int], word: str | int) -> bool:
 
 def _inside(annotation: Any, word: str | int) -> Any:
     mark = _side_mark(getattr(annotation, "__metadata__", ())) or annotation
-    if hasattr(mark, "side"):  # a cell: the word is its tag
+    if hasattr(mark, "side"):  # a cell: the tag is its name
         return registered(mark.side).get(str(word))
     for model in _models(annotation):
         if word in model.model_fields:
@@ -117,3 +117,84 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
     for argument in get_args(annotation):
         found += _models(argument)
     return found
+
+
+# --- examples and other names ---------------------------------------------------------------------
+
+# What a value looks like, by its key.
+LIKE = {
+    "input": "{channels: 1, size: [32, 32]}",
+    "channels": "32",
+    "size": "[32, 32]",
+    "noise": "{gaussian: 0.15}",
+    "time": "{frames: 5}",
+    "encoder": "{cell: Conv, channels: 32}",
+    "decoder": "{cell: convG3, filter: 3}",
+    "top": "{cell: convG3, filter: 3}",
+    "laterals": "{conv_1: {cell: ConvLSTM, channels: 32}}",
+    "defaults": "{Conv: {activation: elu}}",
+    "params": "{width: 32}",
+    "tasks": "{digit: {kind: classification, at: encoder.class}}",
+    "at": "encoder.class",
+    "weight": "100",
+    "target": "digit",
+    "edges": "{lateral: none, add: [decoder.conv(t-1) -> encoder.conv]}",
+    "add": "[decoder.conv(t-1) -> encoder.conv]",
+    "arrow": "decoder.conv(t-1) -> encoder.conv",
+    "from": "decoder.conv",
+    "to": "encoder.conv",
+    "delay": "1",
+    "without": "[lateral, decoder.*]",
+    "variants": "{no_lateral: {without: [lateral]}}",
+    "of": "[another_variant]",
+    "set": "{encoder.conv.channels: 16}",
+    "expect": "{parameters: 12345}",
+    "parameters": "12345",
+    "shape": "{encoder.conv: [32, 16, 16]}",
+    "updates": "1000",
+}
+
+ROW = "`- encoder: {cell: Conv, channels: 32}`"
+TASK = "`{kind: classification, at: encoder.class}`"
+VARIANT = "`{without: [lateral]}`"
+
+# What other programs call our fields.
+ELSEWHERE = {
+    "act": "activation",
+    "base": "extends",
+    "class": "cell",
+    "filters": "filter",
+    "hidden": "channels",
+    "hidden_size": "channels",
+    "in_channels": "channels",
+    "include": "extends",
+    "kernel": "filter",
+    "kernel_size": "filter",
+    "layer": "cell",
+    "layers": "levels",
+    "loss": "cost",
+    "losses": "tasks",
+    "nonlinearity": "activation",
+    "normalisation": "norm",
+    "normalization": "norm",
+    "out_channels": "channels",
+    "outputs": "tasks",
+    "parameters": "params",
+    "pool_size": "filter",
+    "remove": "without",
+    "source": "from",
+    "steps": "frames",
+    "target": "to",
+    "type": "cell",
+    "units": "channels",
+    "width": "channels",
+    "window": "filter",
+}
+
+# Fields that do not exist because there is nothing to set.
+NOT_NEEDED = {
+    "batch_norm": "like `norm: batch`, which is the default of Conv, FC and SoftMax",
+    "bias": "every cell has one bias per sum; there is nothing to set",
+    "padding": "an output has size n / stride, rounded up; there is no padding to set",
+    "skip": "skip arrows are declared one by one, under `add`",
+}

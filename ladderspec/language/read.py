@@ -1,36 +1,111 @@
-"""Text -> Spec: one resolved, validated table, whose every value knows its line and column."""
+"""Text -> Spec: resolved and validated, with the line and column of every value."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from ladderspec.cells import registered
-from ladderspec.errors import Finding, Findings, Source
+from ladderspec.display import svg
+from ladderspec.errors import Finding, Findings, Source, SpecError, tick
 from ladderspec.language.edges import Edges
 from ladderspec.language.extends import extend, read_source, read_stdin
-from ladderspec.language.request import COMMAND_LINE, command_line
-from ladderspec.language.request import Request as Request
 from ladderspec.language.resolve import Choice, choose, resolve
-from ladderspec.language.rows import cell_words
-from ladderspec.language.spec import Expect, SpecWords, Variant, fresh
+from ladderspec.language.rows import cell_names
+from ladderspec.language.spec import Expect, SpecConfig, Variant, refresh
 from ladderspec.names import Side
 from ladderspec.text.parse import parse
 from ladderspec.text.tree import Node
 
 if TYPE_CHECKING:
-    from ladderspec.language.repair import Strays
+    from networkx import MultiDiGraph
 
-MAX_ROUNDS = 5  # of putting misspelt keys right: as deep as mappings nest
+    from ladderspec.language.repair import UnknownKeys
+
+MAX_ROUNDS = 5  # of repairing unknown keys: as deep as mappings nest
+
+
+COMMAND_LINE = "command line"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to apply to a file: variants by name, and changes as on the command line."""
+
+    variant: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    add: tuple[str, ...] = ()
+    set: tuple[str, ...] = ()  # NAME=VALUE
+
+    @staticmethod
+    def of(
+        variant: str | Sequence[str] | None = None,
+        without: str | Sequence[str] = (),
+        add: str | Sequence[str] = (),
+        set: Mapping[str, Any] | Sequence[str] = (),
+    ) -> Request:
+        def many(texts: str | Sequence[str] | None) -> tuple[str, ...]:
+            return (texts,) if isinstance(texts, str) else tuple(texts or ())
+
+        if isinstance(set, Mapping):
+            import json
+
+            set = [f"{name}={json.dumps(value)}" for name, value in set.items()]
+        return Request(many(variant), many(without), many(add), many(set))
+
+    @property
+    def bare(self) -> bool:
+        return not (self.without or self.add or self.set)
+
+
+def command_line(request: Request, findings: Findings) -> Node:
+    """The changes of a command line as a variant, which is applied like any other."""
+
+    def text(option: str, value: str) -> Node:
+        return Node(value, Source(option, value), 0, len(value))
+
+    source = Source(COMMAND_LINE, "")
+    fields: dict[str, Node] = {}
+    if request.without:
+        fields["without"] = Node([text("--without", w) for w in request.without], source, 0, 0)
+    if request.add:
+        added = Node([text("--add", a) for a in request.add], source, 0, 0)
+        fields["edges"] = Node({"add": added}, source, 0, 0)
+    if request.set:
+        fields["set"] = Node({}, source, 0, 0)
+        for item in request.set:
+            _set(fields["set"], item, findings)
+    return Node(fields, source, 0, 0)
+
+
+def _set(table: Node, item: str, findings: Findings) -> None:
+    """Add NAME=VALUE to `set`; a later one replaces an earlier one."""
+    source = Source("--set", item)
+    name, equals, value = item.partition("=")
+    if not equals or not name.strip() or not value.strip():
+        place = Node(item, source, 0, len(item)).place
+        message = f"{tick(item)} sets nothing"
+        findings.add(Finding("S114", message, place, hint="like encoder.conv.channels=16"))
+        return
+    try:
+        node = parse(source, findings, len(name) + 1)
+    except SpecError:
+        return  # reported already
+    node.key = name.strip()
+    table.value[name.strip()] = node
+    table.keys[name.strip()] = (source, 0, len(name))
+
+
+# --- the result -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Patch:
-    """Changes to the arrows: which selectors go, which roles move, which arrows come."""
+    """Changes to the edges: selectors to remove, roles to move, arrows to add."""
 
     name: str
     without: tuple[str, ...]
@@ -40,43 +115,56 @@ class Patch:
 
 @dataclass(frozen=True)
 class Spec:
-    """A spec after `extends`, variants, `params`, `set`, `defaults` and `repeat`."""
+    """A spec after `extends`, variants, `params`, `set`, `defaults` and `repeat`.
 
-    words: SpecWords
+    Attributes:
+        config: The validated fields: levels, tasks, time and so on.
+        patches: Changes to the edges: those of the spec, of its variants, of the command line.
+        variants: The names of the variants that were applied.
+        title: The title in tables and drawings.
+        expect: What the network is checked against, if the spec says so.
+        tree: The text as a tree of values with their places.
+        compiled: The graph, once it is compiled. It is frozen; `ladderspec.graph` gives a copy.
+    """
+
+    config: SpecConfig
     patches: tuple[Patch, ...]
-    variants: tuple[str, ...]  # those applied
+    variants: tuple[str, ...]
     title: str
     expect: Expect | None
     tree: Node = field(repr=False, compare=False)
-    broken: bool = field(default=False, repr=False)  # read past mistakes
-    unsure: frozenset[str] = field(default=frozenset(), repr=False)  # what they leave open
+    broken: bool = field(default=False, repr=False)  # has mistakes that were read past
+    unsure: frozenset[str] = field(default=frozenset(), repr=False)  # what these leave open
+    compiled: MultiDiGraph | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def name(self) -> str:
-        return self.words.name or Path(self.tree.source.name).stem
+        return self.config.name or Path(self.tree.source.name).stem
 
     def at(self, *path: str | int) -> Node:
-        """The place in the text that says this."""
+        """The node of the tree at this path, or the deepest one on the way to it."""
         return self.tree.find(path)[0]
 
-    def _repr_svg_(self) -> str:
-        from ladderspec.drawing import svg  # in notebooks
+    def carry(self, graph: MultiDiGraph) -> None:
+        """Keep the compiled graph; a spec made from this one by `replace` begins without it."""
+        object.__setattr__(self, "compiled", graph)
 
+    def _repr_svg_(self) -> str:
         return svg(self)
 
 
 @dataclass(frozen=True)
 class Document:
-    """A file after parsing and `extends`: what all its variants share."""
+    """A file after parsing and `extends`: the part that all its variants share."""
 
     tree: Node
-    findings: Findings  # what could be read past
-    whole: bool  # False: a file that it builds on could not be read
+    findings: Findings  # mistakes that were read past
+    whole: bool  # False: a base file could not be read
 
     @property
     def is_experiment(self) -> bool:
-        words = self.tree.value
-        return isinstance(words, dict) and "rows" in words and not {"levels", "input"} & set(words)
+        keys = set(self.tree.value) if isinstance(self.tree.value, dict) else set()
+        return "rows" in keys and not {"levels", "input"} & keys
 
 
 def open_document(path: str | Path, root: Path | None = None, advice: str = "") -> Document:
@@ -95,9 +183,9 @@ def document(
 
 
 def read(document: Document, request: Request, findings: Findings) -> Spec | None:
-    """Resolve and validate; None where what is wrong leaves nothing to go on with.
+    """Resolve and validate; None if the mistakes leave nothing to compile.
 
-    Misspelt keys are said and put right, and reading begins anew.
+    Unknown keys are reported and replaced by what was meant, and the tree is read again.
     """
     findings.update(document.findings)
     if document.is_experiment:
@@ -110,73 +198,74 @@ def read(document: Document, request: Request, findings: Findings) -> Spec | Non
         if not request.bare:
             choices.append(Choice(COMMAND_LINE, command))
         resolved = resolve(tree, choices, found) if document.whole else tree
-        words = _Words(resolved, document.whole, found)
-        if words.strays is None:
+        reading = _Reading(resolved, document.whole, found)
+        unknown = reading.unknown_keys
+        if unknown is None:
             findings.update(found)
-            return words.spec(choices, request, findings)
-        findings.update(words.strays.said)
+            return reading.spec(choices, request, findings)
+        findings.update(unknown.findings)
         if findings.enough:
             break
-        tree, command = words.strays.repair(tree), words.strays.repair(command)
+        tree, command = unknown.repair(tree), unknown.repair(command)
     return None
 
 
-# --- words ----------------------------------------------------------------------------------------
+# --- validation -----------------------------------------------------------------------------------
 
 
-class _Words:
-    """The words of a tree, or of what can be saved of it."""
+class _Reading:
+    """The config of a tree, or of the part of it that is right."""
 
     def __init__(self, tree: Node, whole: bool, findings: Findings) -> None:
         self.tree, self.findings = tree, findings
-        self.words: SpecWords | None = None
-        self.strays: Strays | None = None
+        self.config: SpecConfig | None = None
+        self.unknown_keys: UnknownKeys | None = None
         self.unsure: frozenset[str] = frozenset()
         if not isinstance(tree.value, dict):
             hint = "put `levels:` above the rows" if isinstance(tree.value, list) else ""
             message = "a spec is a mapping, with `input:` and `levels:`"
             findings.add(Finding("S104", message, tree.place, hint=hint))
             return
-        known = {word for side in Side for word in registered(side)}
-        if cell_words(tree) - known:
+        known = {name for side in Side for name in registered(side)}
+        if cell_names(tree) - known:
             from ladderspec.plugins import load_installed
 
             load_installed()
-        fresh()
+        refresh()
         try:
-            self.words = SpecWords.model_validate(tree.plain())
+            self.config = SpecConfig.model_validate(tree.plain())
         except ValidationError as error:
-            self._go_on(error, whole)
+            self._salvage(error, whole)
 
-    def _go_on(self, error: ValidationError, whole: bool) -> None:
-        """Say what is wrong; go on without what the wrong parts would say."""
+    def _salvage(self, error: ValidationError, whole: bool) -> None:
+        """Report the mistakes, and continue without the wrong parts."""
         from ladderspec.language.explain import explain
-        from ladderspec.language.salvage import salvage
-        from ladderspec.language.strays import find_strays
+        from ladderspec.language.repair import salvage
+        from ladderspec.language.unknown_keys import find_unknown_keys
 
         items = error.errors(include_url=False, include_input=False)
-        self.strays = find_strays(items, self.tree, SpecWords)
-        if self.strays is not None:
+        self.unknown_keys = find_unknown_keys(items, self.tree, SpecConfig)
+        if self.unknown_keys is not None:
             return
-        explain(items, self.tree, SpecWords, self.findings, whole)
+        explain(items, self.tree, SpecConfig, self.findings, whole)
         enough = self.findings.enough
         saved = salvage(self.tree, [i["loc"] for i in items]) if whole and not enough else None
         if saved is None:
             return
         self.tree, self.unsure = saved
         try:
-            self.words = SpecWords.model_validate(self.tree.plain())
+            self.config = SpecConfig.model_validate(self.tree.plain())
         except ValidationError:
-            return  # nothing left to go on with
+            return  # too little is left to compile
 
     def spec(self, choices: Sequence[Choice], request: Request, findings: Findings) -> Spec | None:
-        words = self.words
-        if words is None:
+        config = self.config
+        if config is None:
             return None
-        patches = [Patch("spec", words.without, words.edges, self.tree)]
-        title, expect = words.title or "", words.expect if not choices else None
+        patches = [Patch("spec", config.without, config.edges, self.tree)]
+        title, expect = config.title or "", config.expect if not choices else None
         for choice in choices:
-            variant, node = words.variants.get(choice.name), choice.node
+            variant, node = config.variants.get(choice.name), choice.node
             if choice.name == COMMAND_LINE:
                 variant, node = _variant(choice.node, findings)
             if variant is not None:
@@ -185,7 +274,7 @@ class _Words:
                 expect = variant.expect if request.bare and len(request.variant) == 1 else None
         names = tuple(choice.name for choice in choices)
         broken = bool(findings)
-        return Spec(words, tuple(patches), names, title, expect, self.tree, broken, self.unsure)
+        return Spec(config, tuple(patches), names, title, expect, self.tree, broken, self.unsure)
 
 
 def _experiment(tree: Node) -> Finding:
@@ -196,12 +285,12 @@ def _experiment(tree: Node) -> Finding:
 
 
 def _variant(node: Node, findings: Findings) -> tuple[Variant, Node]:
-    """The command line's words as those of a variant, without those that are wrong."""
+    """The changes of the command line as a variant, without the wrong ones."""
     try:
         return Variant.model_validate(node.plain()), node
     except ValidationError as error:
         from ladderspec.language.explain import explain
-        from ladderspec.language.salvage import salvage
+        from ladderspec.language.repair import salvage
 
         items = error.errors(include_url=False, include_input=False)
         explain(items, node, Variant, findings)

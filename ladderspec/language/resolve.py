@@ -1,7 +1,7 @@
 """Tree -> tree: variants, `params`, dropped levels and tasks; and the order of application.
 
-Everything here works on trees that may still be wrong in other ways: what is not understood is left
-for the words (spec.py) to refuse.
+Everything here works on trees that may still have other mistakes: what is not understood is left
+for the models (spec.py) to refuse.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ladderspec.errors import Finding, Findings, did_you_mean, one_of, tick
-from ladderspec.language.assign import assign
 from ladderspec.language.extends import merge
-from ladderspec.language.params import check_used, set_params, solve_params, substitute
-from ladderspec.language.rows import cell_words, expand, fill_defaults, row_names
+from ladderspec.language.rows import cell_names, expand, fill_defaults, row_names
+from ladderspec.language.values import assign, check_used, set_params, solve_params, substitute
 from ladderspec.names import INPUT
 from ladderspec.text.notation import NotationProblem, matches, parse_selector
 from ladderspec.text.tree import Node, items_of
@@ -21,14 +20,14 @@ from ladderspec.text.tree import Node, items_of
 
 @dataclass(frozen=True)
 class Choice:
-    """A patch that is to be applied: the spec's own, a variant, or the command line's."""
+    """A patch to apply: a variant, or the changes of the command line."""
 
     name: str
     node: Node
 
 
 def resolve(tree: Node, choices: Sequence[Choice], findings: Findings) -> Node:
-    """Apply what the chosen patches say of fields, tasks, params, levels; spell everything out."""
+    """Apply the fields, tasks, params and dropped levels of the chosen patches; expand the rows."""
     if not isinstance(tree.value, dict):
         return tree
     sets = [
@@ -39,7 +38,7 @@ def resolve(tree: Node, choices: Sequence[Choice], findings: Findings) -> Node:
     ]
     tree = set_params(tree, sets, findings)
     tree, gone = _drop(tree, tree, "task", findings), set[str]()
-    for choice in choices:  # first what goes, then what comes
+    for choice in choices:  # remove, then add
         before = {name for name, _ in items_of(tree.get("tasks"))}
         tree = _drop(tree, choice.node, "task", findings)
         gone |= before - {name for name, _ in items_of(tree.get("tasks"))}
@@ -51,10 +50,10 @@ def resolve(tree: Node, choices: Sequence[Choice], findings: Findings) -> Node:
     tree = substitute(tree, lookup, known, findings)
     sets = [(path, substitute(value, lookup, known, findings), at) for path, value, at in sets]
     tree = expand(tree, findings)
-    written = cell_words(tree)
+    written = cell_names(tree)
     for path, value, at in sets:
         if _task_of(path) in gone and tree.find(("tasks", _task_of(path)))[1] < 2:
-            continue  # of a task that another patch removes
+            continue  # the task is removed by another patch
         if not path.startswith("params.") and not findings.enough:
             tree = assign(tree, path, value, at, findings)
     tree = fill_defaults(tree, written, findings)
@@ -64,7 +63,7 @@ def resolve(tree: Node, choices: Sequence[Choice], findings: Findings) -> Node:
 
 
 def _task_of(path: str) -> str:
-    """The task that a path of `set` speaks of."""
+    """The task that a path of `set` names."""
     head, _, rest = path.partition(".")
     return rest.partition(".")[0] if head == "task" else ""
 
@@ -97,7 +96,7 @@ def choose(tree: Node, wanted: Sequence[str], findings: Findings) -> list[Choice
     above: list[str] = []
     while stack:
         name, asked = stack.pop()
-        if above and above[-1] == name and asked is known[name]:  # all that it builds on is there
+        if above and above[-1] == name and asked is known[name]:  # after all that it builds on
             chosen.setdefault(above.pop(), Choice(name, known[name]))
         elif name in above:
             findings.add(_circle(above[above.index(name) :], known))
@@ -113,7 +112,7 @@ def choose(tree: Node, wanted: Sequence[str], findings: Findings) -> list[Choice
 
 
 def _circle(names: Sequence[str], known: Mapping[str, Node]) -> Finding:
-    """A circle of variants, told from the one that the text has first."""
+    """A cycle of variants, reported from the one that comes first in the text."""
     order = list(known)
     first = min(range(len(names)), key=lambda i: order.index(names[i]))
     chain = [*names[first:], *names[:first], names[first]]
@@ -154,15 +153,15 @@ def _drop(tree: Node, patch: Node, kind: str, findings: Findings) -> Node:
         try:
             selector = parse_selector(node.value)
         except NotationProblem:
-            continue  # refused by the words
+            continue  # refused by the models
         tree = drop(tree, selector.pattern, node, findings)
     return tree
 
 
 def _drop_levels(tree: Node, pattern: str, node: Node, findings: Findings) -> Node:
     names = row_names(tree)
-    kept = [i for i, name in enumerate(names) if name is None or not matches(name, pattern)]
-    if len(kept) == len(names):
+    left = [i for i, name in enumerate(names) if name is None or not matches(name, pattern)]
+    if len(left) == len(names):
         known = [name for name in names if name]
         there = f"known: {one_of(known[:12], 'and')}" if known else ""
         hint = did_you_mean(pattern, known) or there
@@ -171,21 +170,21 @@ def _drop_levels(tree: Node, pattern: str, node: Node, findings: Findings) -> No
             message, hint = "the input cannot be removed", ""
         findings.add(Finding("G202", message, node.place, node.path, hint))
         return tree
-    if not kept:
+    if not left:
         message = f"{tick(node.value)} would remove every row"
         findings.add(Finding("G205", message, node.place, node.path))
         return tree
     levels = tree.value["levels"]
-    return _with(tree, levels=levels.replaced([levels.value[i] for i in kept]))
+    return _with(tree, levels=levels.replaced([levels.value[i] for i in left]))
 
 
 def _drop_tasks(tree: Node, pattern: str, node: Node, findings: Findings) -> Node:
     tasks = tree.get("tasks")
     known = dict(items_of(tasks))
-    kept = {name: task for name, task in known.items() if not matches(name, pattern)}
-    if tasks is None or len(kept) == len(known):
+    left = {name: task for name, task in known.items() if not matches(name, pattern)}
+    if tasks is None or len(left) == len(known):
         hint = did_you_mean(pattern, known) or ("" if known else "the spec has no tasks")
         message = f"no task {tick(pattern)}"
         findings.add(Finding("G202", message, node.place, node.path, hint))
         return tree
-    return _with(tree, tasks=tasks.replaced(kept))
+    return _with(tree, tasks=tasks.replaced(left))

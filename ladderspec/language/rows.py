@@ -1,4 +1,4 @@
-"""Tree -> tree: the rows of the table written out and named; and `defaults`."""
+"""Tree -> tree: rows repeated and named, and `defaults` filled in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_ROWS = 5000
 
 
 def expand(tree: Node, findings: Findings) -> Node:
-    """Repeated rows written out, every row named, every cell a mapping."""
+    """Write out repeated rows, name every row, and make every cell a mapping."""
     levels = tree.get("levels")
     if levels is None or not isinstance(levels.value, list):
         return tree
@@ -39,7 +39,7 @@ def _copies(row: Node, position: int) -> Iterator[Node]:
     repeat, name = fields.pop("repeat", None), fields.get("name")
     times = repeat.value if repeat is not None else 1
     if isinstance(times, bool) or not isinstance(times, int) or not 1 <= times <= 1000:
-        yield row  # refused by the words
+        yield row  # refused by the models
         return
     for k in range(times):
         if name is not None and isinstance(name.value, str):
@@ -64,7 +64,7 @@ def _cell_word(node: Node | None) -> str:
 
 
 def row_names(tree: Node) -> list[str | None]:
-    """The names of the rows, input side first; None for a row that is none."""
+    """The names of the rows, input side first; None for an entry that is not a row."""
     levels = tree.get("levels")
     rows = levels.value if levels is not None and isinstance(levels.value, list) else []
     names = [row.get("name") for row in rows]
@@ -72,7 +72,7 @@ def row_names(tree: Node) -> list[str | None]:
 
 
 def cells(tree: Node) -> Iterator[tuple[Side, Node]]:
-    """What the spec writes where a cell belongs."""
+    """The values in the places of cells."""
     levels, laterals, top = tree.get("levels"), tree.get("laterals"), tree.get("top")
     for row in levels.value if levels is not None and isinstance(levels.value, list) else []:
         for side in (Side.ENCODER, Side.DECODER):
@@ -84,24 +84,24 @@ def cells(tree: Node) -> Iterator[tuple[Side, Node]]:
         yield from ((Side.LATERAL, cell) for cell in laterals.value.values())
 
 
-def word_of(cell: Node) -> str | None:
-    """The word by which a cell is asked for."""
-    word = cell.get("cell")
-    return word.value if word is not None and isinstance(word.value, str) else None
+def name_of(cell: Node) -> str | None:
+    """The name of a cell."""
+    name = cell.get("cell")
+    return name.value if name is not None and isinstance(name.value, str) else None
 
 
-def cell_words(tree: Node) -> set[str]:
-    """The words by which the spec asks for cells."""
-    return {word for _, cell in cells(tree) if (word := word_of(cell)) is not None}
+def cell_names(tree: Node) -> set[str]:
+    """The names of all cells of the spec."""
+    return {name for _, cell in cells(tree) if (name := name_of(cell)) is not None}
 
 
 # --- defaults -------------------------------------------------------------------------------------
 
 
 def fill_defaults(tree: Node, written: set[str], findings: Findings) -> Node:
-    """Fields by cell, where the cell itself is silent.
+    """Give cells the fields of `defaults` that they do not set themselves.
 
-    A word may stand for two cells, of the encoder and of the decoder: each takes what it has.
+    An encoder cell and a decoder cell may share a name: each takes the fields that it has.
     """
     defaults = tree.get("defaults")
     if defaults is None or not isinstance(defaults.value, dict) or not defaults.value:
@@ -109,8 +109,8 @@ def fill_defaults(tree: Node, written: set[str], findings: Findings) -> Node:
     fields = _known_fields(tree, defaults, written, findings)
 
     def fill(side: Side, cell: Node) -> Node:
-        word = word_of(cell)
-        given = fields.get((side, word)) if word is not None else None
+        name = name_of(cell)
+        given = fields.get((side, name)) if name is not None else None
         if given is None or not isinstance(cell.value, dict):
             return cell
         filled = cell.replaced({**given.value, **cell.value})
@@ -139,36 +139,38 @@ def fill_defaults(tree: Node, written: set[str], findings: Findings) -> Node:
 def _known_fields(
     tree: Node, defaults: Node, written: set[str], findings: Findings
 ) -> dict[tuple[Side, str | None], Node]:
-    """By side and word, the defaults that such a cell has a field for."""
+    """By side and cell, the defaults that such a cell has a field for."""
     used: dict[str, set[Side]] = {}
     for side, cell in cells(tree):
-        if (word := word_of(cell)) is not None:
-            used.setdefault(word, set()).add(side)
+        if (name := name_of(cell)) is not None:
+            used.setdefault(name, set()).add(side)
     found: dict[tuple[Side, str | None], Node] = {}
-    for word, given in defaults.value.items():
-        place, path = defaults.key_place(word), f"{defaults.path}.{word}"
-        idle = word not in used and word not in written  # `set` may have put another in its place
-        if idle and given.source is tree.source:  # an inherited one may stand idle
+    for name, given in defaults.value.items():
+        place, path = defaults.key_place(name), f"{defaults.path}.{name}"
+        unused = name not in used and name not in written  # `set` may have replaced it
+        if unused and given.source is tree.source:  # an inherited one may be unused
             there = f"it has {one_of(sorted(used), 'and')}" if used else ""
-            hint = did_you_mean(word, sorted(used)) or there
-            findings.add(Finding("G202", f"no cell {tick(word)} in this spec", place, path, hint))
-        if word not in used or not isinstance(given.value, dict):
+            hint = did_you_mean(name, sorted(used)) or there
+            findings.add(Finding("G202", f"no cell {tick(name)} in this spec", place, path, hint))
+        if name not in used or not isinstance(given.value, dict):
             continue
-        known = {side: _fields(side, word) for side in sorted(used[word])}
-        _check_fields(word, given, [name for names in known.values() for name in names], findings)
-        for side, names in known.items():
-            kept = {key: node for key, node in given.value.items() if key in names}
-            found[side, word] = given.replaced(kept)
+        known = {side: _fields(side, name) for side in sorted(used[name])}
+        _check_fields(
+            name, given, [field for fields in known.values() for field in fields], findings
+        )
+        for side, fields in known.items():
+            known_here = {key: node for key, node in given.value.items() if key in fields}
+            found[side, name] = given.replaced(known_here)
     return found
 
 
-def _fields(side: Side, word: str) -> list[str]:
-    return fields_of(registered(side).get(word))
+def _fields(side: Side, name: str) -> list[str]:
+    return fields_of(registered(side).get(name))
 
 
-def _check_fields(word: str, given: Node, known: list[str], findings: Findings) -> None:
+def _check_fields(name: str, given: Node, known: list[str], findings: Findings) -> None:
     for key, node in given.value.items() if known else ():
         if key not in known and not findings.enough:
-            hint = did_you_mean(key, known) or f"{word} has {one_of(dict.fromkeys(known), 'and')}"
-            message = f"{word} has no field {tick(key)}"
+            hint = did_you_mean(key, known) or f"{name} has {one_of(dict.fromkeys(known), 'and')}"
+            message = f"{name} has no field {tick(key)}"
             findings.add(Finding("S101", message, given.key_place(key), node.path, hint))

@@ -1,27 +1,27 @@
-"""The words of the language: what a spec may say, as pydantic tables. No YAML, no graph."""
+"""The fields of the language as pydantic models, and their JSON Schema. No YAML, no graph."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, GetCoreSchemaHandler
 from pydantic_core import core_schema
 
-from ladderspec.cells import Cell, Words, registered
-from ladderspec.cells._fields import refusal
+from ladderspec.cells import UNKNOWN, Cell, Config, Unknown, registered
+from ladderspec.cells.fields import refusal
 from ladderspec.cells.input import Input
-from ladderspec.cells.unknown import UNKNOWN, Unknown
 from ladderspec.errors import spell, tick
 from ladderspec.language.edges import Edges, Names, Selectors, not_too_many
 from ladderspec.names import INPUT, LEVEL_NAME, Side
 from ladderspec.tasks import AnyTask
 
-# --- cells by their word --------------------------------------------------------------------------
+# --- cells by name -------------------------------------------------------------------------------
 
 
 class CellOf:
-    """Marks a field that holds a cell: chosen by its word `cell`, or written as that word alone."""
+    """Marks a field that holds a cell: chosen by its key `cell`, or written as that name alone."""
 
     def __init__(self, side: Side, optional: bool = True) -> None:
         self.side, self.optional = side, optional
@@ -36,9 +36,9 @@ class CellOf:
     def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> Any:
         union = schema["schema"]["schema"] if self.optional else schema["schema"]
         choices = {word: cell for word, cell in union["choices"].items() if word != UNKNOWN}
-        words = {"type": "string", "enum": sorted(choices)}
+        names = {"type": "string", "enum": sorted(choices)}
         empty = [{"type": "null"}] if self.optional else []
-        return {"anyOf": [words, handler({**union, "choices": choices}), *empty]}
+        return {"anyOf": [names, handler({**union, "choices": choices}), *empty]}
 
 
 def _cell(value: Any) -> Any:
@@ -66,7 +66,7 @@ def _name(value: Any) -> Any:
     return value
 
 
-# What torch sets on every module; levels and tasks are modules by name.
+# Attributes that torch sets on every module: levels and tasks are submodules of these names.
 SET_BY_TORCH = frozenset({"training"})
 
 
@@ -88,16 +88,16 @@ TaskName = Annotated[str, BeforeValidator(_module_name)]
 LevelName = Annotated[str, BeforeValidator(_level_name)]
 
 
-# --- the tables of a spec -------------------------------------------------------------------------
+# --- the parts of a spec --------------------------------------------------------------------------
 
 
-class Row(Words):
+class Row(Config):
     """One row of the table: the cell that makes a level, and the decoder that inverts it."""
 
     name: LevelName | None = Field(None, description="Default: cell and position, like `pool5`.")
-    label: str | None = Field(None, description="Drawn beside the level.")
+    label: str | None = Field(None, description="Label drawn beside the level.")
     repeat: Annotated[int, Field(ge=1, le=1000)] | None = Field(
-        None, description="The row several times: NAME_1, NAME_2, ..."
+        None, description="Number of copies of the row: NAME_1, NAME_2, ..."
     )
     encoder: EncoderField = Field(description="The cell that makes this level.")
     decoder: DecoderField = Field(
@@ -105,14 +105,14 @@ class Row(Words):
     )
 
 
-class Time(Words):
+class Time(Config):
     """What t counts: frames of a sequence, or iterations on one input."""
 
     frames: Annotated[int, Field(ge=1, le=100000)] | Literal["any"] | None = Field(
         None, description="Length of a sequence, or `any`."
     )
     iterations: Annotated[int, Field(ge=1, le=100000)] | None = Field(
-        None, description="How often one input is looked at."
+        None, description="Number of iterations on one input."
     )
 
 
@@ -124,23 +124,25 @@ def _time(value: Any) -> Any:
     return value
 
 
-class Expect(Words):
-    """Facts that must hold, checked on every read."""
+class Expect(Config):
+    """Properties that the network must have, checked on every read."""
 
-    parameters: Annotated[int, Field(ge=0)] | None = Field(None, description="Their number.")
+    parameters: Annotated[int, Field(ge=0)] | None = Field(
+        None, description="Number of parameters."
+    )
     shape: dict[
         str,
         Annotated[
             tuple[int, ...], BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)
         ],
-    ] = Field(default_factory=dict, description="Of nodes: {encoder.pool5: [32, 16, 16]}.")
+    ] = Field(default_factory=dict, description="Shapes of nodes: {encoder.pool5: [32, 16, 16]}.")
 
 
-class Variant(Words):
+class Variant(Config):
     """A named patch of the spec."""
 
-    title: str | None = Field(None, description="What tables and drawings call it.")
-    of: Names = Field((), description="Variants that it builds on.")
+    title: str | None = Field(None, description="Title in tables and drawings.")
+    of: Names = Field((), description="Variants that this one builds on.")
     set: Annotated[Mapping[str, Any], BeforeValidator(not_too_many)] = Field(
         default_factory=dict, description="Fields by node: {encoder.lstm1.channels: 16}."
     )
@@ -151,7 +153,7 @@ class Variant(Words):
     without: Selectors = Field(
         (), description="What is removed: roles, arrows, nodes, levels, tasks."
     )
-    expect: Expect | None = Field(None, description="Facts that must hold.")
+    expect: Expect | None = Field(None, description="Properties to check: parameters and shapes.")
 
 
 AnyTaskField = Annotated[AnyTask, Field(discriminator="kind")]
@@ -167,14 +169,14 @@ def _few_variants(value: Any) -> Any:
     return value
 
 
-class SpecWords(Words):
+class SpecConfig(Config):
     """A recurrent ladder network as a table of layers."""
 
     name: str | None = Field(None, description="Default: the name of the file.")
-    title: str | None = Field(None, description="What tables and drawings call it.")
-    description: str | None = Field(None, description="What it is, in a line.")
+    title: str | None = Field(None, description="Title in tables and drawings.")
+    description: str | None = Field(None, description="One line about the network.")
     extends: str | None = Field(
-        None, description="A file whose words hold where this one is silent."
+        None, description="A file to build on: its fields hold unless this one sets them."
     )
     params: Mapping[str, Any] = Field(
         default_factory=dict, description="Numbers to use as $name or $(name * 2)."
@@ -188,7 +190,9 @@ class SpecWords(Words):
         BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v),
         Field(min_length=1),
     ] = Field(description="The rows of the table, input side first.")
-    top: DecoderField = Field(None, description="A decoder on the topmost level, from its lateral.")
+    top: DecoderField = Field(
+        None, description="Decoder of the topmost level, made from its lateral alone."
+    )
     laterals: dict[str, LateralField] = Field(
         default_factory=dict, description="Cells on the lateral arrows, by level."
     )
@@ -196,26 +200,76 @@ class SpecWords(Words):
         default_factory=dict, description="Fields by cell: {Conv: {activation: leaky_relu}}."
     )
     tasks: Annotated[dict[TaskName, AnyTaskField], BeforeValidator(not_too_many)] = Field(
-        default_factory=dict, description="What is learnt, where."
+        default_factory=dict, description="Tasks by name: what is learned, and at which node."
     )
     edges: Edges = Field(Edges.model_construct(), description="Changes to the arrows.")
     without: Selectors = Field(
         (), description="What is removed: roles, arrows, nodes, levels, tasks."
     )
     variants: Annotated[dict[Name, Variant], BeforeValidator(_few_variants)] = Field(
-        default_factory=dict, description="Named patches."
+        default_factory=dict, description="Named patches of this spec."
     )
-    expect: Expect | None = Field(None, description="Facts that must hold.")
+    expect: Expect | None = Field(None, description="Properties to check: parameters and shapes.")
 
 
 _built_for: set[type[Cell]] = set()
 
 
-def fresh() -> None:
-    """Make the words know every cell that is registered by now."""
+def refresh() -> None:
+    """Rebuild the models if cells were registered since they were built."""
     cells = {cell for side in Side for cell in registered(side).values()}
     if _built_for and cells != _built_for:
-        for model in (Row, SpecWords):
+        for model in (Row, SpecConfig):
             model.model_rebuild(force=True)
     _built_for.clear()
     _built_for.update(cells)
+
+
+# --- JSON Schema ----------------------------------------------------------------------------------
+
+REFERENCE = {"type": "string", "pattern": r"^\$([a-z][a-z0-9_]*|\(.*\))$"}
+_NUMBERS = ("integer", "number")
+
+
+def fields_schema() -> dict[str, Any]:
+    """All fields with their types; every number may also be written as `$param`."""
+    refresh()
+    schema: dict[str, Any] = _with_references(SpecConfig.model_json_schema())
+    return schema
+
+
+def file_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a file, whose base may hold the required fields."""
+    schema = fields_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "ladderspec"
+    schema.pop("required", None)  # a base file may hold them
+    schema["anyOf"] = [{"required": ["input", "levels"]}, {"required": ["extends"]}]
+    for name, model in schema["$defs"].items():
+        if name != "Input" and "cell" in model.get("properties", {}):
+            model["required"] = ["cell"]  # `defaults` may set the rest
+    for table in ("tasks", "variants", "laterals"):  # null removes an inherited entry
+        entry = schema["properties"][table]["additionalProperties"]
+        schema["properties"][table]["additionalProperties"] = {"anyOf": [entry, {"type": "null"}]}
+    name = schema["$defs"]["Row"]["properties"]["name"]
+    name["pattern"] = f"^{LEVEL_NAME.pattern}$"
+    return schema
+
+
+def _with_references(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_with_references(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    plain = {key: _with_references(value) for key, value in node.items()}
+    if plain.get("type") in _NUMBERS:
+        outside = {
+            key: plain.pop(key) for key in ("title", "description", "default") if key in plain
+        }
+        return {**outside, "anyOf": [plain, REFERENCE]}
+    return plain
+
+
+def dump_schema() -> str:
+    """The JSON Schema of a file as text."""
+    return json.dumps(file_schema(), indent=1, ensure_ascii=False, sort_keys=False) + "\n"

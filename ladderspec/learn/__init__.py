@@ -1,1 +1,10 @@
-"""The parts of a training run."""
+"""Training of one run.
+
+train          the loop: start reading here
+update         one update: costs, gradients, optimiser, Mean Teacher, divergence
+train_state    everything that changes from update to update, and its checkpoints
+batches        sampler and collator: items of the data -> tensors
+schedule       learning rates, task weights, early stopping
+evaluation     recalibrated batch norm, metrics, the best weights
+metrics, pictures, log, checkpoint, run_folder, setup, processes, allocator
+"""

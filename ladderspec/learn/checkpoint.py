@@ -1,7 +1,7 @@
-"""State on disk: tensors as safetensors, the rest as JSON. Nothing is ever unpickled.
+"""Checkpoints: tensors as safetensors, everything else as JSON. Nothing is ever unpickled.
 
 A checkpoint is NAME.json, which names the file of its tensors and their checksum. The JSON is
-renamed into place last: whatever moment a process is killed at, it names files that are whole.
+renamed into place last, so it names complete files even if the process is killed at any moment.
 """
 
 from __future__ import annotations
@@ -30,51 +30,53 @@ class CheckpointError(UsageError):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Tensors by name, and plain facts."""
+    """Tensors by name, and the other attributes of the state."""
 
     tensors: dict[str, Tensor]
-    facts: dict[str, Any]
+    attributes: dict[str, Any]
 
     def under(self, prefix: str) -> dict[str, Tensor]:
-        """The tensors whose names begin so, without it."""
+        """The tensors whose names start with a prefix, without the prefix."""
         return {k.removeprefix(prefix): v for k, v in self.tensors.items() if k.startswith(prefix)}
 
 
-def write(folder: Path, name: str, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-    """Replace the checkpoint of this name; the one before it stays as NAME.before."""
+def write(
+    folder: Path, name: str, tensors: Mapping[str, Tensor], attributes: Mapping[str, Any]
+) -> None:
+    """Replace the checkpoint `name`. The previous one is kept as NAME.before."""
     data = save({key: value.detach().cpu().contiguous() for key, value in tensors.items()})
     checksum = hashlib.blake2b(data, digest_size=16).hexdigest()
     file = f"{name}-{checksum[:12]}.safetensors"
     write_atomic(folder / file, data)
-    record = {"format": FORMAT, "file": file, "checksum": checksum, **facts}
+    record = {"format": FORMAT, "file": file, "checksum": checksum, **attributes}
     place, before = folder / f"{name}.json", folder / f"{name}.before.json"
     if place.exists():
         write_atomic(before, place.read_bytes())
     write_atomic(place, json.dumps(record, indent=1) + "\n")
-    _sweep(folder, name)
+    _remove_unused(folder, name)
 
 
-def _sweep(folder: Path, name: str) -> None:
-    """Remove tensors that no record of this name mentions any more."""
-    kept = set()
+def _remove_unused(folder: Path, name: str) -> None:
+    """Remove the tensor files that no checkpoint of this name uses."""
+    used = set()
     for record in (folder / f"{name}.json", folder / f"{name}.before.json"):
         try:
-            kept.add(json.loads(record.read_text())["file"])
+            used.add(json.loads(record.read_text())["file"])
         except (OSError, ValueError, KeyError):
             continue
     for file in folder.glob(f"{name}-*.safetensors"):
-        if file.name not in kept:
+        if file.name not in used:
             file.unlink(missing_ok=True)
 
 
 def read(folder: Path, name: str) -> Checkpoint:
-    """A checkpoint by name, checked."""
+    """Read and verify the checkpoint `name`."""
     place = folder / f"{name}.json"
     try:
-        facts = json.loads(place.read_text(encoding="utf-8"))
-        if facts["format"] != FORMAT:
-            raise CheckpointError(f"{place}: expected `{FORMAT}`, not `{facts['format']}`")
-        file, checksum = folder / str(facts["file"]), facts["checksum"]
+        record = json.loads(place.read_text(encoding="utf-8"))
+        if record["format"] != FORMAT:
+            raise CheckpointError(f"{place}: expected `{FORMAT}`, not `{record['format']}`")
+        file, checksum = folder / str(record["file"]), record["checksum"]
         if file.parent != folder:
             raise CheckpointError(f"{place} names a file outside its folder")
         data = file.read_bytes()
@@ -85,30 +87,30 @@ def read(folder: Path, name: str) -> Checkpoint:
     if hashlib.blake2b(data, digest_size=16).hexdigest() != checksum:
         raise CheckpointError(f"{file} is damaged: its checksum is not that of {place.name}")
     try:
-        return Checkpoint(load(data), facts)
+        return Checkpoint(load(data), record)
     except (SafetensorError, ValueError) as error:
         raise CheckpointError(f"{file} is damaged: {error}") from None
 
 
 def restore(module: torch.nn.Module, tensors: Mapping[str, Tensor], what: str) -> None:
-    """Copy tensors into a module that has exactly these; else say what differs."""
-    own = module.state_dict()
-    if differs := difference(own, tensors):
+    """Copy tensors into a module. Raises CheckpointError if names, shapes or types differ."""
+    state = module.state_dict()
+    if differs := difference(state, tensors):
         raise CheckpointError(f"{what} does not fit: {differs}")
     with torch.no_grad():
-        for name, value in own.items():
+        for name, value in state.items():
             value.copy_(tensors[name])
 
 
 def difference(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> str:
-    """What is missing, what is too much, what has another shape or type; by name."""
+    """Names that are missing, unknown, or have another shape or type, in one line."""
     parts = []
     missing = [name for name in own if name not in given]
     unknown = [name for name in given if name not in own]
-    for words, names in (("it lacks", missing), ("the network has no", unknown)):
+    for phrase, names in (("it lacks", missing), ("the network has no", unknown)):
         if names:
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            parts.append(f"{words} {', '.join(names[:3])}{more}")
+            parts.append(f"{phrase} {', '.join(names[:3])}{more}")
     for name in own:
         if name in given:
             here, there = own[name], given[name]

@@ -1,147 +1,248 @@
-"""Evaluations during training: what they measure, and what follows from it."""
+"""Evaluation of a network: recalibrated batch norm, metrics, and what follows during training."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from ladderspec.data import Split
 from ladderspec.experiments.runs import Run
+from ladderspec.experiments.training import TEACHER, EvaluationNoise, Halve
 from ladderspec.learn import checkpoint, processes
-from ladderspec.learn.feed import Diet, Feed
-from ladderspec.learn.inputs import EvaluationNoise
-from ladderspec.learn.journal import Journal
-from ladderspec.learn.learner import Learner
-from ladderspec.learn.measure import Report, joined, measure
+from ladderspec.learn.batches import Collator, TensorBatch
+from ladderspec.learn.log import MetricsLog, Progress
+from ladderspec.learn.metrics import Report, measure, merged, trimmed
 from ladderspec.learn.pictures import draw_samples
-from ladderspec.learn.progress import Progress
-from ladderspec.learn.statistics import settled
-from ladderspec.learn.words import TEACHER, Halve
+from ladderspec.learn.train_state import TrainState
+from ladderspec.network.carry import Carry
 from ladderspec.network.net import Net
+from ladderspec.nn import FIRST, BatchNorm
+from ladderspec.nn.norms import statistics_of
 from ladderspec.wiring.shapes import parameters
 
 
-def training_feeds(diet: Diet, split: str, size: int, count: int) -> Iterator[Feed]:
-    """The first training batches, for the statistics of batch norms; rows by process."""
+def training_batches(
+    collator: Collator, split: str, size: int, count: int
+) -> Iterator[TensorBatch]:
+    """The first training batches, to recalibrate batch norm. Items are divided by process."""
     rank, world = processes.rank(), processes.world()
-    for indices in diet.data.batches(split, 0, size, drop_last=False)[:count]:
+    for indices in collator.data.batches(split, 0, size, drop_last=False)[:count]:
         if len(indices) >= 2 * world:
-            yield from diet.pieces(diet.take(split, 0, indices[rank::world]))
+            yield from collator.pieces(collator.take(split, 0, indices[rank::world]))
 
 
-def split_feeds(diet: Diet, split: str, size: int, items: int | None = None) -> Iterator[Feed]:
-    """All batches of a split, or those of its first items; batches by process."""
+def split_batches(
+    collator: Collator, split: str, size: int, items: int | None = None
+) -> Iterator[TensorBatch]:
+    """All batches of a split, or those of its first items. Batches are divided by process."""
     rank, world = processes.rank(), processes.world()
-    batches = diet.data.batches(split, 0, size, labelled=0)  # every item once
+    batches = collator.data.batches(split, 0, size, labelled=0)  # every item once
     if items is not None:
-        batches = [kept for b in batches if len(kept := b[np.asarray(b) < items])]
+        batches = [chosen for b in batches if len(chosen := b[np.asarray(b) < items])]
     for indices in batches[rank::world]:
-        yield from diet.pieces(diet.take(split, 0, indices))
+        yield from collator.pieces(collator.take(split, 0, indices))
 
 
 def report_on(
     net: Net,
-    diet: Diet,
+    collator: Collator,
     noise: bool | None,
-    feeds: Callable[[Diet], Iterable[Feed]],
-    settling: Callable[[Diet], Iterable[Feed]],
-    draw: Callable[[Diet], None] | None = None,
+    batches: Callable[[Collator], Iterable[TensorBatch]],
+    training: Callable[[Collator], Iterable[TensorBatch]],
+    draw: Callable[[Collator], None] | None = None,
 ) -> Report:
-    """Measure every task of a network on the input that it is evaluated on.
+    """Measure every task of a network, on noisy or on clean input.
 
     Args:
         net: the network.
-        diet: the data and the tasks, without noise.
+        collator: the data and the tasks, without noise.
         noise: `evaluation.noise` of the experiment.
-        feeds: the data to measure, from a diet that adds noise or does not.
-        settling: the training data that batch norms are measured on, in the same way.
-        draw: called in the first pass, which is that on noisy input, if there is one.
+        batches: the data to measure, from a collator that adds noise or does not.
+        training: the training data that batch norm is recalibrated on, with the same input.
+        draw: called in the first pass, which is the one on noisy input if there is one.
     """
     chosen = EvaluationNoise(noise, net.noise)
     reports: list[Report] = []
     for each in chosen.passes(net.tasks):
-        fed = diet.with_noise(net.noise if each.noisy else None)
-        with settled(net, settling(fed)):
+        noisy = collator.with_noise(net.noise if each.noisy else None)
+        with recalibrated(net, training(noisy)):
             if draw is not None and not reports:
-                draw(fed)
-            reports.append(measure(net, fed, feeds(fed), each.prefixes))
-    return joined(reports, chosen.units(net.tasks))
+                draw(noisy)
+            reports.append(measure(net, noisy, batches(noisy), each.prefixes))
+    return merged(reports, chosen.units(net.tasks))
+
+
+# --- batch norm -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def recalibrated(net: Net, batches: Iterable[TensorBatch]) -> Iterator[None]:
+    """The network in evaluation mode, its batch norm recalibrated on `batches`; then as before.
+
+    Running averages lag behind the weights; in a network of many levels each level is then a little
+    wrong, and the errors add up. As in the original Ladder's final numbers, means and variances are
+    measured with the present weights, over several training batches.
+    """
+    norms = [part for part in net.modules() if isinstance(part, BatchNorm)]
+    before = [
+        (norm.running_mean.clone(), norm.running_var.clone(), dict(norm.filled)) for norm in norms
+    ]
+    training = net.training
+    net.eval()
+    try:
+        _recalibrate(net, norms, batches)
+        yield
+    finally:
+        for norm, (mean, var, filled) in zip(norms, before, strict=True):
+            norm.running_mean.copy_(mean)
+            norm.running_var.copy_(var)
+            norm.filled.clear()
+            norm.filled.update(filled)
+        net.train(training)
+
+
+@torch.no_grad()
+def _recalibrate(net: Net, norms: list[BatchNorm], batches: Iterable[TensorBatch]) -> None:
+    """CHOICE: on inputs as they are in this evaluation, with noise only if it adds noise."""
+    if not norms:
+        return
+    moments = [_Moments(norm) for norm in norms]
+    hooks = [
+        norm.register_forward_pre_hook(_hook(one), with_kwargs=True)
+        for norm, one in zip(norms, moments, strict=True)
+    ]
+    for norm in norms:
+        norm.train()
+    carry: Carry | None = None
+    try:
+        for batch in batches:
+            carry = None if batch.first else trimmed(carry, len(batch))
+            carry = net(batch.frames, batch.lengths, carry).carry
+    finally:
+        for hook in hooks:
+            hook.remove()
+        for norm in norms:
+            norm.eval()
+    for norm, one in zip(norms, moments, strict=True):
+        one.apply(norm)
+
+
+class _Moments:
+    """The inputs of one batch norm by iteration: number of values, mean and variance."""
+
+    def __init__(self, norm: BatchNorm) -> None:
+        running = norm.running_mean
+        self.count = running.new_zeros(running.shape[0], 1, dtype=torch.float64)
+        self.mean = torch.zeros_like(running, dtype=torch.float64)
+        self.var = torch.zeros_like(self.mean)
+
+    def add(self, norm: BatchNorm, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Before each call of the norm. CHOICE: means of the batches' variances, by their sizes."""
+        step = kwargs.get("step", args[3] if len(args) > 3 else FIRST)
+        n, mean, var = (value.double() for value in statistics_of(args[0], step.alive))
+        var = var * (n / (n - 1).clamp(min=1))
+        for row in norm.rows(step):
+            self.count[row] += n
+            self.mean[row] += n * mean
+            self.var[row] += n * var
+
+    def apply(self, norm: BatchNorm) -> None:
+        """Replace the running averages of the iterations that had any input."""
+        count = self.count.clamp(min=1)
+        for running, total in ((norm.running_mean, self.mean), (norm.running_var, self.var)):
+            running.copy_(torch.where(self.count > 0, total / count, running.double()))
+
+
+def _hook(moments: _Moments) -> Callable[..., None]:
+    def hook(norm: BatchNorm, args: tuple[Tensor, ...], kwargs: dict[str, Any]) -> None:
+        moments.add(norm, args, kwargs)
+
+    return hook
+
+
+# --- during training ------------------------------------------------------------------------------
 
 
 @dataclass
-class Examiner:
-    """Evaluates a learner."""
+class Evaluator:
+    """Evaluates a network during and after its training."""
 
     run: Run
-    learner: Learner
-    journal: Journal
+    state: TrainState
+    log: MetricsLog
     folder: Path
     progress: Progress
-    watched: str = field(init=False)  # by stopping and the best
-    watched_by_rate: str = field(init=False)
+    watched: str = field(init=False)  # metric of early stopping and of the best weights
+    watched_by_rate: str = field(init=False)  # metric of `schedule: halve`
 
     def __post_init__(self) -> None:
-        words, units = self.run.training, self.units
-        schedule = words.optimiser.schedule
-        stop = words.stop.watch if words.stop is not None else None
+        config, units = self.run.training, self.units
+        schedule = config.optimiser.schedule
+        stop = config.stop.watch if config.stop is not None else None
         rate = schedule.watch if isinstance(schedule, Halve) else None
         self.watched = stop or rate or next(iter(units), "")
         self.watched_by_rate = rate or self.watched
 
     @property
     def units(self) -> dict[str, str]:
-        """All measures, and their units."""
-        net = self.learner.net
+        """All metrics and their units."""
+        net = self.state.net
         return EvaluationNoise(self.run.evaluation.noise, net.noise).units(net.tasks)
 
     @property
     def has_validation(self) -> bool:
-        """Not where the training data hold it."""
-        return self.learner.order.split is Split.TRAIN and self.learner.diet.data.size("valid") > 0
+        """Not if the validation data are part of the training data."""
+        return (
+            self.state.sampler.split is Split.TRAIN and self.state.collator.data.size("valid") > 0
+        )
 
-    def examine(self) -> None:
-        """Measure the validation data; let the learning rate, stopping and the best follow."""
-        learner = self.learner
+    def validate(self) -> None:
+        """Evaluate the validation data, and adjust learning rate, early stopping and the best."""
+        state = self.state
         if self.has_validation:
             report = self.report("valid", self.run.evaluation.items, draw=True)
-            row = {"update": learner.update, "epoch": learner.epoch, "split": "valid"}
-            learner.written = self.journal.append({**row, **report.metrics}, learner.written)
-            self.progress.say(f"valid after {learner.update}: {self._short(report.metrics)}")
-            if self.watched and not learner.replays:
-                words, course = self.run.training, learner.course
-                course.slow_down(words, learner.update, report.metrics[self.watched_by_rate])
-                if course.follow(words, learner.update, report.metrics[self.watched]):
-                    self._keep_best()
+            row = {"update": state.update, "epoch": state.epoch, "split": "valid"}
+            state.written = self.log.append({**row, **report.metrics}, state.written)
+            self.progress.say(f"valid after {state.update}: {self._short(report.metrics)}")
+            if self.watched and not state.replays:
+                config, schedule = self.run.training, state.schedule
+                schedule.adjust_rate(config, state.update, report.metrics[self.watched_by_rate])
+                if schedule.record(config, state.update, report.metrics[self.watched]):
+                    self._save_best()
 
     def report(self, split: str, items: int | None = None, draw: bool = False) -> Report:
-        """Everything about a split: the network, and its teacher where it has one."""
-        found = self._report(self.learner.net, split, items, draw)
-        if self.learner.teacher is not None:
-            found = found.beside(self._report(self.learner.teacher, split, items, False))
+        """The metrics of the network, and of its Mean Teacher if it has one, on a split."""
+        found = self._report(self.state.net, split, items, draw)
+        if self.state.teacher is not None:
+            found = found.with_teacher(self._report(self.state.teacher, split, items, False))
         return found
 
     def _report(self, net: Net, split: str, items: int | None, draw: bool) -> Report:
-        words, diet = self.run.evaluation, self.learner.diet
-        size = words.batch or self.run.training.batch
-        batch, order = self.run.training.batch, self.learner.order
+        config, split_of_training = self.run.evaluation, self.state.sampler.split
+        batch = self.run.training.batch
         draws = draw and self.run.machine.pictures and processes.rank() == 0
         return report_on(
             net,
-            diet,
-            words.noise,
-            lambda fed: split_feeds(fed, split, size, items),
-            lambda fed: training_feeds(fed, order.split, batch, words.statistics),
-            (lambda fed: self._draw(net, fed, split)) if draws else None,
+            self.state.collator,
+            config.noise,
+            lambda collator: split_batches(collator, split, config.batch or batch, items),
+            lambda collator: training_batches(
+                collator, split_of_training, batch, config.statistics
+            ),
+            (lambda collator: self._draw(net, collator, split)) if draws else None,
         )
 
-    def _draw(self, net: Net, fed: Diet, split: str) -> None:
-        update, folder = self.learner.update, self.folder / "pictures"
+    def _draw(self, net: Net, collator: Collator, split: str) -> None:
+        update, folder = self.state.update, self.folder / "pictures"
         title = f"{self.run.id}: {split} after {update} updates"
-        picture = draw_samples(net, fed, split, self.run.machine.pictures, title)
+        picture = draw_samples(net, collator, split, self.run.machine.pictures, title)
         if picture is not None:
             folder.mkdir(exist_ok=True)
             picture.save(folder / f"{split}-{update:06}.png")
@@ -154,38 +255,39 @@ class Examiner:
             for name, value in shown.items()
         )
 
-    def _keep_best(self) -> None:
+    def _save_best(self) -> None:
         if processes.rank() == 0:
             tensors = {
                 name: value
-                for name, value in self.learner.tensors().items()
+                for name, value in self.state.tensors().items()
                 if name.startswith(("net.", "teacher."))
             }
-            facts = {"update": self.learner.update, "value": self.learner.course.best}
-            checkpoint.write(self.folder, "best", tensors, facts)
+            attributes = {"update": self.state.update, "value": self.state.schedule.best}
+            checkpoint.write(self.folder, "best", tensors, attributes)
         processes.wait()
 
     def conclude(self) -> dict[str, Any]:
-        """Test the weights that are to be reported."""
-        words = self.run.evaluation
-        report = words.report or ("best" if self.run.training.stop is not None else "last")
+        """Test the weights to report: the last or the best ones."""
+        report = self.run.evaluation.report or (
+            "best" if self.run.training.stop is not None else "last"
+        )
         best = report == "best" and self.has_validation and bool(self.watched)
         if best:
             found = checkpoint.read(self.folder, "best")
-            checkpoint.restore(self.learner.net, found.under("net."), "the best checkpoint")
-            if self.learner.teacher is not None:
+            checkpoint.restore(self.state.net, found.under("net."), "the best checkpoint")
+            if self.state.teacher is not None:
                 teacher = found.under("teacher.")
-                checkpoint.restore(self.learner.teacher, teacher, "the best teacher")
+                checkpoint.restore(self.state.teacher, teacher, "the best teacher")
         splits = [s for s in ("valid", "test") if s != "valid" or self.has_validation]
-        splits = [split for split in splits if self.learner.diet.data.size(split)]
+        splits = [split for split in splits if self.state.collator.data.size(split)]
         reports = {split: self.report(split) for split in splits}
-        for split, found_report in reports.items():
-            self.progress.say(f"{split}: {self._short(found_report.metrics)}")
+        for split, each in reports.items():
+            self.progress.say(f"{split}: {self._short(each.metrics)}")
         return {
             "reported": "best" if best else "last",
             "watched": self.watched,
-            "metrics": {split: found.metrics for split, found in reports.items()},
-            "by_time": {split: found.by_time for split, found in reports.items()},
+            "metrics": {split: each.metrics for split, each in reports.items()},
+            "by_time": {split: each.by_time for split, each in reports.items()},
             "units": self.units,
-            "parameters": parameters(self.learner.net.graph),
+            "parameters": parameters(self.state.net.graph),
         }

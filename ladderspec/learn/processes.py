@@ -1,10 +1,17 @@
-"""One process or many, through torch's own process groups: `torchrun ... -m ladderspec train`."""
+"""Processes of a training: devices, threads, signals, and sums over a process group.
+
+Several processes are started by `torchrun ... -m ladderspec train`.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import FrameType
+from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
@@ -13,10 +20,12 @@ from ladderspec.errors import UsageError, one_of
 
 
 def world() -> int:
+    """The number of processes."""
     return distributed.get_world_size() if _joined() else 1
 
 
 def rank() -> int:
+    """The number of this process, from 0."""
     return distributed.get_rank() if _joined() else 0
 
 
@@ -26,7 +35,7 @@ def _joined() -> bool:
 
 @contextmanager
 def joined(device: str) -> Iterator[torch.device]:
-    """The device of this process; with others, where torchrun has started several."""
+    """Join the process group if torchrun has started several processes. Yields the device."""
     chosen = _device(device)
     several = int(os.environ.get("WORLD_SIZE", "1")) > 1 and not _joined()
     if several:
@@ -47,18 +56,18 @@ def _device(name: str) -> torch.device:
 
 
 def device_of(name: str) -> torch.device:
-    """The device that is meant, if it is here; under torchrun each process has a GPU of its own."""
-    there = ["cpu", *(["mps"] if torch.backends.mps.is_available() else [])]
+    """The device of this name, if there is one. Under torchrun each process has its own GPU."""
+    known = ["cpu", *(["mps"] if torch.backends.mps.is_available() else [])]
     if torch.cuda.is_available():
-        there += [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+        known += [f"cuda:{i}" for i in range(torch.cuda.device_count())]
     exact = name
     if name == "auto":
         exact = "cuda" if torch.cuda.is_available() else "cpu"
     if exact == "cuda":
         exact = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
-    if exact not in there:
+    if exact not in known:
         what = "CUDA" if name == "cuda" and not torch.cuda.is_available() else f"device `{exact}`"
-        hint = f"there {'is' if len(there) == 1 else 'are'} {one_of(there, 'and')}"
+        hint = f"there {'is' if len(known) == 1 else 'are'} {one_of(known, 'and')}"
         raise UsageError(f"no {what} here; {hint}")
     return torch.device(exact)
 
@@ -72,37 +81,37 @@ def summed(value: Tensor) -> Tensor:
 
 
 def summed_tables(tables: Mapping[str, Tensor], names: Sequence[str]) -> dict[str, Tensor]:
-    """Sums of vectors by name, float64; a process may have nothing to add to some of them."""
+    """Sums of float64 vectors by name. A process may lack some of the names."""
     if world() == 1:
         return dict(tables)
     device = torch.device("cuda" if distributed.get_backend() == "nccl" else "cpu")
     sizes = torch.tensor([tables[n].numel() if n in tables else 0 for n in names], device=device)
     distributed.all_reduce(sizes, distributed.ReduceOp.MAX)
-    whole = [torch.zeros(size, dtype=torch.float64, device=device) for size in sizes.tolist()]
-    for name, vector in zip(names, whole, strict=True):
+    totals = [torch.zeros(size, dtype=torch.float64, device=device) for size in sizes.tolist()]
+    for name, vector in zip(names, totals, strict=True):
         if name in tables:
             vector[: tables[name].numel()] = tables[name].flatten()
-    flat = summed(torch.cat(whole)).split(sizes.tolist())  # type: ignore[no-untyped-call]
+    flat = summed(torch.cat(totals)).split(sizes.tolist())  # type: ignore[no-untyped-call]
     return {name: vector for name, vector in zip(names, flat, strict=True) if vector.numel()}
 
 
 def any_of(flag: bool, device: torch.device) -> bool:
-    """Whether it holds in any process."""
+    """Whether the flag is set in any process."""
     if world() == 1:
         return flag
     return bool(summed(torch.tensor(float(flag), device=device)) > 0)
 
 
 def sum_gradients(parameters: Iterable[nn.Parameter]) -> None:
-    """Gradients of the whole batch: one exchange for all parameters of a type."""
+    """Sum gradients over all processes: one all-reduce for all parameters of a type."""
     if world() == 1:
         return
-    kept = list(parameters)
-    for parameter in kept:
+    found = list(parameters)
+    for parameter in found:
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
-    for dtype in sorted({parameter.dtype for parameter in kept}, key=str):
-        gradients = [p.grad for p in kept if p.dtype == dtype and p.grad is not None]
+    for dtype in sorted({parameter.dtype for parameter in found}, key=str):
+        gradients = [p.grad for p in found if p.dtype == dtype and p.grad is not None]
         flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
         distributed.all_reduce(flat)
         parts = torch.split(flat, [gradient.numel() for gradient in gradients])
@@ -111,6 +120,49 @@ def sum_gradients(parameters: Iterable[nn.Parameter]) -> None:
 
 
 def wait() -> None:
-    """Until all processes are here."""
+    """Wait for all processes."""
     if world() > 1:
         distributed.barrier()
+
+
+# --- this process ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def torch_threads(count: int | None) -> Iterator[None]:
+    """So many CPU threads, if set. Restores them and the state of torch's generator."""
+    before = torch.get_num_threads()
+    if count is not None:
+        torch.set_num_threads(count)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class Interrupted(KeyboardInterrupt):
+    """Training was interrupted, and its state saved."""
+
+
+class SignalGuard:
+    """Delays SIGINT and SIGTERM while a loop runs; a second SIGINT interrupts at once."""
+
+    def __init__(self) -> None:
+        self.received = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> SignalGuard:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._receive)
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        if self.received and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.received = True

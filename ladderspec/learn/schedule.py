@@ -1,4 +1,4 @@
-"""Learning rates, task weights and stopping: numbers that follow from the update and the past."""
+"""Schedules: learning rates, task weights and early stopping."""
 
 from __future__ import annotations
 
@@ -7,19 +7,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ladderspec.learn.words import Cosine, Halve, Linear, Optimiser, Training
+from ladderspec.experiments.training import Cosine, Halve, Linear, OptimiserConfig, TrainingConfig
 from ladderspec.tasks import Consistency, Task
 
 
-def rate(words: Optimiser, update: int, total: int, factor: float = 1.0) -> float:
-    """The learning rate of an update, the first being 0; `factor` is what halving has left.
+def learning_rate(config: OptimiserConfig, update: int, total: int, factor: float = 1.0) -> float:
+    """The learning rate of an update.
 
-    >>> from ladderspec.learn.words import Cosine
-    >>> words = Optimiser(lr=1.0, schedule=Cosine(kind="cosine"), warm_up=2)
-    >>> [round(rate(words, update, 4), 3) for update in range(4)]
+    Args:
+        config: the optimiser.
+        update: the number of updates before this one.
+        total: the number of all updates.
+        factor: the product of all halvings so far (`schedule: halve`).
+
+    >>> from ladderspec.experiments.training import Cosine
+    >>> adam = OptimiserConfig(lr=1.0, schedule=Cosine(kind="cosine"), warm_up=2)
+    >>> [round(learning_rate(adam, update, 4), 3) for update in range(4)]
     [0.5, 0.854, 0.5, 0.146]
     """
-    schedule, lr = words.schedule, words.lr
+    schedule, lr = config.schedule, config.lr
     done = min(1.0, update / max(1, total))
     if isinstance(schedule, Halve):
         lr = max(lr * factor, min(schedule.floor, lr))
@@ -28,7 +34,7 @@ def rate(words: Optimiser, update: int, total: int, factor: float = 1.0) -> floa
     elif isinstance(schedule, Linear):
         left = min(1.0, (1 - done) / max(1e-12, 1 - schedule.start))
         lr = schedule.floor + (lr - schedule.floor) * left
-    return lr * min(1.0, (update + 1) / max(1, words.warm_up))
+    return lr * min(1.0, (update + 1) / max(1, config.warm_up))
 
 
 def ramp(task: Consistency, update: int, total: int) -> float:
@@ -42,8 +48,8 @@ def ramp(task: Consistency, update: int, total: int) -> float:
     return math.exp(-5 * (1 - min(1.0, update / length)) ** 2) if length > 0 else 1.0
 
 
-def weights(tasks: Mapping[str, Task], update: int, total: int) -> dict[str, float]:
-    """What each task weighs at an update."""
+def task_weights(tasks: Mapping[str, Task], update: int, total: int) -> dict[str, float]:
+    """The weight of each task at an update."""
     return {
         name: task.weight_at(update)
         * (ramp(task, update, total) if isinstance(task, Consistency) else 1.0)
@@ -52,40 +58,40 @@ def weights(tasks: Mapping[str, Task], update: int, total: int) -> dict[str, flo
 
 
 @dataclass
-class Course:
-    """What evaluations have decided so far."""
+class ScheduleState:
+    """What follows from the evaluations so far: learning rate, best weights, early stopping."""
 
     factor: float = 1.0  # of the learning rate
-    last: float | None = None  # what the learning rate follows, at the last evaluation
+    last: float | None = None  # the metric that the learning rate follows, at the last evaluation
     best: float | None = None
     best_update: int = 0
     waited: int = 0  # evaluations since the best
-    stopped: str = ""  # why
-    changes: list[tuple[int, float]] = field(default_factory=list)  # from which update on
+    stopped: str = ""  # the reason
+    changes: list[tuple[int, float]] = field(default_factory=list)  # (update, factor from then on)
 
-    def slow_down(self, words: Training, update: int, value: float) -> None:
-        """Let the learning rate follow an evaluation."""
-        schedule = words.optimiser.schedule
+    def adjust_rate(self, config: TrainingConfig, update: int, value: float) -> None:
+        """Halve the learning rate if the metric has risen (`schedule: halve`)."""
+        schedule = config.optimiser.schedule
         if isinstance(schedule, Halve) and self.last is not None and value > self.last:
-            lowest = min(1.0, schedule.floor / words.optimiser.lr)
+            lowest = min(1.0, schedule.floor / config.optimiser.lr)
             if self.factor <= lowest and schedule.stop:
                 self.stopped = "the error rose at the smallest learning rate"
             self.factor = max(self.factor / 2, lowest)
             self.changes.append((update, self.factor))
         self.last = value
 
-    def follow(self, words: Training, update: int, value: float) -> bool:
-        """Let stopping follow an evaluation; whether it is the best so far."""
+    def record(self, config: TrainingConfig, update: int, value: float) -> bool:
+        """Take note of a metric, for early stopping. Returns whether it is the best so far."""
         better = self.best is None or value < self.best
         self.waited = 0 if better else self.waited + 1
         if better:
             self.best, self.best_update = value, update
-        if words.stop is not None and self.waited >= words.stop.patience:
+        if config.stop is not None and self.waited >= config.stop.patience:
             self.stopped = f"no better one in {self.waited} evaluations"
         return better
 
     def replay(self, update: int) -> None:
-        """The learning rate that another training had at this update."""
+        """Take the learning rate that the first training had at this update."""
         for start, factor in self.changes:
             if start <= update:
                 self.factor = factor
@@ -94,6 +100,6 @@ class Course:
         return dict(vars(self))
 
     @staticmethod
-    def load(found: Mapping[str, Any]) -> Course:
+    def load(found: Mapping[str, Any]) -> ScheduleState:
         changes = [(int(update), float(factor)) for update, factor in found["changes"]]
-        return Course(**{**found, "changes": changes})
+        return ScheduleState(**{**found, "changes": changes})

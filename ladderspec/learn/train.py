@@ -1,41 +1,39 @@
 """Training: a plain loop over updates.
 
-    for feed in feeds:
-        update                      learn
-        every so often: evaluate    change the learning rate, stop, keep the best
-        every so often: save        so that a run can go on at any moment
+    for batch in batches:
+        update                         costs, gradients, a step of the optimiser
+        every so often: evaluate       adjust the learning rate, stop early, save the best weights
+        every so often: save           so that the run can be resumed
 
-A run is a pure function of its words and its seed: batches, noise and initial values are drawn by
-counter, so whatever is not in a checkpoint can be had again.
+A run is a function of its configuration and its seed: batches, noise and initial values are drawn
+by counter-based generators, so a checkpoint does not contain them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from ladderspec.corridor import build
+from ladderspec.api import build
 from ladderspec.data import DataSet, Split
-from ladderspec.experiments.runs import Run, digest
+from ladderspec.experiments.runs import Run
+from ladderspec.experiments.training import Epochs
 from ladderspec.learn import checkpoint, processes
-from ladderspec.learn.evaluation import Examiner
-from ladderspec.learn.feed import Diet, Feed
-from ladderspec.learn.hold import held
-from ladderspec.learn.interrupt import Interrupted, Patience
-from ladderspec.learn.journal import Journal, claim, read_result, tracker
-from ladderspec.learn.learner import Learner, learner_of
-from ladderspec.learn.progress import Progress
-from ladderspec.learn.sampler import Order
-from ladderspec.learn.saving import Saving, save
-from ladderspec.learn.schedule import Course
-from ladderspec.learn.start import begin_with, freeze, leave_out
+from ladderspec.learn.allocator import keep_freed_memory
+from ladderspec.learn.batches import Collator, Sampler, TensorBatch
+from ladderspec.learn.evaluation import Evaluator
+from ladderspec.learn.log import MetricsLog, Progress, tensorboard
+from ladderspec.learn.processes import Interrupted, SignalGuard
+from ladderspec.learn.run_folder import claim, locked, read_result
+from ladderspec.learn.schedule import ScheduleState
+from ladderspec.learn.setup import freeze, initialise, set_dropout
+from ladderspec.learn.train_state import CheckpointTimer, TrainState, new_train_state, save
 from ladderspec.learn.update import update
-from ladderspec.learn.words import Epochs
 
 
 def train(
@@ -46,196 +44,201 @@ def train(
     data: str | Path | None = None,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Train a run in its folder; what `result.json` then says. A finished run is not repeated."""
+    """Train a run in its folder. A finished run is not repeated.
+
+    Args:
+        run: the run, from an experiment.
+        folder: where its checkpoints, metrics and result are written.
+        resume: continue an interrupted run; otherwise a folder with checkpoints is refused.
+        data: the data folder. Default: that of the environment.
+        quiet: show no progress.
+
+    Returns:
+        The content of `result.json`.
+    """
     folder = Path(folder)
-    found = read_result(folder, run.facts())
-    if found is not None:
-        return found
+    finished = read_result(folder, run)
+    if finished is not None:
+        return finished
+    if run.machine.keep_freed_memory:
+        keep_freed_memory()
     with ExitStack() as stack:
         device = stack.enter_context(processes.joined(run.machine.device))
-        stack.enter_context(_machine(run))
+        stack.enter_context(processes.torch_threads(run.machine.threads))
         if processes.rank() == 0:
-            stack.enter_context(held(folder))
+            stack.enter_context(locked(folder))
             claim(folder, run, resume)
         processes.wait()
         opened = run.data.open(run.seed, Path(data) if data is not None else None)
-        phase = Phase(run, folder, folder, opened, device, quiet or processes.rank() > 0)
-        result = phase.run_through()
+        result = _train(run, folder, opened, device, quiet)
         if run.training.retrain != "no":
-            result = _retrain(phase, result)
+            result = _retrain(run, folder, opened, device, quiet, result)
+        MetricsLog(folder, processes.rank() > 0).write_result(result)
     return result
 
 
-@dataclass
-class Phase:
-    """One training of a run: on the training data, or anew on all that is not for testing."""
+def _retrain(
+    run: Run,
+    folder: Path,
+    data: DataSet,
+    device: torch.device,
+    quiet: bool,
+    first: dict[str, Any],
+) -> dict[str, Any]:
+    """Train again on training and validation data, for as many updates as the reported weights had.
 
-    run: Run
-    home: Path  # of the run
-    folder: Path  # of this training of it
-    data: DataSet
-    device: torch.device
-    quiet: bool
-    split: Split = Split.TRAIN
-    replay: Course | None = None  # the learning rates of the first training
-
-    def run_through(self) -> dict[str, Any]:
-        """Train, test, and write the result."""
-        begun = (self.folder / "last.json").exists()
-        learner, began = self._learner(begun)
-        silent = processes.rank() > 0
-        journal = Journal(
-            self.folder, silent, tracker(self.folder, self.run.machine.track and not silent)
-        )
-        progress = Progress(self.run.id, learner.total, self.quiet)
-        examiner = Examiner(self.run, learner, journal, self.folder, progress)
-        processes.wait()  # until all have looked whether it was begun
-        if begun:
-            self._resume(learner, journal, progress)
-        else:
-            save(learner, self.folder)
-            if began:
-                progress.say(began)
-        loop(examiner)
-        result = {
-            "digest": digest(self.run.facts()),
-            "id": self.run.id,
-            "updates": learner.update,
-            "best_update": learner.course.best_update,
-            "stopped": learner.course.stopped,
-            "changes": learner.course.changes,
-            **examiner.conclude(),
-        }
-        if self.run.training.retrain == "no" or self.split is Split.BOTH:
-            journal.conclude(result)
-        return result
-
-    def _learner(self, begun: bool) -> tuple[Learner, str]:
-        """The learner, and what there is to say of the weights that it begins with."""
-        run, words = self.run, self.run.training
-        net = build(run.spec, run.seed)
-        dtype = torch.float64 if words.precision == "float64" else torch.float32
-        net.to(self.device, dtype)
-        diet = Diet(self.data, net.tasks, words.steps, self.device, dtype)
-        diet.check(net, run.spec.words.time.frames)
-        began = "" if begun else begin_with(net, run, self.data, self.home)
-        freeze(net, run)
-        if words.drop:
-            leave_out(net, words.drop)
-        order = Order(diet, self.split, words.batch, processes.rank(), processes.world())
-        order.check()
-        total = words.updates or order.total(float(words.epochs or 1))
-        learner = learner_of(net, diet, order, words, run.seed, total)
-        if self.replay is not None:
-            learner.course, learner.replays = self.replay, True
-        return learner, began
-
-    def _resume(self, learner: Learner, journal: Journal, progress: Progress) -> None:
-        """Go on with the last checkpoint that is whole."""
-        try:
-            found = checkpoint.read(self.folder, "last")
-        except checkpoint.CheckpointError as error:
-            if not (self.folder / "last.before.json").exists():
-                raise
-            progress.say(f"{error}; going on with the one before it")
-            found = checkpoint.read(self.folder, "last.before")
-        learner.load(found)
-        journal.cut(learner.written)
-        progress.say(f"goes on after update {learner.update}")
-
-
-def _retrain(phase: Phase, first: dict[str, Any]) -> dict[str, Any]:
-    """Train anew on both, for as many updates as the weights had that validation has chosen."""
+    The learning rates are those of the first training.
+    """
     updates = first["best_update"] if first["reported"] == "best" else first["updates"]
-    words = phase.run.training.model_copy(update={"updates": updates, "epochs": None, "stop": None})
-    run = replace(phase.run, training=words)
-    folder = phase.folder / "retrain"
+    changes = {"updates": updates, "epochs": None, "stop": None}
+    again = replace(run, training=run.training.model_copy(update=changes))
+    schedule = ScheduleState(changes=[tuple(change) for change in first["changes"]])
+    inner = folder / "retrain"
     if processes.rank() == 0:
-        folder.mkdir(exist_ok=True)
+        inner.mkdir(exist_ok=True)
     processes.wait()
-    course = Course(changes=[tuple(change) for change in first["changes"]])
-    again = replace(phase, run=run, folder=folder, split=Split.BOTH, replay=course)
-    result = {**again.run_through(), "digest": digest(phase.run.facts()), "first": first}
-    Journal(phase.folder, processes.rank() > 0).conclude(result)
-    return result
+    result = _train(again, inner, data, device, quiet, folder, Split.BOTH, schedule)
+    MetricsLog(inner, processes.rank() > 0).write_result(result)
+    return {**result, "digest": run.digest, "first": first}
 
 
-# --- the loop -------------------------------------------------------------------------------------
+def _train(
+    run: Run,
+    folder: Path,
+    data: DataSet,
+    device: torch.device,
+    quiet: bool,
+    home: Path | None = None,
+    split: Split = Split.TRAIN,
+    replay: ScheduleState | None = None,
+) -> dict[str, Any]:
+    """Train and test one network.
 
+    Args:
+        run: the run.
+        folder: where to write.
+        data: the opened data set.
+        device: where to compute.
+        quiet: show no progress.
+        home: the folder of the run, if `folder` is inside it.
+        split: the data to train on.
+        replay: the learning rates of an earlier training.
+    """
+    # Network, data and state; `message` is about initial weights from another run.
+    resumes = (folder / "last.json").exists()
+    state, message = _prepare(run, home or folder, data, device, split, resumes)
+    if replay is not None:
+        state.schedule, state.replays = replay, True
+    silent = processes.rank() > 0
+    log = MetricsLog(folder, silent, tensorboard(folder, run.machine.track and not silent))
+    progress = Progress(run.id, state.total, quiet or silent)
+    evaluator = Evaluator(run, state, log, folder, progress)
+    processes.wait()  # all have looked for a checkpoint before one is written
+    if resumes:
+        _resume(state, folder, log, progress)
+    else:
+        save(state, folder)
+        if message:
+            progress.say(message)
 
-def loop(examiner: Examiner) -> None:
-    """Update after update, until all are done or an evaluation says stop."""
-    run, learner, progress = examiner.run, examiner.learner, examiner.progress
-    every, saving = updates_between(run, learner), Saving(run.machine.checkpoint)
-    progress.begin(learner.update)
-    with Patience() as patience:
-        for feed, share in feeds(learner, run.machine.workers):
-            said = update(learner, feed, share)
-            learner.add(said)
-            progress.step(learner.update, said)
-            last = learner.update >= learner.total
-            if learner.update % run.machine.log == 0 or last:
-                _row(learner, examiner.journal, progress)
-            if learner.update % every == 0 or last:
-                examiner.examine()
-            done = last or bool(learner.course.stopped)
-            interrupted = processes.any_of(patience.over, learner.diet.device)
-            if done or interrupted or saving.due(learner.update):
-                saving.save(learner, examiner.folder)
+    every, timer = _updates_between(run, state), CheckpointTimer(run.machine.checkpoint)
+    progress.start(state.update)
+    with SignalGuard() as signals:
+        for batch, share in batches(state, run.machine.workers):
+            costs = update(state, batch, share)
+            state.add(costs)
+            progress.step(state.update, costs)
+            last = state.update >= state.total
+            if state.update % run.machine.log == 0 or last:
+                _log_row(state, log, progress)
+            if state.update % every == 0 or last:
+                evaluator.validate()
+            done = last or bool(state.schedule.stopped)
+            interrupted = processes.any_of(signals.received, device)
+            if done or interrupted or timer.due(state.update):
+                timer.save(state, folder)
             if done:
-                return
+                break
             if interrupted:
-                progress.say(f"interrupted after update {learner.update}; --resume goes on")
+                progress.say(f"interrupted after update {state.update}; --resume goes on")
                 raise Interrupted
 
+    return {
+        "digest": run.digest,
+        "id": run.id,
+        "updates": state.update,
+        "best_update": state.schedule.best_update,
+        "stopped": state.schedule.stopped,
+        "changes": state.schedule.changes,
+        **evaluator.conclude(),
+    }
 
-def feeds(learner: Learner, workers: int) -> Iterator[tuple[Feed, float]]:
-    """What comes next, from where the learner is; and which share of its batch it is.
 
-    The learner's position is always that of the piece after the one handed out.
+def _prepare(
+    run: Run, home: Path, data: DataSet, device: torch.device, split: Split, resumes: bool
+) -> tuple[TrainState, str]:
+    """The state before the first update, and a message about its initial weights."""
+    config = run.training
+    dtype = torch.float64 if config.precision == "float64" else torch.float32
+    net = build(run.spec, run.seed)
+    net.to(device, dtype)
+    collator = Collator(data, net.tasks, config.steps, device, dtype)
+    collator.check(net, run.spec.config.time.frames)
+    message = "" if resumes else initialise(net, run, data, home)
+    freeze(net, run)
+    if config.drop:
+        set_dropout(net, config.drop)
+    sampler = Sampler(collator, split, config.batch, processes.rank(), processes.world())
+    sampler.check()
+    total = config.updates or sampler.total_updates(float(config.epochs or 1))
+    return new_train_state(net, collator, sampler, config, run.seed, total), message
+
+
+def _resume(state: TrainState, folder: Path, log: MetricsLog, progress: Progress) -> None:
+    """Continue from the last checkpoint, or from the one before it if that is damaged."""
+    try:
+        found = checkpoint.read(folder, "last")
+    except checkpoint.CheckpointError as error:
+        if not (folder / "last.before.json").exists():
+            raise
+        progress.say(f"{error}; going on with the one before it")
+        found = checkpoint.read(folder, "last.before")
+    state.load(found)
+    log.truncate(state.written)
+    progress.say(f"goes on after update {state.update}")
+
+
+def batches(state: TrainState, workers: int) -> Iterator[tuple[TensorBatch, float]]:
+    """The next batches, and the share of each in the batch of all processes.
+
+    The position in the state is always that after the batch just yielded.
     """
-    if learner.update >= learner.total or learner.course.stopped:
+    if state.update >= state.total or state.schedule.stopped:
         return
-    skip = learner.piece
-    for epoch, number, size, batch in learner.order.batches(learner.epoch, learner.number, workers):
-        pieces = list(learner.diet.pieces(batch))
-        for piece, feed in enumerate(pieces):
+    skip = state.piece
+    for epoch, number, size, arrays in state.sampler.batches(state.epoch, state.number, workers):
+        pieces = list(state.collator.pieces(arrays))
+        for piece, batch in enumerate(pieces):
             if piece < skip:
                 continue
             last = piece + 1 == len(pieces)
-            learner.epoch, learner.number = epoch, number + last
-            learner.piece = 0 if last else piece + 1
-            yield feed, len(feed) / size if learner.order.world > 1 else 1.0
+            state.epoch, state.number = epoch, number + last
+            state.piece = 0 if last else piece + 1
+            yield batch, len(batch) / size if state.sampler.world > 1 else 1.0
         skip = 0
 
 
-def updates_between(run: Run, learner: Learner) -> int:
-    """How many updates there are between two evaluations."""
+def _updates_between(run: Run, state: TrainState) -> int:
+    """The number of updates between two evaluations."""
     every = run.evaluation.every
     if isinstance(every, Epochs):
-        return max(1, round(every.epochs * learner.order.updates(0)))
+        return max(1, round(every.epochs * state.sampler.updates(0)))
     return int(every)
 
 
-def _row(learner: Learner, journal: Journal, progress: Progress) -> None:
-    values = learner.means()
-    row = {"update": learner.update, "epoch": learner.epoch, "split": str(learner.order.split)}
-    learner.written = journal.append({**row, **values}, learner.written)
-    journal.time({"update": learner.update, "updates per second": progress.speed(learner.update)})
-    progress.row(learner.update, values)
-
-
-# --- the machine ---------------------------------------------------------------------------------
-
-
-@contextmanager
-def _machine(run: Run) -> Iterator[None]:
-    """Threads as asked for; torch's own generator is left as it was."""
-    threads = torch.get_num_threads()
-    if run.machine.threads is not None:
-        torch.set_num_threads(run.machine.threads)
-    try:
-        with torch.random.fork_rng(devices=[]):
-            yield
-    finally:
-        torch.set_num_threads(threads)
+def _log_row(state: TrainState, log: MetricsLog, progress: Progress) -> None:
+    values = state.means()
+    row = {"update": state.update, "epoch": state.epoch, "split": str(state.sampler.split)}
+    state.written = log.append({**row, **values}, state.written)
+    log.time({"update": state.update, "updates per second": progress.speed(state.update)})
+    progress.row(state.update, values)

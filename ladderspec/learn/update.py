@@ -1,4 +1,4 @@
-"""One update: costs, gradients, a step of the optimiser."""
+"""One update: costs, gradients, a step of the optimiser, the Mean Teacher; and divergence."""
 
 from __future__ import annotations
 
@@ -9,146 +9,266 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor, nn
 
-from ladderspec.data._counter import key_of
+from ladderspec.data.counter_rng import key_of
+from ladderspec.errors import LadderspecError
 from ladderspec.learn import processes
-from ladderspec.learn.feed import Feed
-from ladderspec.learn.learner import Learner
-from ladderspec.learn.measure import trimmed
-from ladderspec.learn.schedule import weights
-from ladderspec.learn.teacher import average, teach
-from ladderspec.learn.trouble import Diverged, blame, blame_data, blame_gradient, diverges
+from ladderspec.learn.batches import TensorBatch
+from ladderspec.learn.metrics import trimmed
+from ladderspec.learn.schedule import ramp, task_weights
+from ladderspec.learn.train_state import TrainState
 from ladderspec.network.carry import Carry
 from ladderspec.network.costs import Costs
+from ladderspec.network.net import Net
+from ladderspec.tasks import Consistency, Task
 
 
-def update(learner: Learner, feed: Feed, share: float = 1.0) -> dict[str, float]:
-    """Learn from a feed, which is this `share` of a batch; what is said of it, by name.
+class Diverged(LadderspecError):
+    """Training cannot go on."""
 
-    Noise is a pure function of (seed, update, process), so that no generator has to be kept.
+
+def update(state: TrainState, batch: TensorBatch, share: float = 1.0) -> dict[str, float]:
+    """Train on one batch.
+
+    Noise is a function of (seed, update, process), so no state of a generator has to be saved.
+
+    Args:
+        state: the state of the training, which is changed.
+        batch: the tensors of this process.
+        share: their fraction of the batch of all processes.
+
+    Returns:
+        The costs and the gradient norm, by name.
     """
-    net = learner.net
-    learner.set_rates()
-    carry = _carry_for(learner, feed)
-    weigh = weights(net.tasks, learner.update, learner.total)
-    shared = {name: share * weight for name, weight in weigh.items()}
-    costs = _costs(learner, feed, carry, shared)
-    said = _said(costs, weigh, share)
-    _refuse(learner, said["cost"], feed, carry)
-    learner.optimiser.zero_grad(set_to_none=True)
-    _backward(learner, costs, shared)
-    said["gradient"] = _clip(learner)
-    if not math.isfinite(said["gradient"]):
-        where = blame_data(learner, feed) or blame_gradient(net) or blame(net, feed, carry)
-        raise Diverged(f"update {learner.update + 1}: {where}")
-    learner.optimiser.step()
-    if learner.teacher is not None:
-        average(learner.teacher, net, learner.update, learner.total)
-    learner.first_cost = said["cost"] if learner.first_cost is None else learner.first_cost
-    learner.carry = costs.carry.detach() if costs.carry is not None else None
-    learner.update += 1
-    return said
+    net = state.net
+    state.set_learning_rates()
+    carry = _carry_for(state, batch)
+    weights = task_weights(net.tasks, state.update, state.total)
+    shared = {name: share * weight for name, weight in weights.items()}
+    costs = _costs(state, batch, carry, shared)
+    metrics = _metrics(costs, weights, share)
+    _check_cost(state, metrics["cost"], batch, carry)
+    state.optimiser.zero_grad(set_to_none=True)
+    _backward(state, costs, shared)
+    metrics["gradient"] = _clip(state)
+    if not math.isfinite(metrics["gradient"]):
+        cause = not_finite_data(state, batch) or not_finite_gradient(net)
+        raise Diverged(f"update {state.update + 1}: {cause or not_finite_node(net, batch, carry)}")
+    state.optimiser.step()
+    if state.teacher is not None:
+        update_teacher(state.teacher, net, state.update, state.total)
+    state.first_cost = metrics["cost"] if state.first_cost is None else state.first_cost
+    state.carry = costs.carry.detach() if costs.carry is not None else None
+    state.update += 1
+    return metrics
 
 
-def _costs(learner: Learner, feed: Feed, carry: Carry | None, weigh: Mapping[str, float]) -> Costs:
-    """The costs of the tasks; the teacher speaks first, where there is one."""
-    with _precision(learner):
-        targets = feed.targets
-        if learner.teacher is not None:
-            _seed_noise(learner, "teacher")
-            targets = targets | teach(learner.teacher, feed)
-        _seed_noise(learner, "noise")
-        return learner.net.cost(
-            feed.frames,
+def _costs(
+    state: TrainState, batch: TensorBatch, carry: Carry | None, weights: Mapping[str, float]
+) -> Costs:
+    """The costs of the tasks. A Mean Teacher computes its targets first."""
+    with _autocast(state):
+        targets = batch.targets
+        if state.teacher is not None:
+            _seed_noise(state, "teacher")
+            targets = targets | teacher_targets(state.teacher, batch)
+        _seed_noise(state, "noise")
+        return state.net.cost(
+            batch.frames,
             targets,
-            feed.lengths,
+            batch.lengths,
             carry=carry,
-            weights=weigh,
-            checkpoint=learner.words.recompute,
+            weights=weights,
+            checkpoint=state.config.recompute,
         )
 
 
-def _carry_for(learner: Learner, feed: Feed) -> Carry | None:
-    """What the piece before has left; None where sequences are not cut."""
-    if not learner.diet.cuts:
+def _carry_for(state: TrainState, batch: TensorBatch) -> Carry | None:
+    """The state after the piece before this one. None if sequences are not truncated."""
+    if not state.collator.truncates:
         return None
-    if feed.first or learner.carry is None:
-        return learner.net.initial_carry(len(feed))
-    return trimmed(learner.carry, len(feed))
+    if batch.first or state.carry is None:
+        return state.net.initial_carry(len(batch))
+    return trimmed(state.carry, len(batch))
 
 
-def _precision(learner: Learner) -> AbstractContextManager[object]:
-    if learner.words.precision == "bf16":
-        return torch.autocast(learner.diet.device.type, torch.bfloat16)
+def _autocast(state: TrainState) -> AbstractContextManager[object]:
+    if state.config.precision == "bf16":
+        return torch.autocast(state.collator.device.type, torch.bfloat16)
     return nullcontext()
 
 
-def _seed_noise(learner: Learner, what: str) -> None:
-    if learner.net.noise is not None or learner.words.drop:
-        key = key_of(learner.seed, what, learner.update, processes.rank())
+def _seed_noise(state: TrainState, purpose: str) -> None:
+    if state.net.noise is not None or state.config.drop:
+        key = key_of(state.seed, purpose, state.update, processes.rank())
         torch.manual_seed(key & (2**63 - 1))
 
 
-def _said(costs: Costs, weigh: Mapping[str, float], share: float) -> dict[str, float]:
+def _metrics(costs: Costs, weights: Mapping[str, float], share: float) -> dict[str, float]:
     """The costs of the whole batch: each task's, and their weighted sum."""
     each = torch.stack([costs[name].detach().double() * share for name in costs])
     values = processes.summed(each).tolist()
     found = {f"{name}.cost": value for name, value in zip(costs, values, strict=True)}
-    total = sum(weigh[name] * value for name, value in zip(costs, values, strict=True))
+    total = sum(weights[name] * value for name, value in zip(costs, values, strict=True))
     return {"cost": total, **found}
-
-
-def _refuse(learner: Learner, cost: float, feed: Feed, carry: Carry | None) -> None:
-    wrong = diverges(cost, learner.first_cost, learner.words.explode)
-    if wrong:
-        _seed_noise(learner, "noise")
-        where = blame_data(learner, feed) or blame(learner.net, feed, carry)
-        raise Diverged(f"update {learner.update + 1}: {wrong}; {where}")
 
 
 # --- gradients ------------------------------------------------------------------------------------
 
 
-def _backward(learner: Learner, costs: Costs, weigh: Mapping[str, float]) -> None:
-    """Gradients of the whole batch; where asked, those of a task shortened by themselves."""
-    limits = learner.words.optimiser.clip.tasks
-    parameters = [parameter for _, parameter in learner.names]
+def _backward(state: TrainState, costs: Costs, weights: Mapping[str, float]) -> None:
+    """Gradients of the whole batch. With `clip.tasks`, those of each task are clipped first."""
+    limits = state.config.optimiser.clip.tasks
+    parameters = [parameter for _, parameter in state.trained_parameters]
     if not any(name in limits for name in costs):
         if costs.total.requires_grad:
             costs.total.backward()  # type: ignore[no-untyped-call]
         processes.sum_gradients(parameters)
         return
-    whole: list[Tensor | None] = [None] * len(parameters)
+    sums: list[Tensor | None] = [None] * len(parameters)
     for name in costs:
-        learner.optimiser.zero_grad(set_to_none=True)
+        state.optimiser.zero_grad(set_to_none=True)
         if costs[name].requires_grad:
-            (weigh[name] * costs[name]).backward(retain_graph=True)  # type: ignore[no-untyped-call]
+            (weights[name] * costs[name]).backward(retain_graph=True)  # type: ignore[no-untyped-call]
         processes.sum_gradients(parameters)
-        _shorten(parameters, limits.get(name))
+        _clip_norm(parameters, limits.get(name))
         for i, parameter in enumerate(parameters):
-            if (own := parameter.grad) is not None:
-                before = whole[i]
-                whole[i] = own if before is None else before + own
-    for parameter, gradient in zip(parameters, whole, strict=True):
-        parameter.grad = gradient
+            if (gradient := parameter.grad) is not None:
+                before = sums[i]
+                sums[i] = gradient if before is None else before + gradient
+    for parameter, total in zip(parameters, sums, strict=True):
+        parameter.grad = total
 
 
-def _clip(learner: Learner) -> float:
-    """The length of the network's gradient before it is shortened; probes never count in it."""
-    limit = learner.words.optimiser.clip.norm
-    lengths = [
-        _shorten(group["params"], limit, group["probe"]) for group in learner.optimiser.param_groups
+def _clip(state: TrainState) -> float:
+    """Clip the gradient norm of the network and return it. Probes are not clipped or counted."""
+    limit = state.config.optimiser.clip.norm
+    norms = [
+        _clip_norm(group["params"], None if group["probe"] else limit)
+        for group in state.optimiser.param_groups
     ]
-    return float(lengths[0])
+    return float(norms[0])
 
 
-def _shorten(
-    parameters: Iterable[nn.Parameter], limit: float | None, probe: bool = False
-) -> Tensor:
+def _clip_norm(parameters: Iterable[nn.Parameter], limit: float | None) -> Tensor:
+    """The gradient norm before clipping."""
     gradients = [p.grad for p in parameters if p.grad is not None]
     if not gradients:
         return torch.zeros(())
-    length = nn.utils.get_total_norm(gradients)
-    if limit is not None and not probe:
-        scale = (limit / (length + 1e-6)).clamp(max=1.0)
-        torch._foreach_mul_(gradients, scale)
-    return length
+    norm = nn.utils.get_total_norm(gradients)
+    if limit is not None:
+        scale = (limit / (norm + 1e-6)).clamp(max=1.0)
+        for gradient in gradients:
+            gradient.mul_(scale)
+    return norm
+
+
+# --- Mean Teacher ---------------------------------------------------------------------------------
+
+
+def _consistency_tasks(tasks: Mapping[str, Task]) -> dict[str, Consistency]:
+    return {name: task for name, task in tasks.items() if isinstance(task, Consistency)}
+
+
+@torch.no_grad()
+def teacher_targets(teacher: Net, batch: TensorBatch) -> dict[str, Tensor]:
+    """The teacher's class probabilities, (B, T, classes), on the same input with its own noise.
+
+    The teacher is in training mode: its batch norms use the batch and keep their own statistics.
+    """
+    teacher.train()
+    outputs = teacher(batch.frames, batch.lengths)
+    return {name: task.present(outputs[name].flatten(0, 1)).view_as(outputs[name])
+            for name, task in _consistency_tasks(teacher.tasks).items()}  # fmt: skip
+
+
+@torch.no_grad()
+def update_teacher(teacher: Net, net: Net, update: int, total: int) -> None:
+    """teacher = decay * teacher + (1 - decay) * network, for all trained parameters.
+
+    CHOICE: two decays with a hard switch at the end of the ramp.
+    """
+    task = next(iter(_consistency_tasks(net.tasks).values()))
+    decay = task.ramp_decay if ramp(task, update, total) < 1 else task.decay
+    pairs = zip(teacher.parameters(), net.parameters(), strict=True)
+    for average, parameter in pairs:
+        if parameter.requires_grad:
+            average.lerp_(parameter, 1 - decay)
+
+
+# --- divergence -----------------------------------------------------------------------------------
+
+
+def _check_cost(state: TrainState, cost: float, batch: TensorBatch, carry: Carry | None) -> None:
+    """Raise Diverged if the cost is not finite or too large."""
+    first, message = state.first_cost, ""
+    if not math.isfinite(cost):
+        message = f"the cost is {cost}"
+    elif first is not None and cost > state.config.explode * max(first, 1e-12):
+        message = f"the cost is {cost:.4g}, {cost / first:.0f} times that of the first update"
+    if message:
+        _seed_noise(state, "noise")
+        cause = not_finite_data(state, batch) or not_finite_node(state.net, batch, carry)
+        raise Diverged(f"update {state.update + 1}: {message}; {cause}")
+
+
+@torch.no_grad()
+def not_finite_node(net: Net, batch: TensorBatch, carry: Carry | None) -> str:
+    """The first node with a value that is not finite, in time and then in the order of the plan.
+
+    If all values are finite, the node with the largest one.
+    """
+    nodes = list(net.plan.equations)
+    found = net.values(batch.frames, *nodes, lengths=batch.lengths, carry=carry)
+    values = {nodes[0]: found} if isinstance(found, Tensor) else found
+    steps = next(iter(values.values())).shape[1]
+    ends = torch.tensor(batch.lengths or (steps,) * len(batch), device=batch.frames.device)
+    for t in range(steps):
+        for node in nodes:
+            alive = values[node][ends > t, t]
+            if not bool(alive.isfinite().all()):
+                parameter = _not_finite_parameter(net, node)
+                return f"first at {node}, t = {batch.start + t + 1}{parameter}"
+    largest = max(nodes, key=lambda node: float(values[node].abs().max()))
+    size = float(values[largest].abs().max())
+    return f"all values are finite; the largest is {size:.3g}, at {largest}"
+
+
+def _not_finite_parameter(net: Net, node: str) -> str:
+    for name, parameter in net.named_parameters():
+        if name.startswith(f"{node}.") and not bool(parameter.isfinite().all()):
+            return f" (its {name} is not finite)"
+    return ""
+
+
+def not_finite_data(state: TrainState, batch: TensorBatch) -> str:
+    """The field and item of the data, input or target, that is not finite; else nothing."""
+    tasks, collator = state.net.tasks, state.collator
+    for name, values in {collator.input: batch.frames, **batch.targets}.items():
+        wrong = ~values.isfinite().reshape(len(values), -1).all(1)
+        if bool(wrong.any()):
+            field = collator.field(tasks[name]) if name in tasks else name
+            return not_finite_message(str(field), _item(state, int(wrong.nonzero()[0])))
+    return ""
+
+
+def not_finite_message(field: str, item: int) -> str:
+    return f"the data are not finite: `{field}` of training item {item} (the first is 0)"
+
+
+def _item(state: TrainState, row: int) -> int:
+    """The index in the data of a row of the current batch."""
+    sampler = state.sampler
+    number = max(0, state.number - (state.piece == 0))
+    items = sampler.epoch(state.epoch)[number][sampler.rank :: sampler.world]
+    return int(items[row]) % state.collator.data.size(sampler.split)
+
+
+def not_finite_gradient(net: Net) -> str:
+    """The parameters whose gradient is not finite, by name; else nothing."""
+    wrong = [
+        name
+        for name, parameter in net.named_parameters()
+        if parameter.grad is not None and not bool(parameter.grad.isfinite().all())
+    ]
+    more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+    return f"the values are finite, but not the gradient of {wrong[-1]}{more}" if wrong else ""

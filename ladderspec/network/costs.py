@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ladderspec.names import Shape
 from ladderspec.network.carry import Carry
-from ladderspec.network.doorway import check_names
+from ladderspec.network.inputs import check_names
 from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.needs import times
 from ladderspec.tasks import Task
@@ -165,7 +165,7 @@ def check_tasks(
     for name, weight in weights.items():
         if not isinstance(weight, Real | Tensor):
             raise ValueError(f"the weight of task `{name}` is a number, not {weight!r}")
-    if isinstance(targets, Mapping):
+    if isinstance(targets, Mapping) and not torch.compiler.is_compiling():
         known = {*tasks, *(task.field for task in tasks.values() if task.field is not None)}
         for name in targets.keys() - known:
             if meant := _misspelt(name, tuple(known - targets.keys())):
@@ -216,7 +216,7 @@ class _Tied(torch.autograd.Function):
 def tied(value: Tensor, parameters: Iterable[Tensor]) -> Tensor:
     """The same value, with a gradient of zero for parameters.
 
-    Sequences too short for some arrow or task would leave its parameters without a gradient:
+    Sequences too short for some edge or task would leave its parameters without a gradient:
     distributed training waits for each of them.
     """
     learning = [parameter for parameter in parameters if parameter.requires_grad]

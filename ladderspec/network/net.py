@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
-from ladderspec.network.adopt import Adopted, adopt
+from ladderspec.cells.base import iterations_of
 from ladderspec.network.carry import Carry
-from ladderspec.network.closed_loop import generate
+from ladderspec.network.checkpointing import run_checkpointed
 from ladderspec.network.costs import (
     Batch,
     Costs,
@@ -22,8 +21,11 @@ from ladderspec.network.costs import (
     read_by,
     tied,
 )
-from ladderspec.network.doorway import (
-    Doorway,
+from ladderspec.network.executor import INPUT, Call, Executor, home_of
+from ladderspec.network.generate import generate
+from ladderspec.network.history import History, channels_last
+from ladderspec.network.inputs import (
+    Inputs,
     Lengths,
     check_count,
     check_names,
@@ -31,22 +33,16 @@ from ladderspec.network.doorway import (
     names_of_nodes,
     without_padding,
 )
-from ladderspec.network.engine import INPUT, Call, Engine
-from ladderspec.network.heap import keep_freed_memory
-from ladderspec.network.modules import OFFSET, cells_of, homes_of, names_of, readouts_of
 from ladderspec.network.noise import noisy
-from ladderspec.network.readouts import Readout
-from ladderspec.network.stretches import unroll_twice
-from ladderspec.network.tape import Tapes
-from ladderspec.network.tracks import Tracks, channels_last
-from ladderspec.nn import initialise
-from ladderspec.nn._build import nest
-from ladderspec.nn._own import undrawn
-from ladderspec.nn._tally import LONG
+from ladderspec.network.readouts import OFFSET, Readout, readout_name, readouts_of
+from ladderspec.network.replay import Replay
+from ladderspec.nn import CellModule, initialise
+from ladderspec.nn.modules import nest
 from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.plan import Plan
 from ladderspec.tasks import Task
 from ladderspec.wiring.graph import Graph
+from ladderspec.wiring.shapes import site_of
 
 
 class Outputs(dict[str, Any]):
@@ -64,28 +60,32 @@ class Net(nn.Module):
         self.tasks: dict[str, Task] = {
             name: entry["task"] for name, entry in graph.graph["tasks"].items()
         }
-        with undrawn():
-            readouts = {name: readouts_of(graph, name) for name in self.tasks}
-            nest(self, cells_of(graph, seed) | names_of(readouts))
+        readouts = {
+            readout_name(name, node, len(by_node) > 1): readout
+            for name, by_node in ((name, readouts_of(graph, name)) for name in self.tasks)
+            for node, readout in by_node.items()
+        }
+        nest(self, {node: cell_module(graph, node) for node in graph})
+        nest(self, readouts)
         initialise(self, seed)
         # What convolves with such weights follows. (The stubs of torch do not know the word.)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.noise = graph.nodes[INPUT]["cell"].noise
         self.shape = tuple(graph.nodes[INPUT]["shape"])
-        self.engine = Engine(plan, self)
-        self.tapes = Tapes()
-        self.heads = homes_of(self, readouts)
+        self.executor = Executor(plan, self)
+        self.replay = Replay()
         once = plan.length if plan.iterations else None
-        self.doorway = Doorway(self.shape, once, self.engine.layout.slots)
-        keep_freed_memory()
+        self.inputs = Inputs(self.shape, once, self.executor.slots.values())
 
     @property
     def readouts(self) -> dict[str, dict[str, Readout]]:
         """What each task owns, by the node that it reads."""
-        return {
-            name: {node: cast(Readout, home.module) for node, home in homes.items()}
-            for name, homes in self.heads.items()
-        }
+        found: dict[str, dict[str, Readout]] = {}
+        for reader in self.plan.tasks:
+            several = len(reader.at) > 1
+            homes = {n: home_of(self, readout_name(reader.name, n, several)) for n in reader.at}
+            found[reader.name] = {n: cast(Readout, home.module) for n, home in homes.items()}
+        return found
 
     # --- all t at once ---------------------------------------------------------------------------
 
@@ -94,19 +94,23 @@ class Net(nn.Module):
     ) -> Outputs:
         """All outputs at all t, and the carry.
 
-        With `lengths`, what is seen of a sequence beyond its own end means nothing.
+        Args:
+            frames: The input, (B, T, ...); one input (B, ...) if time runs over iterations.
+            lengths: The length of each sequence, if they differ. Outputs beyond the end of a
+                sequence mean nothing.
+            carry: What the network remembers of earlier frames. Default: the initial values.
         """
         frames, length, ends = self._enter(frames, lengths, carry)
-        call = Call(length, ends)
-        tracks = self._unroll(self._noisy(frames), call, carry)
+        call = Call(frames.shape[0], length, ends)
+        history = self.executor.run(self._noisy(frames), call, carry)
         outputs = Outputs()
         for name in self.tasks:
             seen = {
                 node: value.transpose(0, 1)
-                for node, value in self._see(tracks, name, list(range(call.length))).items()
+                for node, value in self._see(history, name, list(range(call.length))).items()
             }
             outputs[name] = seen if len(seen) > 1 else next(iter(seen.values()))
-        outputs.carry = self.engine.carry(tracks, call, carry)
+        outputs.carry = self.executor.carry(history, call, carry)
         return outputs
 
     def cost(
@@ -122,11 +126,17 @@ class Net(nn.Module):
     ) -> Costs:
         """The cost of every task, computing only what the costs read.
 
-        `targets` are fields of the data by name, (B, ...) or (B, T, ...) over time; a field under a
-        task's own name is taken as it stands, one target for each t. `tasks` are those that count,
-        `weights` replace their own. With a `carry`, `costs.carry` is the next one: so sequences can
-        be trained in chunks. `checkpoint` keeps only what passes from one stretch of time to the
-        next (of so many t; True chooses) and computes the rest again for the backward pass.
+        Args:
+            frames: The input, as for `forward`.
+            targets: Fields of the data by name, (B, ...) or (B, T, ...) over time. A field under
+                the name of a task is used as it is, one target for each t.
+            lengths: The length of each sequence, if they differ.
+            carry: What the network remembers of earlier frames. `costs.carry` is then the next
+                carry, so that sequences can be trained in chunks.
+            tasks: The tasks that count. Default: all.
+            weights: Weights by task, instead of those of the spec.
+            checkpoint: Activation checkpointing in segments of so many t; True chooses their
+                length. Less memory for a second forward pass.
         """
         frames, length, ends = self._enter(frames, lengths, carry)
         counting = (tasks,) if isinstance(tasks, str) else self.tasks if tasks is None else tasks
@@ -135,35 +145,25 @@ class Net(nn.Module):
         whole = self.plan.tasks if carry is None else later(self.plan.tasks, carry.t)
         readings = read_by(chosen, whole, Batch(frames, targets, length, ends))
         readers = tuple(reading.reader() for reading in readings)
-        call = Call(length, ends, readers, carries=carry is not None)
-        again = checkpoint is not False
-        unroll = partial(unroll_twice, self.engine, stretch=checkpoint) if again else self._unroll
-
-        def unrolled(frames: Tensor) -> tuple[dict[str, dict[str, Tensor]], Carry | None]:
-            tracks = unroll(frames, call, carry)
-            seen = {r.name: self._see(tracks, r.name, r.times) for r in readings if r.times}
-            return seen, None if carry is None else self.engine.carry(tracks, call, carry)
-
-        short = carry is None and ends is None and not again and length < LONG  # else t by t
-        noisy, kind = self._noisy(frames), (call, self.engine.static_holds())
-        player = self.tapes.player(self, noisy) if short else None
-        if player is None:
-            seen, after = unrolled(noisy)
+        call = Call(frames.shape[0], length, ends, readers, carries=carry is not None)
+        noisy = self._noisy(frames)
+        if checkpoint is False:
+            history = self.executor.run(noisy, call, carry)
         else:
-            seen, after = player.repeat(kind, 0, unrolled, (noisy,))
+            history = run_checkpointed(self.executor, noisy, call, carry, checkpoint)
         costs = add_up(
             readings,
-            lambda reading: seen[reading.name].values(),
+            lambda reading: self._see(history, reading.name, reading.times).values(),
             weights or {},
             self,
             frames.new_zeros(()),
         )
-        costs.carry = after
-        if carry is None and self.engine.starves(call):
-            # Arrows from the past have had nothing to carry.
+        if carry is not None:
+            costs.carry = self.executor.carry(history, call, carry)
+        if carry is None and self.executor.has_unused_delays(call):
             costs.total = tied(costs.total, self.parameters())
-        elif starts := self.engine.unread_starts(call, carry):
-            costs.total = tied(costs.total, starts)
+        elif unread := self.executor.unread_initial_values(call, carry):
+            costs.total = tied(costs.total, unread)
         return costs
 
     def values(
@@ -173,57 +173,77 @@ class Net(nn.Module):
         lengths: Lengths = None,
         carry: Carry | None = None,
     ) -> Tensor | dict[str, Tensor]:
-        """What nodes give at all t, (B, T, ...): `net.values(frames, "decoder.conv_2")`.
+        """The values of nodes at all t, (B, T, ...): `net.values(frames, "decoder.conv_2")`.
 
-        Several, or a list of them, by name; `encoder.lstm1.c` is what that cell remembers.
+        Args:
+            frames: The input, as for `forward`.
+            *nodes: Names of nodes, or a list of them. `encoder.lstm1.c` is a further state of that
+                cell.
+            lengths: The length of each sequence, if they differ.
+            carry: What the network remembers of earlier frames.
+
+        Returns:
+            The values of one node, or for several nodes a dict by name.
         """
         names = names_of_nodes(nodes)
-        index = self.engine.layout.index
-        check_nodes(names, index, self.graph)
+        check_nodes(names, self.executor.slots, self.graph)
         owners = tuple(".".join(name.split(".")[:2]) for name in names)
         readers = (Reader("values", owners, "all", 0, 0, 0),)
         frames, length, ends = self._enter(frames, lengths, carry)
-        call = Call(length, ends, readers, carries=False, keep=tuple(names))
-        tracks = self._unroll(self._noisy(frames), call, carry)
+        call = Call(frames.shape[0], length, ends, readers, carries=False, keep=tuple(names))
+        history = self.executor.run(self._noisy(frames), call, carry)
         times = list(range(length))
-        found = {name: tracks.series(index[name], times).transpose(0, 1) for name in names}
+        found = {name: history.series(name, times).transpose(0, 1) for name in names}
         return found[nodes[0]] if len(found) == 1 and isinstance(nodes[0], str) else found
 
     # --- one t after the other -------------------------------------------------------------------
 
     def initial_carry(self, batch: int) -> Carry:
-        """What the first iteration remembers."""
+        """The carry of the first iteration.
+
+        Args:
+            batch: The number of sequences.
+        """
         if not torch.compiler.is_compiling():
             check_count(batch, 1, "a batch is a number of sequences")
         like = next(self.parameters(), torch.zeros(()))
+        start = History(self.executor.slots, self.executor.lead, 0, like, batch)
+        start.begin(self.executor.initial_values(), None)
         values = {}
-        for slot in self.engine.layout.slots:
-            if slot.depth:
-                first = slot.initial()
-                first = like.new_zeros(()) if first is None else first
-                whole = channels_last(first.expand(batch, *slot.shape).clone())
-                # Apart from each other: torch.export takes one tensor twice for one input.
-                values[slot.name] = (whole, *(whole.clone() for _ in range(slot.depth - 1)))
+        for name in self.executor.carried:
+            # Apart from each other: torch.export takes one tensor twice for one input.
+            ages = range(1, self.executor.slots[name].depth + 1)
+            values[name] = tuple(channels_last(start.last(name, age)).clone() for age in ages)
         return Carry(0, values)
 
     def iterate(self, frame: Tensor, carry: Carry) -> tuple[dict[str, Any], Carry]:
-        """One t: a frame (B, ...) and what is remembered -> what each task sees, and the next."""
-        frame = self.doorway.frames(frame, self._like(), alone=True)
+        """One t.
+
+        Args:
+            frame: The input at this t, (B, ...).
+            carry: The carry of the iteration before; the first is `initial_carry`.
+
+        Returns:
+            What each task reads, by its name, and the next carry.
+        """
+        frame = self.inputs.frames(frame, self._like(), alone=True)
         if carry is None:
             raise ValueError(f"a carry is needed; the first is `net.initial_carry({len(frame)})`")
-        self.doorway.check_carry(carry, frame)
-        return self.tapes.iterate(self, self._iterate, frame, carry)
+        self.inputs.check_carry(carry, frame)
+        return self.replay.iterate(self, self._iterate, frame, carry)
 
     def _iterate(self, frame: Tensor, carry: Carry) -> tuple[dict[str, Any], Carry]:
-        tracks = self.engine.once(self._noisy(frame), carry)
+        call = Call(frame.shape[0], 1)
+        frames = frame if self.plan.iterations else frame[:, None]
+        history = self.executor.run(self._noisy(frames), call, carry)
         outputs: dict[str, Any] = {}
         for name, readouts in self.readouts.items():
             seen = {
-                node: readout(tracks.last(self.engine.layout.seen(node)))
+                node: readout(history.last(self.executor.nodes[node].seen))
                 for node, readout in readouts.items()
             }
             outputs[name] = seen if len(seen) > 1 else next(iter(seen.values()))
-        return outputs, self.engine.carry(tracks, Call(1), carry)
+        return outputs, self.executor.carry(history, call, carry)
 
     def generate(
         self,
@@ -233,9 +253,14 @@ class Net(nn.Module):
         lengths: Lengths = None,
         carry: Carry | None = None,
     ) -> Tensor:
-        """The next n frames (B, n, ...), each made from those before: a closed loop.
+        """The next n frames (B, n, ...): predictions are fed back as input.
 
-        Under bce these are probabilities, or with `sample` draws from them.
+        Args:
+            frames: The input, as for `forward`.
+            n: The number of frames to generate.
+            sample: With `cost: bce`, samples instead of probabilities.
+            lengths: The length of each sequence, if they differ.
+            carry: What the network remembers of earlier frames.
         """
         return generate(self, frames, n, sample, lengths, carry)
 
@@ -244,7 +269,9 @@ class Net(nn.Module):
     def set_offset(self, mean: Tensor | float, task: str | None = None) -> None:
         """Let the output of a prediction or denoising task start at the mean of the data.
 
-        `mean` is a number or a frame: the mean pixel; under bce the rate of ones.
+        Args:
+            mean: A number or a frame: the mean pixel; with `cost: bce`, the rate of ones.
+            task: The task. Default: all tasks that have an offset.
         """
         known = [name for name, words in self.tasks.items() if words.kind in OFFSET]
         check_names([] if task is None else [task], known, "task with an offset")
@@ -253,18 +280,36 @@ class Net(nn.Module):
                 readout.start_at(mean, logits=getattr(self.tasks[name], "cost", "") == "bce")
 
     def adopt(self, weights: Mapping[str, Tensor]) -> Adopted:
-        """Take over what another variant has too, and name what it has not."""
-        return adopt(self, weights)
+        """Copy the weights of another variant that have the same name and shape.
 
-    # --- the doorway -----------------------------------------------------------------------------
+        Args:
+            weights: The `state_dict` of the other network.
+
+        Returns:
+            The names of what was copied, and of what differs.
+        """
+        own = self.state_dict()
+        shared = [name for name in own if name in weights]
+        kept = [name for name in shared if own[name].shape == weights[name].shape]
+        with torch.no_grad():
+            for name in kept:
+                own[name].copy_(weights[name])
+        return Adopted(
+            tuple(kept),
+            tuple(name for name in own if name not in weights),
+            tuple(name for name in weights if name not in own),
+            tuple(name for name in shared if name not in kept),
+        )
+
+    # --- validation ------------------------------------------------------------------------------
 
     def _enter(
         self, frames: Tensor, lengths: Lengths, carry: Carry | None
     ) -> tuple[Tensor, int, tuple[int, ...] | None]:
         """Frames as the network takes them, how many t there are, and where sequences end."""
-        frames = self.doorway.frames(frames, self._like())
-        length, ends = self.doorway.times(frames, lengths)
-        self.doorway.check_carry(carry, frames)
+        frames = self.inputs.frames(frames, self._like())
+        length, ends = self.inputs.times(frames, lengths)
+        self.inputs.check_carry(carry, frames)
         return without_padding(frames, ends), length, ends
 
     def _like(self) -> Tensor | None:
@@ -275,16 +320,39 @@ class Net(nn.Module):
         """The input as the network gets it: with its noise, in training."""
         return noisy(frames, self.noise) if self.training else frames
 
-    def _unroll(self, frames: Tensor, call: Call, carry: Carry | None) -> Tracks:
-        """All that a call asks for; the many t of a long one from tapes."""
-        one = frames if self.plan.iterations else frames[:, :1]
-        player = self.tapes.player(self, one) if call.length >= LONG else None
-        return self.engine.unroll(frames, call, carry, player)
-
-    def _see(self, tracks: Tracks, name: str, times: list[int]) -> dict[str, Tensor]:
+    def _see(self, history: History, name: str, times: list[int]) -> dict[str, Tensor]:
         """What a task sees by node, (n, B, ...)."""
-        index = self.engine.layout
+        nodes = self.executor.nodes
         return {
-            node: readout(tracks.series(index.seen(node), times))
+            node: readout(history.series(nodes[node].seen, times))
             for node, readout in self.readouts[name].items()
         }
+
+
+class Adopted(NamedTuple):
+    """What `adopt` did, by the names of parameters and buffers."""
+
+    kept: tuple[str, ...]
+    missing: tuple[str, ...]  # not in what was given: left as they were
+    unknown: tuple[str, ...]  # given, but not here
+    reshaped: tuple[str, ...]  # in both, but of another shape: left as they were
+
+
+def cell_module(graph: Graph, node: str) -> CellModule:
+    """The module of a node; its initial values wait for `initialise`."""
+    attributes = graph.nodes[node]
+    site = site_of(graph, node)
+    edges = {key: edge for _, _, key, edge in graph.in_edges(node, keys=True, data=True)}
+    projections = {inlet.key: edges[inlet.key]["projection"] for inlet in site.inlets}
+    length = graph.graph["frames"] or graph.graph["iterations"]
+    cell = attributes["cell"]
+    return CellModule(
+        cell,
+        site,
+        attributes["shape"],
+        projections,
+        attributes["own"],
+        iterations_of(cell, None if length == "any" else length),
+        node,
+        draw=False,
+    )

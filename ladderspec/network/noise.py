@@ -11,14 +11,14 @@ from ladderspec.cells.input import Noise
 
 
 def noisy(frames: Tensor, noise: Noise | None) -> Tensor:
-    """Frames as a network in training gets them."""
+    """Frames with the noise of the spec, as a network in training reads them."""
     if noise is None:
         return frames
     if noise.gaussian:
         frames = frames + noise.gaussian * torch.randn_like(frames)
     if noise.flip:
-        turned = torch.rand_like(frames) < noise.flip
-        frames = torch.where(turned, 1 - frames, frames)
+        flipped = torch.rand_like(frames) < noise.flip
+        frames = torch.where(flipped, 1 - frames, frames)
     return frames
 
 

@@ -20,7 +20,13 @@ from ladderspec.network.net import Net
 
 
 class Unrolled(nn.Module):
-    """All t at once: frames -> what each task sees; the number of frames is then fixed."""
+    """All t at once, for torch.export: frames -> what each task reads.
+
+    The number of frames is fixed by the example that is traced.
+
+    Args:
+        net: The network. Its weights are shared, not copied.
+    """
 
     def __init__(self, net: Net) -> None:
         super().__init__()
@@ -31,7 +37,13 @@ class Unrolled(nn.Module):
 
 
 class Iteration(nn.Module):
-    """One t: `net.iterate`. Where batch norms keep statistics by t, `carry.t` must be a tensor."""
+    """One t, for torch.export: `net.iterate`.
+
+    If batch norms keep statistics for every t, `carry.t` must be a tensor.
+
+    Args:
+        net: The network. Its weights are shared, not copied.
+    """
 
     def __init__(self, net: Net) -> None:
         super().__init__()

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ladderspec.cells.parameters import weight, zeros
 from ladderspec.names import Shape
-from ladderspec.nn import Normal, Owner
-from ladderspec.nn._own import ZEROS
+from ladderspec.nn.modules import Declared
+from ladderspec.wiring.graph import Graph
 
 
-class Readout(Owner):
+class Readout(Declared):
     """seen = W x + b + offset; without a head of its own, x + offset.
 
     The offset is the mean of what is to be seen, a buffer set from data.
@@ -23,14 +25,20 @@ class Readout(Owner):
     bias: Tensor
     offset: Tensor
 
-    def __init__(self, own: Mapping[str, Shape], shape: Shape, offset: bool, teaches: bool) -> None:
+    def __init__(
+        self,
+        own: Mapping[str, Shape],
+        shape: Shape,
+        offset: bool,
+        teaches: bool,
+        draw: bool = True,
+    ) -> None:
         super().__init__()
         self.teaches = teaches
         self.headed = bool(own)
         if own:
-            fan_in = own["weight"][1]
-            self.own("weight", own["weight"], Normal(1 / fan_in))
-            self.own("bias", own["bias"], ZEROS)
+            head = {"weight": weight(*own["weight"], fan_in=own["weight"][1])}
+            self.declare({**head, "bias": zeros(*own["bias"])}, draw)
             shape = (own["weight"][0], *shape[1:])
         self.shape = shape
         self.register_buffer("offset", torch.zeros(shape) if offset else None)
@@ -67,3 +75,24 @@ class Readout(Owner):
 def _wide(value: Tensor) -> list[int]:
     """Its shape but for what is 1 wide: a vector may also be a map."""
     return [n for n in value.shape if n != 1]
+
+
+OFFSET = ("prediction", "denoising")  # tasks whose output has a mean that data can tell
+
+
+def readouts_of(graph: Graph, name: str) -> dict[str, Readout]:
+    """What a task owns, by the node that it reads."""
+    entry: dict[str, Any] = graph.graph["tasks"][name]
+    task, several = entry["task"], len(entry["at"]) > 1
+    found = {}
+    for node in entry["at"]:
+        prefix = f"{node}." if several else ""
+        own = {key: entry["own"][prefix + key] for key in ("weight", "bias") if entry["own"]}
+        offset = task.kind in OFFSET and not several
+        found[node] = Readout(own, graph.nodes[node]["shape"], offset, task.teaches, draw=False)
+    return found
+
+
+def readout_name(task: str, node: str, several: bool) -> str:
+    """`task.NAME`, or `task.NAME.NODE` if a task reads several nodes."""
+    return f"task.{task}.{node}" if several else f"task.{task}"

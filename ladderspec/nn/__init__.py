@@ -12,76 +12,58 @@
 >>> h.shape, sorted(extras)
 (torch.Size([2, 8, 8, 8]), ['c'])
 
-Where several arrows come in, each has its name. A decoder cell inverts such a row:
+If several edges come in, each has its name. A decoder cell inverts such a row:
 
 >>> decoder = ConvG3.of({"decoder": (8, 8, 8), "lateral": (1, 16, 16)}, filter=6)
 >>> y, _ = decoder({"decoder": h, "lateral": frames[-1]})
 >>> y.shape
 torch.Size([2, 1, 16, 16])
 
-Underneath, a cell is made of arrows, each a linear map with a norm of its own:
+Single edges may differ from the others in filter, norm and initial gain:
 
->>> from ladderspec.nn import Arrow
->>> gates = (4 * 8, 16, 16)  # i, f, o, g of 8 channels
->>> plain = ConvLSTM(
-...     {
-...         "encoder": Arrow("conv", (1, 16, 16), gates, filter=3),
-...         "state": Arrow("conv", (8, 16, 16), gates, filter=5, norm="layer"),
-...     }
-... )
->>> plain({"encoder": frames[0]})[0].shape
-torch.Size([2, 8, 16, 16])
+>>> own = ConvLSTM.of((1, 16, 16), channels=8, edges={"state": {"filter": 5, "norm": "none"}})
+>>> own.state
+Edge(conv, 8x16x16 -> 32x16x16, (5, 5), stride (1, 1))
 """
 
-from ladderspec.nn._arrow import Arrow
-from ladderspec.nn._cell import Cell, Result, Values
-from ladderspec.nn._norms import NOW, BatchNorm, LayerNorm, When, make_norm
-from ladderspec.nn._own import Blocks, Normal, Owner, initialise
-from ladderspec.nn._parts import convolve, convolve_transposed, f
-from ladderspec.nn.average import Average
-from ladderspec.nn.conv import Conv
-from ladderspec.nn.conv_g1 import ConvG1
-from ladderspec.nn.conv_g2 import ConvG2
-from ladderspec.nn.conv_g3 import ConvG3
-from ladderspec.nn.conv_gru import ConvGRU
-from ladderspec.nn.conv_lstm import ConvLSTM
-from ladderspec.nn.fc import FC
-from ladderspec.nn.g1 import G1
-from ladderspec.nn.gru import GRU
-from ladderspec.nn.identity import Identity
-from ladderspec.nn.lstm import LSTM
-from ladderspec.nn.pool import Pool
-from ladderspec.nn.softmax import SoftMax
+from ladderspec.cells import Cell, registered
+from ladderspec.cells.functions import convolve, convolve_transposed, f
+from ladderspec.names import Side
+from ladderspec.nn.cells import Standalone
+from ladderspec.nn.modules import CellModule, Edge, initialise
+from ladderspec.nn.norms import FIRST, BatchNorm, LayerNorm, TimeStep
+
+
+def _cells() -> dict[str, type[Cell]]:
+    """The registered cells by the names of their modules: convG3 is ConvG3 here."""
+    sides = (Side.DECODER, Side.ENCODER)
+    named = [(name, cell) for side in sides for name, cell in registered(side).items()]
+    return {name[:1].upper() + name[1:]: cell for name, cell in named}
+
+
+def __getattr__(name: str) -> type[Standalone]:
+    """The module class of a registered cell."""
+    cell = _cells().get(name)
+    if cell is None:
+        raise AttributeError(f"module {__name__} has no {name!r}")
+    made = type(name, (Standalone,), {"__doc__": cell.__doc__, "__module__": __name__})
+    globals()[name] = made
+    return made
+
 
 __all__ = [
-    "FC",
-    "G1",
-    "GRU",
-    "LSTM",
-    "NOW",
-    "Arrow",
-    "Average",
+    "FIRST",
     "BatchNorm",
-    "Blocks",
-    "Cell",
-    "Conv",
-    "ConvG1",
-    "ConvG2",
-    "ConvG3",
-    "ConvGRU",
-    "ConvLSTM",
-    "Identity",
+    "CellModule",
+    "Edge",
     "LayerNorm",
-    "Normal",
-    "Owner",
-    "Pool",
-    "Result",
-    "SoftMax",
-    "Values",
-    "When",
+    "TimeStep",
     "convolve",
     "convolve_transposed",
     "f",
     "initialise",
-    "make_norm",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *_cells()]

@@ -8,9 +8,7 @@ from typing import NamedTuple
 from ladderspec.names import Role, Shape, show_arrow, size_of
 from ladderspec.wiring.graph import Graph
 
-FUSED = frozenset({"LSTM", "GRU"})  # cells for which there is one call for a whole sequence
 FUNCTION = frozenset({"w", "w_s"})  # coefficients of f(u, w) [eq:fdec]: used number by number
-_ROLES = {role: index for index, role in enumerate(Role)}
 
 
 class Edge(NamedTuple):
@@ -39,7 +37,6 @@ class Equation:
     initial: str  # what delayed arrows carry before the first t
     parameters: int  # of the node and of the arrows that enter it
     multiplications: int
-    fused: bool  # one call can do a whole sequence, if the state of t-1 is all it reads of its past
 
     @property
     def numbers(self) -> int:
@@ -60,25 +57,22 @@ class Reader:
 
 
 def equation_of(graph: Graph, node: str) -> Equation:
-    facts = graph.nodes[node]
-    cell, shape = facts["cell"], facts["shape"]
+    attributes = graph.nodes[node]
+    cell, shape = attributes["cell"], attributes["shape"]
     arrows = list(graph.in_edges(node, keys=True, data=True))
     edges = [
         Edge(source, node, key, edge["role"], edge["delay"]) for source, _, key, edge in arrows
     ]
-    projections = [edge.get("projection") for *_, edge in arrows]
-    plain = all(each and each.kind == "dense" and each.norm == "none" for each in projections)
     return Equation(
         node=node,
         cell=cell.cell,
-        edges=tuple(sorted(edges, key=lambda edge: (_ROLES[edge.role], edge.key, edge.source))),
+        edges=tuple(sorted(edges, key=lambda edge: (edge.role.order, edge.key, edge.source))),
         shape=shape,
         state=tuple(cell.state_shapes(shape).items()),
         stateful=cell.stateful,
-        initial=facts["initial"],
-        parameters=facts["parameters"] + sum(edge.get("parameters", 0) for *_, edge in arrows),
+        initial=attributes["initial"],
+        parameters=attributes["parameters"] + sum(edge.get("parameters", 0) for *_, edge in arrows),
         multiplications=multiplications(graph, node),
-        fused=cell.cell in FUSED and plain and "gain" not in facts["own"],
     )
 
 
@@ -100,11 +94,11 @@ def multiplications(graph: Graph, node: str) -> int:
     used at every position of the output, a matrix once. Biases, gains and the coefficients of
     f(u, w) work number by number and count for nothing, as do norms, activations and pools.
     """
-    facts = graph.nodes[node]
+    attributes = graph.nodes[node]
     arrows = graph.in_edges(node, data="projection")
     total: int = sum(each.multiplications for *_, each in arrows if each is not None)
-    weights = [shape for name, shape in facts["own"].items() if name not in FUNCTION]
-    return total + sum(_uses(weight, facts["shape"]) for weight in weights)
+    weights = [each.shape for name, each in attributes["own"].items() if name not in FUNCTION]
+    return total + sum(_uses(weight, attributes["shape"]) for weight in weights)
 
 
 def _uses(weight: Shape, out: Shape) -> int:

@@ -61,21 +61,18 @@ def _need_past(plan: Plan, phase: Phase, masks: dict[str, int], length: int) -> 
         node: [(e.source, e.delay) for e in plan.equations[node].edges if e.source in inside]
         for node in phase.nodes
     }
-    rows = {node: bytearray(map(int, _bits(masks[node], length))) for node in phase.nodes}
     enough, in_a_row = max(edge.delay for edge in phase.carries), 0
     for t in reversed(range(length)):
         for node in reversed(phase.nodes):
-            if rows[node][t]:
+            if masks[node] >> t & 1:
                 for source, delay in edges[node]:
                     if delay <= t:
-                        rows[source][t - delay] = 1
-        in_a_row = in_a_row + 1 if all(row[t] for row in rows.values()) else 0
+                        masks[source] |= 1 << (t - delay)
+        in_a_row = in_a_row + 1 if all(masks[node] >> t & 1 for node in phase.nodes) else 0
         if in_a_row == enough:
-            for row in rows.values():
-                row[:t] = b"\1" * t
+            for node in phase.nodes:
+                masks[node] |= (1 << t) - 1
             break
-    for node, row in rows.items():
-        masks[node] = int("0" + "".join(map(str, reversed(row))), 2)
 
 
 def _bits(mask: int, length: int) -> str:

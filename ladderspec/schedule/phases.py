@@ -1,7 +1,7 @@
-"""Graph -> phases: what is computed once for all t, and what loops over t.
+"""Graph -> phases: what needs nothing from its own past, and what loops over t.
 
 The strongly connected components of the graph with its delayed arrows, in topological order, are
-the schedule. A component without a delayed arrow inside is computed once for all t; one with a
+the schedule. A component without a delayed arrow inside needs nothing from its own past; one with a
 delayed arrow inside is a loop over t. A delayed arrow between two is a shift in time, not a loop.
 """
 
@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from heapq import heappop, heappush
 from itertools import groupby
 
 import networkx as nx
 
-from ladderspec.names import Role
 from ladderspec.schedule.equations import Edge, Equation
 from ladderspec.wiring.graph import Graph
 
@@ -26,7 +25,6 @@ class Kind(StrEnum):
 
     ONCE = "once"
     LOOP = "loop"
-    SEQUENCE = "sequence"  # one fused call
 
 
 @dataclass(frozen=True)
@@ -128,10 +126,7 @@ def _loop(
         ]
         for node in nodes
     }
-    phase = _phase(Kind.LOOP, [called[index] for index in _visit(before)], equations)
-    past = [(edge.role, edge.delay) for edge in phase.carries]
-    lone = len(nodes) == 1 and past == [(Role.STATE, 1)]
-    return replace(phase, kind=Kind.SEQUENCE) if lone and equations[nodes[0]].fused else phase
+    return _phase(Kind.LOOP, [called[index] for index in _visit(before)], equations)
 
 
 def _phase(

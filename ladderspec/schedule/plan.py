@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from ladderspec.display import svg
 from ladderspec.names import Role, Shape, show_arrow
 from ladderspec.schedule.equations import Equation, Reader, equation_of, reader_of
 from ladderspec.schedule.phases import Kind, Phase, find_phases
@@ -46,8 +47,6 @@ class Plan:
         return to_text(self)
 
     def _repr_svg_(self) -> str | None:
-        from ladderspec.drawing import svg  # in notebooks
-
         return svg(self.graph, plan=True) if self.graph is not None else None
 
     @cached_property

@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import Any
 
 from ladderspec.names import Role
-from ladderspec.schedule.equations import FUSED, Equation, Reader
+from ladderspec.schedule.equations import Equation, Reader
 from ladderspec.schedule.letters import arrow, iterations, last_values, ranges, sides, value
 from ladderspec.schedule.needs import need_masks, times
 from ladderspec.schedule.phases import Kind, Phase
@@ -172,7 +172,7 @@ def phrase(plan: Plan, phase: Phase, reason: Reason) -> str:
                 f" by {leaves} and comes back by {returns}"
             )
         case Why.OWN:
-            return f"reads its own past {past}, and is on no other cycle; {_fusing(plan, phase)}"
+            return f"reads its own past {past}, and is on no other cycle"
         case Why.ALONE if phase.static:
             return "from the input alone, the same at every t"
         case Why.ALONE:
@@ -186,19 +186,10 @@ def phrase(plan: Plan, phase: Phase, reason: Reason) -> str:
     return f"{said}; {past} {'is a shift' if len(edges) == 1 else 'are shifts'} in time"
 
 
-def _fusing(plan: Plan, phase: Phase) -> str:
-    cell = plan.equations[phase.nodes[0]].cell
-    if phase.kind is Kind.SEQUENCE:
-        return f"a plain {cell} is one fused call"
-    unless = (
-        " with a norm, or with more of its past than the state of t-1," if cell in FUSED else ""
-    )
-    return f"{cell}{unless} has no fused call"
-
-
 def _time(phase: Phase) -> str:
-    words = {Kind.ONCE: "once for all t", Kind.LOOP: "loop over t", Kind.SEQUENCE: "sequence"}
-    return "once, the same at every t" if phase.static else words[phase.kind]
+    if phase.static:
+        return "once, the same at every t"
+    return "loop over t" if phase.kind is Kind.LOOP else "needs nothing from its own past"
 
 
 def _show_work(plan: Plan, work: Work) -> str:

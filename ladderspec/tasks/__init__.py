@@ -1,11 +1,8 @@
-"""The tasks a spec can set: what they read and what they cost."""
+"""The tasks of a spec: which node each of them reads, its target, its cost and its metrics."""
 
-from ladderspec.tasks._contract import Ramp, Reading, Task
-from ladderspec.tasks.classification import Classification
-from ladderspec.tasks.consistency import Consistency
-from ladderspec.tasks.denoising import Denoising
-from ladderspec.tasks.prediction import Prediction
-from ladderspec.tasks.probe import Probe
+from ladderspec.tasks.base import Ramp, Reading, Task
+from ladderspec.tasks.classification import Classification, Consistency
+from ladderspec.tasks.reconstruction import Denoising, Prediction, Probe
 
 AnyTask = Classification | Prediction | Denoising | Consistency | Probe
 

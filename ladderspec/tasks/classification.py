@@ -1,24 +1,30 @@
-"""classification: cross-entropy of a class label."""
+"""Tasks on class scores: classification, and consistency with a Mean Teacher."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from ladderspec.names import Shape, show_shape
-from ladderspec.tasks._contract import Reading, Task, When
+from ladderspec.tasks.base import Reading, Task, When
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+Decay = Annotated[float, Field(ge=0, lt=1)]
+
 
 class Classification(Task):
-    """Cross-entropy of the label under the logits of a SoftMax, by default at the last t."""
+    """Cross-entropy of a class label under the logits of a SoftMax, by default at the last
+    iteration.
+    """
 
     kind: Literal["classification"]
-    when: When = Field("last", description="`last`, `all`, or a weight for each iteration.")
-    target: str = Field("label", description="Field of the data with the class.")
+    when: When = Field(
+        "last", description="Iterations that count: `last`, `all`, or a weight for each."
+    )
+    target: str = Field("label", description="Field of the data with the class label.")
 
     def check_shape(self, reading: Reading) -> tuple[str, str] | None:
         if self.head is None and len(reading.shape) != 1:
@@ -33,7 +39,7 @@ class Classification(Task):
         return seen[1:]
 
     def compare(self, seen: Tensor, target: Tensor) -> Tensor:
-        """Labels of -1 are missing: they cost nothing, but count in the mean over the batch."""
+        """Cross-entropy. Missing labels (-1) cost nothing, but count in the mean over the batch."""
         from torch.nn import functional
 
         if target.is_floating_point():
@@ -48,6 +54,7 @@ class Classification(Task):
         return cost if cost.dim() == 1 else cost.flatten(1).mean(1)
 
     def present(self, seen: Tensor) -> Tensor:
+        """Class probabilities."""
         return seen.softmax(1)
 
     @property
@@ -60,6 +67,47 @@ class Classification(Task):
                 "nll": self.compare(seen, target)}  # fmt: skip
 
     def known(self, target: Tensor) -> Tensor:
-        """Labels of -1 are missing."""
+        """Samples whose label is not missing (-1)."""
         known: Tensor = target.reshape(len(target), -1).ge(0).all(1)
         return known
+
+
+class Consistency(Task):
+    """Squared distance between the class probabilities of the network and of a Mean Teacher.
+
+    The teacher is a running average of the network and sees the same input with noise of its own.
+    The weight of the task ramps up as exp(-5 (1 - t/T)^2).
+    """
+
+    kind: Literal["consistency"]
+    when: When = Field(
+        "last", description="Iterations that count: `last`, `all`, or a weight for each."
+    )
+    decay: Decay = Field(0.999, description="Decay of the teacher's average after the ramp.")
+    ramp_decay: Decay = Field(0.99, description="Decay of the teacher's average during the ramp.")
+    ramp: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.25, description="Length of the ramp, as a fraction of training."
+    )
+
+    def check_shape(self, reading: Reading) -> tuple[str, str] | None:
+        if reading.cell != "SoftMax":
+            return (
+                f"consistency compares probabilities, but {reading.node} is made by {reading.cell}",
+                "read a SoftMax",
+            )
+        return None
+
+    @property
+    def field(self) -> str:
+        return self.target or "teacher"
+
+    def compare(self, seen: Tensor, target: Tensor) -> Tensor:
+        """Mean squared error between probabilities; `target` are those of the teacher."""
+        from torch.nn import functional
+
+        distance = functional.mse_loss(seen.softmax(1), target.detach(), reduction="none")
+        return distance.flatten(1).mean(1)
+
+    def present(self, seen: Tensor) -> Tensor:
+        """Class probabilities."""
+        return seen.softmax(1)

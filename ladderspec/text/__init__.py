@@ -1,1 +1,1 @@
-"""Characters -> a tree whose every value knows its line and column."""
+"""Text -> a tree of values with their lines and columns."""

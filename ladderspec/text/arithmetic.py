@@ -1,4 +1,4 @@
-"""`$width` and `$(width * 2)`: numbers from `params`, with arithmetic and nothing else."""
+"""`$width` and `$(width * 2)`: numbers from `params`, by arithmetic alone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PRODUCTS = {
 
 
 class ArithmeticProblem(ValueError):
-    """An expression that is no number."""
+    """An expression that does not give a number."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -47,11 +47,11 @@ class UnknownParam(ArithmeticProblem):
 
 
 class BrokenParam(ArithmeticProblem):
-    """A parameter whose own definition is wrong, which is said there."""
+    """A parameter whose definition is wrong, which is reported there."""
 
 
 def expression(text: object) -> str | None:
-    """The expression in a `$...` text, or None where the text is just a text.
+    """The expression in a `$...` text, or None for any other text.
 
     >>> expression("$width"), expression("$(width * 2)"), expression("x$")
     ('width', 'width * 2', None)
@@ -92,7 +92,7 @@ class _Expression:
         self._next()
 
     def _next(self) -> str:
-        """Step over a token, and return it."""
+        """Return the current token and read the next one."""
         word, found = self.word, _TOKEN.match(self.text, self.at)
         assert found is not None
         self.kind, self.at = str(found.lastgroup), found.end()
@@ -168,7 +168,7 @@ def _bounded(value: Any) -> Number:
 
 
 def solve(params: Mapping[str, object]) -> Lookup:
-    """A look-up of parameters, which may be written in terms of each other."""
+    """A lookup of parameters, which may be defined in terms of each other."""
     known: dict[str, Number] = {}
     open_names: list[str] = []
     broken: set[str] = set()

@@ -1,4 +1,4 @@
-"""How arrows and selectors are written: `decoder.a(t-1) -> encoder.a`, `lateral@conv_*`."""
+"""The notation of arrows and selectors: `decoder.a(t-1) -> encoder.a`, `lateral@conv_*`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ROLES = [role.value for role in Role]
 
 
 class NotationProblem(ValueError):
-    """A text that is no arrow or selector; says what would be one."""
+    """A text that is neither an arrow nor a selector, with a hint."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class Arrow:
 
 @dataclass(frozen=True)
 class Selector:
-    """What `without` names: nodes, arrows by role and level or by their ends, a level or a task."""
+    """What `without` selects: nodes, arrows by role and level or by their ends, a level, a task."""
 
     kind: Literal["role", "arrow", "node", "level", "task"]
     pattern: str = "*"  # of node names, level names or task names
@@ -49,7 +49,7 @@ class Selector:
 
 
 def parse_arrows(text: str) -> tuple[Arrow, ...]:
-    """The hops of a chain; each carries the delay that stands on its source.
+    """The hops of a chain, each with the delay that is written on its source.
 
     >>> parse_arrows("decoder.a(t-1) -> encoder.b")
     (Arrow(source='decoder.a', target='encoder.b', delay=1),)
@@ -68,7 +68,7 @@ def parse_arrows(text: str) -> tuple[Arrow, ...]:
 
 
 def parse_end(text: str) -> tuple[str, int]:
-    """A node and the delay that it is read with.
+    """A node and the delay with which it is read.
 
     >>> parse_end("decoder.a (t-2)")
     ('decoder.a', 2)
@@ -141,7 +141,7 @@ def parse_selector(text: str) -> Selector:
 
 
 def _meant(text: str, head: str, rest: str, role: str) -> str:
-    """What a text may have meant that selects nothing."""
+    """A suggestion for a text that is not a selector."""
     if rest:
         close = did_you_mean(head, ["level", "task", *_SIDES])
         return close.replace("`?", f".{printed(rest)}`?") if close else _SELECTOR_HINT

@@ -1,4 +1,4 @@
-"""YAML text -> a tree of values that know their places. Data only: no tags, bounded size."""
+"""YAML text -> a tree of values with their places. Data only: no tags, bounded size."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import Any, NoReturn
 import yaml
 
 from ladderspec.errors import Finding, Findings, Place, Source, SpecError
-from ladderspec.text.scalars import resolve_scalar
 from ladderspec.text.tree import Node
 
 MAX_CHARACTERS = 2_000_000
 MAX_VALUES = 100_000  # after aliases are expanded
 MAX_DEPTH = 32
 
-# Control characters, halves of surrogate pairs, and line breaks that YAML 1.1 and 1.2 read apart.
+# Control characters, halves of surrogate pairs, and line breaks that differ in YAML 1.1 and 1.2.
 _FORBIDDEN = re.compile(
     "[^\t\n\r -~\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
@@ -24,7 +23,7 @@ _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")  # `&anchor !tag ` before a value
 
 
 class _Open:
-    """A list or mapping still being read."""
+    """A list or mapping that is still being read."""
 
     __slots__ = ("anchor", "doubled", "key", "node", "size")
 
@@ -35,10 +34,10 @@ class _Open:
 
 
 def parse(source: Source, findings: Findings, start: int = 0, end: int | None = None) -> Node:
-    """Read one YAML document, or the stretch of the text from `start` to `end`.
+    """Read one YAML document, or the part of the text from `start` to `end`.
 
-    What can be read past (a key written twice, a tag) goes to `findings`; what cannot raises
-    SpecError together with what was found so far.
+    Mistakes that can be read past (a key written twice, a tag) are added to `findings`; any other
+    raises SpecError with all findings so far.
     """
     return _Reader(source, findings, start, end).read()
 
@@ -109,7 +108,7 @@ class _Reader:
         return event.value
 
     def _begin(self, event: Any, start: int) -> int:
-        """Where the value itself begins, behind its anchor and tag; a tag is refused."""
+        """The start of the value itself, after its anchor and tag; a tag is refused."""
         if event.anchor is None and event.tag is None:
             return start
         found = _PROPERTIES.match(self.source.text, start)
@@ -160,7 +159,7 @@ class _Reader:
             self._place(node, size, str(node.value))
 
     def _place(self, node: Node, size: int, text: str | None) -> None:
-        """Put a finished node into what is open; `text` is its spelling where it may be a key."""
+        """Add a finished node to the open list or mapping; `text` is its spelling as a key."""
         if not self.stack:
             self.root = node
             return
@@ -168,7 +167,7 @@ class _Reader:
         inside.size += size
         parent = inside.node
         if isinstance(parent.value, list):
-            if node.start == node.end:  # nothing behind a `-`: point at it
+            if node.start == node.end:  # nothing after a `-`: point at it
                 node.end = len(self.source.text[: node.start].rstrip())
                 node.start = max(0, node.end - 1)
             self._adopt(node, parent, len(parent.value))
@@ -178,9 +177,9 @@ class _Reader:
         else:
             key, inside.key = inside.key, None
             if key in parent.value:
-                return  # written twice: the first stays
+                return  # written twice: the first counts
             self._adopt(node, parent, key)
-            if node.start == node.end:  # `key:` with nothing behind it: point at the key
+            if node.start == node.end:  # `key:` without a value: point at the key
                 _, node.start, node.end = parent.keys[key]
             parent.value[key] = node
 
@@ -201,7 +200,7 @@ class _Reader:
         return text
 
     def _adopt(self, node: Node, parent: Node, key: str | int) -> None:
-        if node.parent is None:  # an aliased node stays where it was written
+        if node.parent is None:  # an aliased node keeps the place where it was written
             node.parent, node.key = parent, key
 
     def _merge(self, node: Node) -> None:
@@ -228,5 +227,35 @@ class _Reader:
 
     def _refuse(self, problem: tuple[int, int, str, str]) -> NoReturn:
         start, end, message, hint = problem
-        start = max(0, min(start, len(self.text.rstrip()) - 1))  # not behind the last line
+        start = max(0, min(start, len(self.text.rstrip()) - 1))  # not after the last line
         self._fail(start + self.offset, end + self.offset, "Y002", message, hint)
+
+
+# --- scalars --------------------------------------------------------------------------------------
+
+# YAML 1.2: `no` and `on` are text, and `1e-3` is a number.
+_INT = re.compile(r"[-+]?[0-9]{1,30}|0x[0-9a-fA-F]{1,16}|0o[0-7]{1,20}")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,4})?")
+_WORDS: dict[str, object] = {
+    **dict.fromkeys(["", "~", "null", "Null", "NULL"], None),
+    **dict.fromkeys(["true", "True", "TRUE"], True),
+    **dict.fromkeys(["false", "False", "FALSE"], False),
+    **dict.fromkeys([".inf", "+.inf", ".Inf", ".INF"], float("inf")),
+    **dict.fromkeys(["-.inf", "-.Inf", "-.INF"], float("-inf")),
+    **dict.fromkeys([".nan", ".NaN", ".NAN"], float("nan")),
+}
+
+
+def resolve_scalar(text: str) -> object:
+    """YAML 1.2's reading of a plain scalar.
+
+    >>> [resolve_scalar(text) for text in ("12", "1e-3", "no", "true", "~")]
+    [12, 0.001, 'no', True, None]
+    """
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INT.fullmatch(text):
+        return int(text, 0) if text[:2] in ("0x", "0o") else int(text)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    return text

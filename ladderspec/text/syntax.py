@@ -1,7 +1,7 @@
-"""What is not YAML: libyaml's errors in a user's words, at the place where the mistake was made.
+"""Explains syntax errors of YAML: libyaml's messages in a user's terms, at the actual mistake.
 
-Imported only when a text cannot be read. Each rule returns a stretch of the text, what is wrong
-with it and what would be right, or None where it does not apply.
+Imported only if a text cannot be read. Each rule returns a range of the text, a message and a hint,
+or None if it does not apply.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _CLOSING = {"{": "}", "[": "]"}
 
 
 def character(text: str, at: int) -> Problem:
-    """A character that no spec can hold."""
+    """A character that is not allowed in a spec."""
     name = unicodedata.name(text[at], "").lower()
     shown = f"U+{ord(text[at]):04X}" + (f", {name}" if name else "")
     return at, at + 1, f"a character that a spec cannot hold: {shown}", "delete it"
 
 
 def explain(error: Any, text: str) -> Problem:
-    """The first rule that fits, else libyaml's own words."""
+    """The result of the first rule that applies, else libyaml's own message."""
     problem, marks = str(error.problem or ""), (error.problem_mark, error.context_mark)
     at, opened = (min(mark.index, len(text)) if mark else 0 for mark in marks)
     if not error.problem_mark:
@@ -35,7 +35,7 @@ def explain(error: Any, text: str) -> Problem:
 
 
 def _line(text: str, at: int) -> tuple[int, str]:
-    """Where the line of `at` begins, and the line."""
+    """The start of the line of `at`, and the line."""
     start = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
     return start, text[start : end if end >= 0 else None]
@@ -50,7 +50,7 @@ def _number(text: str, at: int) -> int:
 
 
 def _above(text: str, at: int) -> tuple[int, str] | None:
-    """The next line above that says something."""
+    """The next line above that is neither empty nor a comment."""
     start = text.rfind("\n", 0, at) + 1
     while start > 0:
         start, line = _line(text, start - 1)
@@ -83,7 +83,7 @@ def _second_colon(text: str, at: int, opened: int) -> Problem | None:
 
 
 def _line_above(text: str, at: int, opened: int) -> Problem | None:
-    """The mistake is on the line above: no `: ` there, or a value that goes on here."""
+    """The mistake is on the line above: no `: ` there, or a value that continues here."""
     start, line = _line(text, at)
     above = _above(text, at)
     if above is None:

@@ -1,4 +1,4 @@
-"""A tree of values that know their places in the text."""
+"""A tree of values with their places in the text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Node:
         self.source, self.start, self.end = source, start, end
         self.parent: Node | None = None
         self.key: str | int | None = None  # its name or index in the parent
-        self.keys: dict[str, Span] = {}  # where a mapping's keys stand
+        self.keys: dict[str, Span] = {}  # the places of a mapping's keys
 
     @property
     def place(self) -> Place:
@@ -32,7 +32,7 @@ class Node:
 
     @property
     def mark(self) -> Place:
-        """Where to point if the value is wrong as a whole: for a block of lines, at its key."""
+        """The place to point at if the whole value is wrong: for a block of lines, its key."""
         flow = self.source.text[self.start : self.start + 1] in ("{", "[")
         short = isinstance(self.value, dict) and not self.keys  # `G1` for `{cell: G1}`
         if flow or short or not isinstance(self.value, dict | list):
@@ -45,7 +45,7 @@ class Node:
 
     @property
     def path(self) -> str:
-        """`levels[0].encoder.cell`, as the text has it."""
+        """`levels[0].encoder.cell`, in the terms of the text."""
         parts: list[str] = []
         node: Node | None = self
         while node is not None and node.key is not None:
@@ -57,7 +57,7 @@ class Node:
         return self.value.get(key) if isinstance(self.value, dict) else None
 
     def find(self, path: tuple[str | int, ...]) -> tuple[Node, int]:
-        """The deepest node on `path`, and how many of its words led there."""
+        """The deepest node on `path`, and how many parts of the path lead to it."""
         node: Node = self
         for depth, word in enumerate(path):
             inside = node.value
@@ -70,7 +70,7 @@ class Node:
         return node, len(path)
 
     def plain(self) -> Any:
-        """The bare value, without places."""
+        """The value without places: nested dicts and lists."""
         value = self.value
         if isinstance(value, dict):
             return {key: node.plain() for key, node in value.items()}
@@ -79,13 +79,13 @@ class Node:
         return value
 
     def replaced(self, value: Any) -> Node:
-        """The same place with another value; its children keep their own places."""
+        """A node at the same place with another value; its children keep their own places."""
         node = Node(value, self.source, self.start, self.end)
         node.parent, node.key, node.keys = self.parent, self.key, self.keys
         return node
 
 
 def items_of(node: Node | None) -> Iterator[tuple[str, Node]]:
-    """The fields of a mapping; none of what is no mapping."""
+    """The fields of a mapping; nothing if the node is not a mapping."""
     if node is not None and isinstance(node.value, dict):
         yield from node.value.items()

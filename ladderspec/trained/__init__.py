@@ -1,1 +1,1 @@
-"""What one does with a trained network: store, open, evaluate, lesion, generate."""
+"""Trained networks: saved, opened, evaluated, lesioned; and what they generate."""

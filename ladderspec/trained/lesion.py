@@ -1,30 +1,30 @@
-"""Take arrows out of a trained network: the other meaning of what an arrow was worth."""
+"""Lesions: arrows, nodes or tasks are removed from a trained network."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ladderspec.errors import Findings, UsageError, did_you_mean, tick
+from ladderspec.errors import UsageError, did_you_mean, tick
 from ladderspec.text.notation import NotationProblem, Selector, matches, parse_selector
-from ladderspec.wiring import shapes, variant
 from ladderspec.wiring.checks import check, needed
 from ladderspec.wiring.graph import Graph, in_order
 from ladderspec.wiring.selection import closest, select
+from ladderspec.wiring.shapes import infer
+from ladderspec.wiring.wire import Compilation, prune
 
 
 def lesion(graph: Graph, without: Sequence[str]) -> Graph:
-    """The graph without what the selectors mean, and without what nothing reads any more."""
-    result: Graph = graph.copy()
-    result.graph["tasks"] = dict(graph.graph["tasks"])
+    """The graph without what the selectors select, and without what is then unused."""
+    result = graph.copy()
     for text in without:
         _remove(result, text)
     _refuse_read(result, without)
-    variant.prune(result)
+    work = Compilation(result)
+    prune(work)
     _refuse_needed(result, without)
-    findings = Findings()
-    check(result, findings)
-    shapes.infer(result, findings)
-    findings.raise_if_any()
+    check(work)
+    infer(work)
+    work.findings.raise_if_any()
     return result
 
 
@@ -39,7 +39,7 @@ def _remove(graph: Graph, text: str) -> None:
     elif selector.kind == "level":
         raise UsageError(
             f"--without {text}: a level of a trained network cannot be taken out, its neighbours"
-            " would have to learn anew; take out arrows or nodes"
+            " would have to be trained again; take out arrows or nodes"
         )
     else:
         nodes, edges = select(graph, selector)
@@ -51,7 +51,7 @@ def _remove(graph: Graph, text: str) -> None:
 
 
 def _refuse_read(graph: Graph, without: Sequence[str]) -> None:
-    """A task cannot read what is gone."""
+    """A task cannot read a node that was removed."""
     for name, entry in graph.graph["tasks"].items():
         for node in entry["at"]:
             if node not in graph:
@@ -62,7 +62,7 @@ def _refuse_read(graph: Graph, without: Sequence[str]) -> None:
 
 
 def _refuse_needed(graph: Graph, without: Sequence[str]) -> None:
-    """A cell cannot go on without an arrow that it needs."""
+    """A cell cannot work without an arrow that it needs."""
     for node in in_order(graph):
         for role in needed(graph, node):
             lacks = f"cannot be without its {role} arrow" if role else "would get no arrow at all"

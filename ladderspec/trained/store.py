@@ -1,10 +1,10 @@
-"""A network in a folder: its graph as JSON, its weights as safetensors, and what wrote them.
+"""Save and open a network: its graph as JSON, its weights as safetensors.
 
     ls.save(net, "mine")                mine/net.json, mine/graph.json, mine/weights.safetensors
     net = ls.open_net("mine")
 
 The graph is the spec after all changes: every node with the fields of its cell, every arrow, every
-task. Nothing is ever unpickled, and a folder never runs code: cells of one's own must be registered
+task. Nothing is ever unpickled, and a folder never runs code: a user's cells must be registered
 before it is opened.
 """
 
@@ -36,8 +36,20 @@ TYPES = ("float32", "float64", "bfloat16", "float16")
 
 
 def save(net: nn.Module, folder: str | Path) -> Path:
-    """Write a network; the record comes last, so that a folder is whole or refused."""
-    net = _bare(net)
+    """Write a network into a folder. The record is written last: a partial folder is refused.
+
+    Args:
+        net: A network that `build` made; it may be wrapped by torch.compile or
+            DistributedDataParallel.
+        folder: The folder, which is created if it is missing.
+
+    Returns:
+        The folder.
+
+    Raises:
+        UsageError: if `net` is another module, or if its weights have several types.
+    """
+    net = _unwrapped(net)
     state = net.state_dict()
     dtype = _dtype(state)
     parts = {
@@ -59,8 +71,8 @@ def save(net: nn.Module, folder: str | Path) -> Path:
     return folder
 
 
-def _bare(net: nn.Module) -> Net:
-    """Without what torch.compile and DistributedDataParallel put around it."""
+def _unwrapped(net: nn.Module) -> Net:
+    """The network inside the wrappers of torch.compile and DistributedDataParallel."""
     for wrapper in ("_orig_mod", "module"):
         net = net._modules.get(wrapper) or net
     if not isinstance(net, Net):
@@ -69,7 +81,7 @@ def _bare(net: nn.Module) -> Net:
 
 
 def _dtype(state: dict[str, torch.Tensor]) -> str:
-    """The type of all that is no count."""
+    """The type of all floating-point tensors."""
     found = {str(v.dtype).removeprefix("torch.") for v in state.values() if v.is_floating_point()}
     if len(found) > 1:
         raise UsageError(f"the network is partly {' and partly '.join(sorted(found))}: choose one")
@@ -81,7 +93,14 @@ def _checksum(data: bytes) -> str:
 
 
 def open_net(folder: str | Path) -> Net:
-    """The network that `save` wrote."""
+    """Open a network that `save` wrote.
+
+    Args:
+        folder: The folder. Cells of users must be registered before, with `load_plugin`.
+
+    Raises:
+        CheckpointError: if the folder is incomplete or damaged, or if the weights do not fit.
+    """
     folder = Path(folder)
     record = _record(folder / RECORD)
     _check(folder / GRAPH, _read(folder / GRAPH), record)
@@ -91,7 +110,7 @@ def open_net(folder: str | Path) -> Net:
         tensors = load(weights)
     except (SafetensorError, ValueError) as error:
         raise CheckpointError(f"{folder / WEIGHTS} is damaged: {error}") from None
-    restore(net, tensors, str(folder / WEIGHTS))  # names what differs, which a checksum cannot
+    restore(net, tensors, str(folder / WEIGHTS))  # first: its message names what differs
     _check(folder / WEIGHTS, weights, record)
     return net
 

@@ -1,1 +1,1 @@
-"""Spec -> graph: nodes, arrows, variants, shapes, tables."""
+"""Spec -> graph: nodes, edges, patches, shapes; and graphs as tables, text and JSON."""

@@ -1,54 +1,65 @@
-"""The rules of the graph, each said of the arrow, selector or row that breaks it."""
+"""The rules of the graph and the `expect` of a spec, each reported at what breaks it."""
 
 from __future__ import annotations
 
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
 
 import networkx as nx
 
-from ladderspec.cells import Cell
-from ladderspec.cells.unknown import UNKNOWN
-from ladderspec.errors import Finding, Findings
-from ladderspec.names import TABLE, Role, Side, show_arrow
-from ladderspec.wiring.graph import Graph, in_order, now
+from ladderspec.cells import UNKNOWN, Cell
+from ladderspec.errors import Finding, Findings, Place, tick
+from ladderspec.language.read import Spec
+from ladderspec.names import TABLE, Role, Side, show_arrow, show_shape
+from ladderspec.wiring.graph import (
+    EdgeAttributes,
+    LadderGraph,
+    NodeAttributes,
+    in_order,
+    now,
+    parameters,
+    place_of,
+)
+from ladderspec.wiring.selection import missing_node
+from ladderspec.wiring.wire import Compilation
 
 
-def check(graph: Graph, findings: Findings) -> None:
-    """Cells take and have the arrows they can take and need; no circle within one t."""
+def check(work: Compilation) -> None:
+    """Cells have the edges they need and none that they cannot take; no cycle within one t."""
+    graph, findings = work.graph, work.findings
     lacking: dict[tuple[object, int, Role | None], list[str]] = {}
     for node in in_order(graph):
         _check_taken(graph, node, findings)
         for role in needed(graph, node):
-            _, place, _ = _cause(graph, node, role)
+            _, place, _ = _cause(work, node, role)
             where = (id(place.source), place.start) if place else (node, 0)
             lacking.setdefault((*where, role), []).append(node)
-    if not graph.graph["broken"]:  # else what no task reads is still there
+    if not work.broken:  # otherwise nothing has been pruned
         for (_, _, role), nodes in lacking.items():
-            _report_lack(graph, nodes, role, findings)
+            _report_lack(work, nodes, role)
     _check_cycles(graph, findings)
-    _check_delays(graph, findings)
-    _check_statistics(graph, findings)
+    if "time" not in work.unsure:
+        _check_delays(graph, findings)
+        _check_statistics(graph, findings)
 
 
-def _check_taken(graph: Graph, node: str, findings: Findings) -> None:
-    facts = graph.nodes[node]
-    cell: Cell = facts["cell"]
+def _check_taken(graph: LadderGraph, node: str, findings: Findings) -> None:
+    attributes = graph.nodes[node]
+    cell: Cell = attributes["cell"]
     arrows = [(source, edge) for source, _, edge in graph.in_edges(node, data=True)]
     refused = [(source, edge) for source, edge in arrows if edge["role"] not in cell.takes]
     for source, edge in refused:
         arrow = show_arrow(source, node, edge["delay"])
-        hint = f"arrows it takes: {', '.join(_possible(cell, facts['side']))}"
+        hint = f"arrows it takes: {', '.join(_possible(cell, attributes['side']))}"
         message = f"{cell.cell} at {node} takes no {edge['role']} arrow: {arrow}"
         if cell.cell == "Input":
             message, hint = f"no arrow can lead to the input: {arrow}", "to the level above it?"
-        findings.add(Finding("G204", message, edge["place"], edge["path"], hint))
+        findings.add(Finding("G204", message, place_of(edge), edge["path"], hint))
     if cell.single and not refused and len(arrows) > 1:
         names = ", ".join(show_arrow(source, node, edge["delay"]) for source, edge in arrows)
         message = f"{cell.cell} at {node} copies one value, but several arrive: {names}"
         declared = [edge for _, edge in arrows if edge["declared"]]
-        at = declared[0] if declared else facts
-        findings.add(Finding("G204", message, at["place"], at["path"], "use convG3, which adds"))
+        at: NodeAttributes | EdgeAttributes = declared[0] if declared else attributes
+        findings.add(Finding("G204", message, place_of(at), at["path"], "use convG3, which adds"))
 
 
 def _possible(cell: Cell, side: Side) -> list[str]:
@@ -59,43 +70,43 @@ def _possible(cell: Cell, side: Side) -> list[str]:
     return [role.value for role in (lateral if side is Side.LATERAL else here)]
 
 
-# --- what is lacking ------------------------------------------------------------------------------
+# --- needed edges ---------------------------------------------------------------------------------
 
 
-def needed(graph: Graph, node: str) -> list[Role | None]:
-    """The roles that a node cannot be without and is; None where no arrow arrives at all."""
-    facts = graph.nodes[node]
-    cell: Cell = facts["cell"]
+def needed(graph: LadderGraph, node: str) -> list[Role | None]:
+    """The roles that a node needs and lacks; None if it has no incoming edge at all."""
+    attributes = graph.nodes[node]
+    cell: Cell = attributes["cell"]
     present = {role for _, _, role in graph.in_edges(node, data="role")}
-    needs = cell.needs(facts["side"])
+    needs = cell.needs(attributes["side"])
     if not needs and not present and cell.cell not in ("Input", UNKNOWN):
         return [None]
     return [role for role in Role if role in needs - present]
 
 
-def _cause(graph: Graph, node: str, role: Role | None) -> tuple[str, Any, str]:
-    """The node that a lost arrow came from, if it went too; and the place that removed it."""
-    removed = graph.graph.get("removed", {})
+def _cause(work: Compilation, node: str, role: Role | None) -> tuple[str, Place | None, str]:
+    """The node that a removed edge came from, if it was removed too; and what removed the edge."""
     for lost in [role] if role else list(Role):
-        if (node, lost) in removed:
-            source, word = removed[node, lost]
-            return source, word.place, word.path
-    return "", graph.nodes[node]["place"], graph.nodes[node]["path"]
+        if (node, lost) in work.removed_edges:
+            source, at = work.removed_edges[node, lost]
+            return source, at.place, at.path
+    attributes = work.graph.nodes[node]
+    return "", place_of(attributes), attributes["path"]
 
 
-def _report_lack(graph: Graph, nodes: list[str], role: Role | None, findings: Findings) -> None:
+def _report_lack(work: Compilation, nodes: list[str], role: Role | None) -> None:
     node = nodes[0]
-    facts = graph.nodes[node]
-    source, place, path = _cause(graph, node, role)
-    message = f"{facts['cell'].cell} at {node} cannot be without its {role} arrow"
+    attributes = work.graph.nodes[node]
+    source, place, path = _cause(work, node, role)
+    message = f"{attributes['cell'].cell} at {node} cannot be without its {role} arrow"
     if role is None:
         message = f"no arrow would lead to {node}"
     notes = [f"nor can {other}" for other in nodes[1:4]]
     notes += [f"nor can {len(nodes) - 4} more"] if len(nodes) > 4 else []
-    if place != facts["place"] and facts["place"] is not None:
-        notes.append(f"{node} stands at {facts['place']}")
+    if place != place_of(attributes) and attributes["place"] is not None:
+        notes.append(f"{node} stands at {attributes['place']}")
     hint = _instead(node, role, source)
-    findings.add(Finding("G205", message, place, path, hint, tuple(notes)))
+    work.findings.add(Finding("G205", message, place, path, hint, tuple(notes)))
 
 
 def _instead(node: str, role: Role | None, source: str) -> str:
@@ -115,44 +126,45 @@ def _instead(node: str, role: Role | None, source: str) -> str:
 # --- delays ---------------------------------------------------------------------------------------
 
 
-def _check_delays(graph: Graph, findings: Findings) -> None:
-    """An arrow that waits longer than time lasts has weights, but never carries a value."""
-    unit = "iterations" if graph.graph["frames"] is None else "frames"
-    steps = graph.graph[unit]
-    if not isinstance(steps, int) or "time" in graph.graph.get("unsure", ()):
+def _check_delays(graph: LadderGraph, findings: Findings) -> None:
+    """An edge whose delay is longer than the sequence has weights, but never carries a value."""
+    frames = graph.graph["frames"]
+    unit = "iterations" if frames is None else "frames"
+    steps = graph.graph["iterations"] if frames is None else frames
+    if not isinstance(steps, int):
         return
-    told = set()
+    reported = set()
     for source, target, edge in graph.edges(data=True):
         delay, where = edge["delay"], (str(edge["place"]), edge["path"])
-        if edge["declared"] and delay >= steps > 1 and where not in told:
-            told.add(where)  # a role with a delay is many arrows of one place
+        if edge["declared"] and delay >= steps > 1 and where not in reported:
+            reported.add(where)  # a role with a delay is many edges of one place
             message = f"`{show_arrow(source, target, delay)}` never carries a value"
             hint = f"there are {steps} {unit}"
-            findings.add(Finding("G208", message, edge["place"], edge["path"], hint))
+            findings.add(Finding("G208", message, place_of(edge), edge["path"], hint))
 
 
 # --- statistics -----------------------------------------------------------------------------------
 
 
-def _check_statistics(graph: Graph, findings: Findings) -> None:
-    """Batch norms can keep statistics by t only where the number of t is fixed."""
-    if graph.graph["frames"] != "any" or "time" in graph.graph.get("unsure", ()):
+def _check_statistics(graph: LadderGraph, findings: Findings) -> None:
+    """Batch norms can keep statistics for each t only if the number of t is fixed."""
+    if graph.graph["frames"] != "any":
         return
-    told = set()
+    reported = set()
     for node in in_order(graph):
-        facts = graph.nodes[node]
-        asked = getattr(facts["cell"], "statistics", None)
-        if asked == "per_iteration" and str(facts["place"]) not in told:
-            told.add(str(facts["place"]))  # a row that repeats is many nodes of one place
+        attributes = graph.nodes[node]
+        asked = getattr(attributes["cell"], "statistics", None)
+        if asked == "per_iteration" and str(attributes["place"]) not in reported:
+            reported.add(str(attributes["place"]))  # a row that repeats is many nodes of one place
             message = f"{node} keeps statistics per iteration, but how many is open: `frames: any`"
             hint = "say how many: `time: {frames: 5}`; or `statistics: shared`"
-            findings.add(Finding("G209", message, facts["place"], facts["path"], hint))
+            findings.add(Finding("G209", message, place_of(attributes), attributes["path"], hint))
 
 
-# --- circles --------------------------------------------------------------------------------------
+# --- cycles ---------------------------------------------------------------------------------------
 
 
-def _check_cycles(graph: Graph, findings: Findings) -> None:
+def _check_cycles(graph: LadderGraph, findings: Findings) -> None:
     before: dict[str, set[str]] = {node: set() for node in graph}
     for source, target, delay in graph.edges(data="delay"):
         if delay == 0:
@@ -168,7 +180,7 @@ def _check_cycles(graph: Graph, findings: Findings) -> None:
         inside = [e for e in today.out_edges(nodes, keys=True) if e[1] in component]
         if not inside:
             continue
-        part = nx.MultiDiGraph(inside)  # in a fixed order, so that the same circle is told
+        part = nx.MultiDiGraph(inside)  # in a fixed order, so that the same cycle is reported
         cycle = [(a, b, graph.edges[a, b, k]) for a, b, k in nx.find_cycle(part, nodes[0])]
         path = " -> ".join([cycle[0][0], *(b for _, b, _ in cycle)])
         source, target, edge = max(cycle, key=_could_wait)
@@ -176,9 +188,36 @@ def _check_cycles(graph: Graph, findings: Findings) -> None:
         if str(edge["path"]).endswith(edge["role"]):
             hint = f"let them wait: `edges: {{{edge['role']}: {{delay: 1}}}}`"
         message = f"at one t the arrows go in a circle: {path}"
-        findings.add(Finding("G203", message, edge["place"], edge["path"], hint))
+        findings.add(Finding("G203", message, place_of(edge), edge["path"], hint))
 
 
-def _could_wait(edge: tuple[str, str, dict[str, Any]]) -> tuple[bool, int]:
-    """The arrow of a cycle that should wait: a declared one, else one against the flow."""
-    return (edge[2]["declared"], list(Role).index(edge[2]["role"]))
+def _could_wait(edge: tuple[str, str, EdgeAttributes]) -> tuple[bool, int]:
+    """The edge of a cycle that should get a delay: a declared one, else one against the flow."""
+    return (edge[2]["declared"], edge[2]["role"].order)
+
+
+# --- expect ---------------------------------------------------------------------------------------
+
+
+def check_expect(work: Compilation, spec: Spec) -> None:
+    """Compare the graph with what the spec expects of it."""
+    graph, findings = work.graph, work.findings
+    if spec.expect is None or work.broken or findings:
+        return
+    root = ("variants", spec.variants[-1], "expect") if spec.variants else ("expect",)
+    expected, total = spec.expect, parameters(graph)
+    if expected.parameters not in (None, total):
+        at = spec.at(*root, "parameters")
+        message = f"expected {expected.parameters:,} parameters, but there are {total:,}"
+        findings.add(Finding("E401", message, at.place, at.path))
+    for node, shape in expected.shape.items():
+        at = spec.at(*root, "shape", node)
+        if node not in graph:
+            pruned = any(note.startswith(f"{node} pruned") for note in graph.graph["notes"])
+            hint = "pruned: no task reads it" if pruned else missing_node(graph, node)
+            place = spec.at(*root, "shape").key_place(node)
+            findings.add(Finding("E401", f"{tick(node)} is not there", place, at.path, hint))
+        elif graph.nodes[node]["shape"] != shape:
+            is_now = show_shape(graph.nodes[node]["shape"])
+            message = f"expected {node} to be {show_shape(shape)}, but it is {is_now}"
+            findings.add(Finding("E401", message, at.place, at.path))

@@ -6,13 +6,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from ladderspec.names import show_arrow, show_shape
-from ladderspec.wiring.graph import Graph, in_order
-from ladderspec.wiring.shapes import parameters
+from ladderspec.wiring.graph import (
+    Edge,
+    EdgeAttributes,
+    LadderGraph,
+    NodeAttributes,
+    in_order,
+    parameters,
+)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that is there in only one of two graphs, or in both but otherwise."""
+    """One thing that only one of two graphs has, or that differs between them."""
 
     sign: str  # - only in the first, + only in the second, ~ changed
     kind: str  # level, node, arrow, task, time
@@ -26,7 +32,7 @@ class Difference:
         return f"{self.sign} {self.kind:<5} {self.name}{detail}{count}"
 
 
-def compare(first: Graph, second: Graph) -> list[Difference]:
+def compare(first: LadderGraph, second: LadderGraph) -> list[Difference]:
     """All differences, in the order in which an iteration visits them."""
     return [
         *_levels(first, second),
@@ -37,13 +43,13 @@ def compare(first: Graph, second: Graph) -> list[Difference]:
     ]
 
 
-def _levels(first: Graph, second: Graph) -> list[Difference]:
+def _levels(first: LadderGraph, second: LadderGraph) -> list[Difference]:
     one, two = first.graph["levels"], second.graph["levels"]
     gone = [Difference("-", "level", level) for level in one if level not in two]
     return gone + [Difference("+", "level", level) for level in two if level not in one]
 
 
-def _nodes(first: Graph, second: Graph) -> list[Difference]:
+def _nodes(first: LadderGraph, second: LadderGraph) -> list[Difference]:
     found = []
     for node in in_order(first):
         if node not in second:
@@ -57,15 +63,15 @@ def _nodes(first: Graph, second: Graph) -> list[Difference]:
     return found
 
 
-def _own(graph: Graph, node: str) -> int:
+def _own(graph: LadderGraph, node: str) -> int:
     return int(graph.nodes[node]["parameters"])
 
 
-def _cell(graph: Graph, node: str) -> str:
+def _cell(graph: LadderGraph, node: str) -> str:
     return str(graph.nodes[node]["cell"].cell)
 
 
-def _changes(one: dict[str, Any], two: dict[str, Any]) -> str:
+def _changes(one: NodeAttributes, two: NodeAttributes) -> str:
     before, after = one["cell"].model_dump(), two["cell"].model_dump()
     before["cell"], after["cell"] = one["cell"].cell, two["cell"].cell
     fields = [key for key in {**before, **after} if before.get(key) != after.get(key)]
@@ -85,40 +91,37 @@ def _show(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-Arrow = tuple[str, str, str]
-
-
-def _arrows(first: Graph, second: Graph) -> list[Difference]:
+def _arrows(first: LadderGraph, second: LadderGraph) -> list[Difference]:
     one, two = _by_ends(first), _by_ends(second)
     found = []
-    for ends, facts in one.items():
+    for ends, edge in one.items():
         if ends not in two:
-            found.append(_arrow("-", ends, facts))
-        elif any(
-            facts.get(w) != two[ends].get(w)
-            for w in ("delay", "filter", "norm", "gain", "projection")
-        ):
-            found.append(_changed_arrow(ends, facts, two[ends]))
-    return found + [_arrow("+", ends, facts) for ends, facts in two.items() if ends not in one]
+            found.append(_arrow("-", ends, edge))
+        elif any(edge.get(key) != two[ends].get(key) for key in _COMPARED):
+            found.append(_changed_arrow(ends, edge, two[ends]))
+    return found + [_arrow("+", ends, edge) for ends, edge in two.items() if ends not in one]
 
 
-def _by_ends(graph: Graph) -> dict[Arrow, dict[str, Any]]:
+_COMPARED = ("delay", "filter", "norm", "gain", "projection")
+
+
+def _by_ends(graph: LadderGraph) -> dict[Edge, EdgeAttributes]:
     order = {node: index for index, node in enumerate(in_order(graph))}
     edges = sorted(graph.edges(keys=True, data=True), key=lambda e: (order[e[1]], e[2], e[0]))
-    return {(source, target, key): facts for source, target, key, facts in edges}
+    return {(source, target, key): attributes for source, target, key, attributes in edges}
 
 
-def _arrow(sign: str, ends: Arrow, facts: dict[str, Any]) -> Difference:
-    count = facts["parameters"] if sign == "+" else -facts["parameters"]
-    shown = show_arrow(ends[0], ends[1], facts["delay"])
-    return Difference(sign, "arrow", shown, str(facts["role"]), count)
+def _arrow(sign: str, ends: Edge, edge: EdgeAttributes) -> Difference:
+    count = edge["parameters"] if sign == "+" else -edge["parameters"]
+    shown = show_arrow(ends[0], ends[1], edge["delay"])
+    return Difference(sign, "arrow", shown, str(edge["role"]), count)
 
 
-def _changed_arrow(ends: Arrow, one: dict[str, Any], two: dict[str, Any]) -> Difference:
+def _changed_arrow(ends: Edge, one: EdgeAttributes, two: EdgeAttributes) -> Difference:
     changes = [
-        f"{w} {_show(one.get(w))} -> {_show(two.get(w))}"
-        for w in ("delay", "filter", "norm")
-        if one.get(w) != two.get(w)
+        f"{key} {_show(one.get(key))} -> {_show(two.get(key))}"
+        for key in _COMPARED[:3]
+        if one.get(key) != two.get(key)
     ]
     gains = one["projection"].gain, two["projection"].gain
     if gains[0] != gains[1]:
@@ -128,7 +131,7 @@ def _changed_arrow(ends: Arrow, one: dict[str, Any], two: dict[str, Any]) -> Dif
     return Difference("~", "arrow", shown, ", ".join([str(one["role"]), *changes]), gained)
 
 
-def _tasks(first: Graph, second: Graph) -> list[Difference]:
+def _tasks(first: LadderGraph, second: LadderGraph) -> list[Difference]:
     one, two = first.graph["tasks"], second.graph["tasks"]
     found = []
     for name in [*one, *(n for n in two if n not in one)]:
@@ -147,13 +150,13 @@ def _tasks(first: Graph, second: Graph) -> list[Difference]:
     return found
 
 
-def _time(first: Graph, second: Graph) -> list[Difference]:
+def _time(first: LadderGraph, second: LadderGraph) -> list[Difference]:
     one, two = ((g.graph["frames"], g.graph["iterations"]) for g in (first, second))
     if one == two:
         return []
     return [Difference("~", "time", "frames, iterations", f"{one} -> {two}")]
 
 
-def summary(first: Graph, second: Graph) -> str:
+def summary(first: LadderGraph, second: LadderGraph) -> str:
     one, two = parameters(first), parameters(second)
     return f"parameters: {one:,} -> {two:,} ({two - one:+,})"

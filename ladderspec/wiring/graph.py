@@ -1,217 +1,184 @@
-"""Spec -> typed graph: one node per cell, one edge per arrow, with its role and its delay.
+"""The typed graph: one node per cell, one edge per arrow, with its role and its delay.
 
-Two rules make everything else follow: without delayed edges the graph is acyclic, and every node is
-there because a task reads it, now or at a later t.
+Two rules make everything else follow: without delayed edges the graph is acyclic, and every node
+exists because a task reads it, now or at a later t.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    NamedTuple,
+    NotRequired,
+    Protocol,
+    TypeAlias,
+    TypedDict,
+)
 
 import networkx as nx
 
-from ladderspec.cells import Cell
-from ladderspec.cells.unknown import Unknown
-from ladderspec.errors import Finding, Findings, did_you_mean, tick
-from ladderspec.language.read import Spec
-from ladderspec.language.request import COMMAND_LINE
-from ladderspec.names import INPUT, TABLE, Role, Side, edge_key, node_name, show_arrow, show_shape
-from ladderspec.text.notation import Selector, matches, parse_selector
-from ladderspec.text.tree import Node
-from ladderspec.wiring.absent import few, missing_node
-from ladderspec.wiring.grids import level_grids
+from ladderspec.cells import Cell, Projection
+from ladderspec.display import svg
+from ladderspec.errors import Place
+from ladderspec.names import INPUT, Role, Shape, Side, node_name, show_arrow, show_shape
+from ladderspec.tasks import Task
 
-Graph: TypeAlias = nx.MultiDiGraph
+Pair = tuple[int, int]
+Edge = tuple[str, str, str]  # source, target, key
+
+
+# --- attributes -----------------------------------------------------------------------------------
+
+
+class Grid(NamedTuple):
+    """The sampling grid of a map: one place covers `rows` x `columns` places of the finest grid.
+
+    A row of unknown stride (a dense one, or a user's own cell) begins a new part.
+    """
+
+    part: int = 0
+    rows: int = 1
+    columns: int = 1
+
+
+class NodeAttributes(TypedDict):
+    """The attributes of a node; the last four are set by shape inference."""
+
+    side: Side
+    level: str
+    cell: Cell
+    initial: str  # what delayed edges carry before the first t: zeros or learned
+    place: Place | str | None  # in the text; a string in a graph that was read from JSON
+    path: str  # the same in the terms of the spec: levels[0].encoder
+    shape: NotRequired[Shape]
+    grid: NotRequired[Grid | None]
+    own: NotRequired[dict[str, Any]]  # its parameters, apart from those of its edges
+    parameters: NotRequired[int]  # their number
+
+
+class EdgeAttributes(TypedDict):
+    """The attributes of an edge; the last two are set by shape inference."""
+
+    role: Role
+    delay: int
+    declared: bool  # by the spec; False: it follows from the rows
+    place: Place | str | None
+    path: str
+    filter: Pair | None
+    norm: str | None
+    gain: float | None
+    label: str | None
+    projection: NotRequired[Projection]
+    parameters: NotRequired[int]
+
+
+class TaskAttributes(TypedDict):
+    """A task and the nodes that it reads; the last two are set by shape inference."""
+
+    task: Task
+    at: list[str]
+    place: Place | str | None
+    path: str
+    own: NotRequired[dict[str, Any]]
+    parameters: NotRequired[int]
+
+
+class GraphAttributes(TypedDict):
+    """The attributes of the whole graph."""
+
+    name: str
+    title: str
+    variants: tuple[str, ...]  # that were applied
+    without: list[str]  # selectors of the command line
+    levels: list[str]  # from the input up
+    order: dict[str, int]  # of the levels
+    labels: dict[str, str]  # drawn beside levels
+    frames: int | Literal["any"] | None
+    iterations: int | None
+    tasks: dict[str, TaskAttributes]
+    delays: dict[Role, int]
+    notes: list[str]  # what was pruned
+    level_shapes: dict[str, Shape]  # of all encoders, pruned ones included
+    grids: Mapping[str, Grid]  # of the levels
+
+
+class _Nodes(Protocol):
+    def __getitem__(self, node: str) -> NodeAttributes: ...
+    def __iter__(self) -> Iterator[str]: ...
+    def __call__(self, data: bool | str = False, default: Any = None) -> Any: ...
+
+
+class _Edges(Protocol):
+    def __getitem__(self, edge: Edge) -> EdgeAttributes: ...
+    def __iter__(self) -> Iterator[Edge]: ...
+    def __call__(
+        self, *, keys: bool = False, data: bool | str = False, default: Any = None
+    ) -> Any: ...
 
 
 class LadderGraph(nx.MultiDiGraph):  # type: ignore[misc]
-    """The graph of a spec: notebooks draw it."""
+    """The graph of a network: a networkx graph with typed attributes. Notebooks draw it."""
+
+    if TYPE_CHECKING:
+        graph: GraphAttributes
+        nodes: _Nodes
+        edges: _Edges
+
+    def copy(self, as_view: bool = False) -> LadderGraph:
+        """An independent copy: the lists and tables in its attributes are copied too."""
+        result: LadderGraph = super().copy(as_view)
+        if not as_view:
+            tables: list[Any] = [result.graph, *(data for _, data in result.nodes(data=True))]
+            for attributes in tables:
+                attributes.update({key: _copied(value) for key, value in attributes.items()})
+        return result
 
     def _repr_svg_(self) -> str | None:
-        from ladderspec.drawing import svg
-
         return svg(self) if "levels" in self.graph else None
 
 
-def place_nodes(spec: Spec, findings: Findings) -> Graph:
-    """The nodes of a spec, and the facts that hold for the whole graph; no arrow yet."""
-    words = spec.words
-    names = _level_names(spec, findings)
-    levels = [INPUT, *names]
-    graph = LadderGraph(
-        name=spec.name,
-        title=spec.title,
-        variants=spec.variants,
-        levels=levels,
-        order={level: index for index, level in enumerate(levels)},
-        labels={str(row.name): row.label for row in words.levels if row.label},
-        frames=words.time.frames,
-        iterations=words.time.iterations,
-        tasks={},
-        delays={role: row.delay for role, row in TABLE.items()},
-        notes=[],
-        broken=spec.broken,
-        unsure=spec.unsure,
-        removed={},
-        gains={},
-        without=[text for p in spec.patches if p.name == COMMAND_LINE for text in p.without],
-        dropped=[s.pattern for s in _selectors(spec) if s.kind == "level"],
-        level_shapes={},
-        grids=level_grids(
-            zip(names, (row.encoder.row_stride for row in words.levels), strict=True)
-        ),
-    )
-    bottom: Cell = Unknown() if "input" in spec.unsure else words.input
-    _add_node(graph, Side.ENCODER, INPUT, bottom, spec.at("input"))
-    below = INPUT
-    for index, (level, row) in enumerate(zip(names, words.levels, strict=True)):
-        _add_node(graph, Side.ENCODER, level, row.encoder, spec.at("levels", index, "encoder"))
-        if row.decoder is not None:
-            _add_node(graph, Side.DECODER, below, row.decoder, spec.at("levels", index, "decoder"))
-        below = level
-    if words.top is not None:
-        _add_node(graph, Side.DECODER, below, words.top, spec.at("top"))
-    for level, cell in words.laterals.items():
-        _place_lateral(graph, level, cell, spec.at("laterals"), findings)
-    return graph
+Graph: TypeAlias = nx.MultiDiGraph  # for packages that read attributes without their types
 
 
-def _level_names(spec: Spec, findings: Findings) -> list[str]:
-    """The names of the rows; a second row of one name goes on under another."""
-    lines: dict[str, Node] = {}
-    for index, row in enumerate(spec.words.levels):
-        name, node = str(row.name), spec.at("levels", index, "name")
-        if name in lines and not findings.enough:
-            hint = f"first on line {lines[name].mark.line}"
-            if node.mark == lines[name].mark:
-                hint = "a row that is used twice: `repeat: 2` numbers its copies"
-            elif isinstance(node.key, int):  # not written: made from cell and position
-                hint += "; a row without a name is called by its cell and position"
-            findings.add(Finding("S108", f"two levels `{name}`", node.mark, node.path, hint))
-        if name in lines:
-            name = f"{name}'{index}"
-        lines[name] = node
-    return list(lines)
-
-
-def _place_lateral(
-    graph: Graph, level: str, cell: Cell | None, table: Node, findings: Findings
-) -> None:
-    place, path = table.key_place(level), f"{table.path}.{level}"
-    levels = graph.graph["levels"]
-    if any(matches(level, pattern) for pattern in graph.graph["dropped"]):
-        return  # gone with its level
-    if level not in levels and "levels" not in graph.graph["unsure"]:
-        hint = did_you_mean(level, levels) or f"there are {few(levels)}"
-        findings.add(Finding("G201", f"no level {tick(level)}", place, path, hint))
-    elif level in levels and node_name(Side.DECODER, level) not in graph:
-        message = f"level `{level}` has no decoder, so no lateral arrow either"
-        hint = missing_node(graph, node_name(Side.DECODER, level))
-        findings.add(Finding("G201", message, place, path, hint))
-    elif level in levels and cell is not None:
-        _add_node(graph, Side.LATERAL, level, cell, table.value[level])
-
-
-def _selectors(spec: Spec) -> Iterator[Selector]:
-    """All that the patches of a spec remove."""
-    for patch in spec.patches:
-        yield from map(parse_selector, patch.without)
-
-
-def _add_node(graph: Graph, side: Side, level: str, cell: Cell, node: Node) -> None:
-    graph.add_node(
-        node_name(side, level),
-        side=side,
-        level=level,
-        cell=cell,
-        initial=cell.initial,
-        place=node.place,
-        path=node.path,
-    )
-
-
-# --- arrows ---------------------------------------------------------------------------------------
-
-
-def ends(graph: Graph, role: Role, level: str) -> Iterator[tuple[str, str]]:
-    """The arrows that a role can have at a level: those of the table whose both ends exist."""
-    wiring = TABLE[role]
-    levels: list[str] = graph.graph["levels"]
-    here = graph.graph["order"][level] + wiring.offset
-    if not 0 <= here < len(levels):
-        return
-    source, target = node_name(wiring.source, levels[here]), node_name(wiring.target, level)
-    through = node_name(Side.LATERAL, level)
-    if role is Role.DECODER and source not in graph:
-        source = node_name(Side.ENCODER, levels[here])  # nothing above it: from the encoder
-    pairs = [(source, target)]
-    if role is Role.LATERAL and through in graph:
-        pairs = [(source, through), (through, target)]
-    if role is Role.STATE:
-        pairs = [(node, node) for node in (target, through)]
-    yield from ((a, b) for a, b in pairs if a in graph and b in graph)
-
-
-def delay_of(graph: Graph, role: Role, source: str) -> int:
-    """That of a role; a lateral arrow through a cell waits once, on its way to the cell."""
-    through = role is Role.LATERAL and graph.nodes[source]["side"] is Side.LATERAL
-    return 0 if through else int(graph.graph["delays"][role])
-
-
-def connect(graph: Graph, source: str, target: str, role: Role, delay: int, **words: Any) -> None:
-    """Add an arrow; `words` are its own filter, norm, label, place and path."""
-    key = edge_key(role, source, delay)
-    at = graph.nodes[target]
-    facts = {"place": at["place"], "path": at["path"], "declared": False, **words}
-    graph.add_edge(source, target, key=key, role=role, delay=delay, **facts)
-
-
-def wire(graph: Graph) -> None:
-    """The arrows that follow from the rows alone."""
-    for level in graph.graph["levels"]:
-        for role in TABLE:
-            for source, target in ends(graph, role, level):
-                if by_default(graph, role, target):
-                    connect(graph, source, target, role, TABLE[role].delay)
-
-
-def by_default(graph: Graph, role: Role, target: str) -> bool:
-    """The last column of the table of roles: where a role has arrows unless told otherwise."""
-    if role in (Role.UPWARD_DIAGONAL, Role.DOWNWARD_DIAGONAL, Role.RECURRENT_DECODER):
-        return False
-    if role is Role.DECODER_TO_ENCODER:
-        return cell_of(graph, target).stateful
-    return accepts(graph, role, target)
-
-
-def accepts(graph: Graph, role: Role, target: str) -> bool:
-    """Whether the cell at `target` takes an arrow of this role, and has a place for it."""
-    cell = cell_of(graph, target)
-    if role is Role.STATE:
-        return cell.stateful
-    if role is Role.LATERAL and cell.single:
-        return bool(graph.nodes[target]["level"] == graph.graph["levels"][-1])  # `top` has no more
-    return role in cell.takes
-
-
-def cell_of(graph: Graph, node: str) -> Cell:
-    cell: Cell = graph.nodes[node]["cell"]
-    return cell
+def _copied(value: Any) -> Any:
+    """A copy of a table or list, down to its entries."""
+    if isinstance(value, dict):
+        return {key: _copied(entry) for key, entry in value.items()}
+    return list(value) if isinstance(value, list) else value
 
 
 # --- views ----------------------------------------------------------------------------------------
 
 
-def now(graph: Graph) -> Graph:
-    """The arrows within one iteration."""
+def cell_of(graph: LadderGraph, node: str) -> Cell:
+    return graph.nodes[node]["cell"]
+
+
+def place_of(attributes: NodeAttributes | EdgeAttributes | TaskAttributes) -> Place | None:
+    """The place that a message points at; none in a graph that was read from JSON."""
+    place = attributes["place"]
+    return place if isinstance(place, Place) else None
+
+
+def parameters(graph: LadderGraph) -> int:
+    """All parameters: nodes, edges and the tasks' own read-outs (but not those of probes)."""
+    total: int = sum(count for _, count in graph.nodes(data="parameters", default=0))
+    total += sum(count for _, _, count in graph.edges(data="parameters", default=0))
+    return int(total + sum(task["parameters"] for task in graph.graph["tasks"].values()))
+
+
+def now(graph: LadderGraph) -> nx.MultiDiGraph:
+    """The edges within one iteration."""
     today = nx.MultiDiGraph()
     today.add_nodes_from(graph)
     today.add_edges_from((a, b, k) for a, b, k, d in graph.edges(keys=True, data="delay") if d == 0)
     return today
 
 
-def in_order(graph: Graph) -> list[str]:
+def in_order(graph: LadderGraph) -> list[str]:
     """Nodes as an iteration visits them: encoders and lateral cells upward, decoders down."""
     levels = graph.graph["levels"]
     up = [node_name(s, level) for level in levels for s in (Side.ENCODER, Side.LATERAL)]
@@ -219,30 +186,85 @@ def in_order(graph: Graph) -> list[str]:
     return [node for node in [*up, *down] if node in graph]
 
 
-def to_text(graph: Graph) -> str:
-    """One line per node and arrow, sorted as an iteration visits them."""
-    lines = [f"graph {graph.graph['name']}" + _titled(graph), ""]
+def to_text(graph: LadderGraph) -> str:
+    """A graph as text: one line per node and per edge, in the order of an iteration.
+
+    Args:
+        graph: The graph of a spec, as `ladderspec.graph` returns it.
+    """
+    title = graph.graph["title"]
+    lines = [f"graph {graph.graph['name']}" + (f" ({title})" if title else ""), ""]
     for node in in_order(graph):
-        facts = graph.nodes[node]
+        attributes = graph.nodes[node]
         lines.append(
-            f"{node:<24} {facts['cell'].cell:<10} {show_shape(facts.get('shape')):<12}"
-            f" {facts.get('parameters', 0):>12,}"
+            f"{node:<24} {attributes['cell'].cell:<10} {show_shape(attributes.get('shape')):<12}"
+            f" {attributes.get('parameters', 0):>12,}"
         )
     lines.append("")
     for target in in_order(graph):
-        for source, _, facts in sorted(graph.in_edges(target, data=True), key=_arrow_order):
-            arrow = show_arrow(source, target, facts["delay"])
-            lines.append(f"{arrow:<52} {facts['role']:<20} {facts.get('parameters', 0):>12,}")
-    for name, entry in graph.graph["tasks"].items():
-        lines.append(f"task {name}: {entry['task'].kind} at {', '.join(entry['at'])}")
+        for source, _, edge in sorted(graph.in_edges(target, data=True), key=_edge_order):
+            arrow = show_arrow(source, target, edge["delay"])
+            lines.append(f"{arrow:<52} {edge['role']:<20} {edge.get('parameters', 0):>12,}")
+    for name, task in graph.graph["tasks"].items():
+        lines.append(f"task {name}: {task['task'].kind} at {', '.join(task['at'])}")
     lines += ["", *(f"note: {note}" for note in graph.graph["notes"])]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _titled(graph: Graph) -> str:
-    return f" ({graph.graph['title']})" if graph.graph["title"] else ""
+def _edge_order(edge: tuple[str, str, EdgeAttributes]) -> tuple[int, int, str]:
+    source, _, attributes = edge
+    return (attributes["role"].order, attributes["delay"], source)
 
 
-def _arrow_order(edge: tuple[str, str, dict[str, Any]]) -> tuple[int, int, str]:
-    source, _, facts = edge
-    return (list(Role).index(facts["role"]), facts["delay"], source)
+# --- grids: how rows stride between any two nodes -------------------------------------------------
+
+
+def level_grids(strides: Iterable[tuple[str, Pair | None]]) -> Mapping[str, Grid]:
+    """The grids of all levels, from the strides of the rows that make them."""
+    grid = Grid()
+    found = {INPUT: grid}
+    for level, stride in strides:
+        grid = found[level] = _strided(grid, stride)
+    return found
+
+
+def grid_of(graph: LadderGraph, node: str) -> Grid | None:
+    """An encoder lies on the grid of its level, an estimate too, a copy on that of its source."""
+    attributes = graph.nodes[node]
+    level = graph.graph["grids"][attributes["level"]]
+    if attributes["side"] is Side.LATERAL:
+        return _strided(level, attributes["cell"].row_stride)
+    estimated = graph.graph["level_shapes"].get(attributes["level"])
+    if attributes["side"] is Side.ENCODER or estimated is None:
+        return level
+    shape = attributes["shape"]
+    if shape[1:] == estimated[1:]:
+        return level
+    sources = [graph.nodes[source] for source in graph.predecessors(node)]
+    return next((s.get("grid") for s in sources if s.get("shape") == shape), None)
+
+
+def stride_between(source: Grid | None, target: Grid | None) -> Pair | None:
+    """The stride of an edge between two grids; negative if it leads to a finer one.
+
+    None if it is unknown.
+
+    >>> stride_between(Grid(0, 1, 2), Grid(0, 4, 2)), stride_between(Grid(0, 4, 4), Grid())
+    ((4, 1), (-4, -4))
+    """
+    if source is None or target is None or source.part != target.part:
+        return None
+    rows, columns = _ratio(source.rows, target.rows), _ratio(source.columns, target.columns)
+    return None if rows is None or columns is None else (rows, columns)
+
+
+def _strided(grid: Grid, stride: Pair | None) -> Grid:
+    if stride is None:
+        return Grid(grid.part + 1)
+    return Grid(grid.part, grid.rows * stride[0], grid.columns * stride[1])
+
+
+def _ratio(source: int, target: int) -> int | None:
+    if target % source == 0:
+        return target // source
+    return -(source // target) if source % target == 0 else None

@@ -11,26 +11,35 @@ from pydantic import TypeAdapter, ValidationError
 
 from ladderspec.cells import Cell, registered
 from ladderspec.cells.input import Input
-from ladderspec.errors import Findings, SpecError, UsageError
+from ladderspec.errors import SpecError, UsageError
 from ladderspec.names import TABLE, Role, Side
 from ladderspec.tasks import AnyTask
 from ladderspec.wiring.checks import check
-from ladderspec.wiring.graph import Graph
-from ladderspec.wiring.grids import Grid
+from ladderspec.wiring.graph import (
+    EdgeAttributes,
+    GraphAttributes,
+    Grid,
+    LadderGraph,
+    NodeAttributes,
+    TaskAttributes,
+)
 from ladderspec.wiring.shapes import infer
+from ladderspec.wiring.wire import Compilation
 
 FORMAT = "ladderspec graph 1"
 
 
-def dumps(graph: Graph) -> str:
+def dumps(graph: LadderGraph) -> str:
     """JSON that `networkx.node_link_graph` reads as well."""
     return json.dumps(as_dict(graph), indent=1, ensure_ascii=False)
 
 
-def as_dict(graph: Graph) -> dict[str, Any]:
+def as_dict(graph: LadderGraph) -> dict[str, Any]:
+    """The graph as nested dicts and lists."""
+    attributes: Any = graph.graph
     plain = nx.MultiDiGraph(
         format=FORMAT,
-        **{key: graph.graph[key] for key in _PLAIN},
+        **{key: attributes[key] for key in _PLAIN},
         delays={str(role): delay for role, delay in graph.graph["delays"].items()},
         level_shapes={level: list(shape) for level, shape in graph.graph["level_shapes"].items()},
         tasks={
@@ -38,44 +47,46 @@ def as_dict(graph: Graph) -> dict[str, Any]:
             for name, entry in graph.graph["tasks"].items()
         },
     )
-    for node, facts in graph.nodes(data=True):
+    for name, node in graph.nodes(data=True):
         plain.add_node(
-            node,
-            side=str(facts["side"]),
-            level=facts["level"],
-            cell=_cell(facts["cell"]),
-            initial=facts["initial"],
-            shape=list(facts["shape"]),
-            parameters=facts["parameters"],
-            place=str(facts["place"]) if facts["place"] else None,
-            path=facts["path"],
+            name,
+            side=str(node["side"]),
+            level=node["level"],
+            cell=_cell(node["cell"]),
+            initial=node["initial"],
+            shape=list(node["shape"]),
+            parameters=node["parameters"],
+            place=str(node["place"]) if node["place"] else None,
+            path=node["path"],
         )
-    for source, target, key, facts in graph.edges(keys=True, data=True):
-        words = {word: facts[word] for word in _OF_ARROW if facts.get(word) is not None}
+    for source, target, key, edge in graph.edges(keys=True, data=True):
         plain.add_edge(
             source,
             target,
             key=key,
-            role=str(facts["role"]),
-            delay=facts["delay"],
-            parameters=facts["parameters"],
-            declared=facts["declared"],
-            **words,
+            role=str(edge["role"]),
+            delay=edge["delay"],
+            parameters=edge["parameters"],
+            declared=edge["declared"],
+            **{option: edge[option] for option in _OPTIONS if edge[option] is not None},
         )
     found: dict[str, Any] = nx.node_link_data(plain, edges="edges")
     return found
 
 
-_OF_ARROW = ("filter", "norm", "gain", "label")
-_PLAIN = ("name", "title", "levels", "labels", "frames", "iterations", "notes", "grids")
+_OPTIONS = ("filter", "norm", "gain", "label")  # of an edge
+_PLAIN = (
+    "name", "title", "variants", "without", "levels", "labels", "frames", "iterations", "notes",
+    "grids",
+)  # fmt: skip
 
 
 def _cell(cell: Cell) -> dict[str, Any]:
     return {"cell": cell.cell, **cell.model_dump(mode="json", exclude_none=True, exclude={"cell"})}
 
 
-def loads(text: str) -> Graph:
-    """The graph again, its shapes and counts computed anew and checked."""
+def loads(text: str) -> LadderGraph:
+    """The graph in a JSON text, with its shapes and counts computed again and checked."""
     try:
         return _graph(json.loads(text))
     except ValidationError as error:
@@ -88,7 +99,7 @@ def loads(text: str) -> Graph:
         raise UsageError(f"this is no graph of ladderspec: {error}") from None
 
 
-def open_graph(place: Path) -> Graph:
+def open_graph(place: Path) -> LadderGraph:
     """The graph in a file."""
     try:
         return loads(place.read_text(encoding="utf-8"))
@@ -98,56 +109,71 @@ def open_graph(place: Path) -> Graph:
         raise UsageError(f"{place}: {error}") from None
 
 
-def _graph(data: dict[str, Any]) -> Graph:
+def _graph(data: dict[str, Any]) -> LadderGraph:
     if data["graph"].get("format") != FORMAT:
         raise ValueError(f"expected `{FORMAT}`")
     plain = nx.node_link_graph(data, edges="edges", multigraph=True, directed=True)
-    facts = plain.graph
-    grids = {level: Grid(*numbers) for level, numbers in facts["grids"].items()}
-    graph = nx.MultiDiGraph(
-        **{key: facts[key] for key in _PLAIN} | {"grids": grids},
-        order={level: index for index, level in enumerate(facts["levels"])},
-        delays={role: facts["delays"][role] for role in TABLE},
-        level_shapes={level: tuple(shape) for level, shape in facts["level_shapes"].items()},
-        tasks={},
-        broken=False,
-        removed={},
-        gains={},
-    )
-    for node, words in plain.nodes(data=True):
-        side, cell = Side(words["side"]), words["cell"]
-        kind = Input if cell["cell"] == "Input" else registered(side).get(cell["cell"])
-        if kind is None:
-            raise ValueError(f"no cell `{cell['cell']}` is known here; load its plug-in first")
-        graph.add_node(
-            node,
-            side=side,
-            level=words["level"],
-            cell=kind.model_validate(cell),
-            initial=words["initial"],
-            place=None,
-            path=words["path"],
-        )
-    for source, target, key, words in plain.edges(keys=True, data=True):
-        own = {word: words.get(word) for word in _OF_ARROW[1:]}
-        filter_words = tuple(words["filter"]) if "filter" in words else None
-        graph.add_edge(
-            source, target, key=key, role=Role(words["role"]), delay=words["delay"],
-            declared=words["declared"], filter=filter_words, place=None, path="", **own,
-        )  # fmt: skip
-    task = TypeAdapter[Any](AnyTask)
-    for name, words in facts["tasks"].items():
-        nodes = words.pop("nodes")
-        graph.graph["tasks"][name] = {
-            "task": task.validate_python(words),
-            "at": nodes,
-            "place": None,
-            "path": f"tasks.{name}",
-        }
-    findings = Findings()
-    check(graph, findings)
-    infer(graph, findings)
-    findings.raise_if_any()
-    for node, words in plain.nodes(data=True):
-        graph.nodes[node]["place"] = words["place"]
+    graph = LadderGraph(**_graph_attributes(plain.graph))
+    for name, node in plain.nodes(data=True):
+        graph.add_node(name, **_node_attributes(node))
+    for source, target, key, edge in plain.edges(keys=True, data=True):
+        graph.add_edge(source, target, key=key, **_edge_attributes(edge))
+    work = Compilation(graph)
+    check(work)
+    infer(work)
+    work.findings.raise_if_any()
     return graph
+
+
+def _graph_attributes(read: dict[str, Any]) -> GraphAttributes:
+    return {
+        "name": read["name"],
+        "title": read["title"],
+        "variants": tuple(read.get("variants", ())),  # files of earlier versions lack them
+        "without": read.get("without", []),
+        "levels": read["levels"],
+        "order": {level: index for index, level in enumerate(read["levels"])},
+        "labels": read["labels"],
+        "frames": read["frames"],
+        "iterations": read["iterations"],
+        "tasks": {name: _task_attributes(name, task) for name, task in read["tasks"].items()},
+        "delays": {role: read["delays"][role] for role in TABLE},
+        "notes": read["notes"],
+        "level_shapes": {level: tuple(shape) for level, shape in read["level_shapes"].items()},
+        "grids": {level: Grid(*numbers) for level, numbers in read["grids"].items()},
+    }
+
+
+def _task_attributes(name: str, read: dict[str, Any]) -> TaskAttributes:
+    fields = {key: value for key, value in read.items() if key != "nodes"}
+    task = TypeAdapter[Any](AnyTask).validate_python(fields)
+    return {"task": task, "at": read["nodes"], "place": None, "path": f"tasks.{name}"}
+
+
+def _node_attributes(read: dict[str, Any]) -> NodeAttributes:
+    side, cell = Side(read["side"]), read["cell"]
+    kind = Input if cell["cell"] == "Input" else registered(side).get(cell["cell"])
+    if kind is None:
+        raise ValueError(f"no cell `{cell['cell']}` is known here; load its plug-in first")
+    return {
+        "side": side,
+        "level": read["level"],
+        "cell": kind.model_validate(cell),
+        "initial": read["initial"],
+        "place": read["place"],
+        "path": read["path"],
+    }
+
+
+def _edge_attributes(read: dict[str, Any]) -> EdgeAttributes:
+    return {
+        "role": Role(read["role"]),
+        "delay": read["delay"],
+        "declared": read["declared"],
+        "place": None,
+        "path": "",
+        "filter": tuple(read["filter"]) if "filter" in read else None,
+        "norm": read.get("norm"),
+        "gain": read.get("gain"),
+        "label": read.get("label"),
+    }

@@ -1,28 +1,27 @@
-"""Graph -> the nodes and arrows that a selector means; and what it may have meant."""
+"""Graph -> the nodes and edges that a selector means, and suggestions if it matches none."""
 
 from __future__ import annotations
 
-from ladderspec.cells.unknown import UNKNOWN
+from collections.abc import Iterable
+
 from ladderspec.errors import did_you_mean
-from ladderspec.names import show_arrow
+from ladderspec.names import Side, show_arrow
 from ladderspec.text.notation import Arrow, Selector, matches
-from ladderspec.wiring.absent import few, missing_node
-from ladderspec.wiring.graph import Graph, cell_of
-
-Edge = tuple[str, str, str]  # source, target, key
+from ladderspec.wiring.graph import Edge as Edge
+from ladderspec.wiring.graph import LadderGraph
 
 
-def select(graph: Graph, selector: Selector) -> tuple[set[str], set[Edge]]:
-    """The nodes and arrows that a selector means."""
+def select(graph: LadderGraph, selector: Selector) -> tuple[set[str], set[Edge]]:
+    """The nodes and edges that a selector means."""
     if selector.kind == "node":
         return {node for node in graph if matches(node, selector.pattern)}, set()
     found: set[Edge] = set()
-    for source, target, key, facts in graph.edges(keys=True, data=True):
+    for source, target, key, edge in graph.edges(keys=True, data=True):
         if selector.kind == "role":
             level = graph.nodes[target]["level"]
-            wanted = facts["role"] is selector.role and matches(level, selector.pattern)
+            wanted = edge["role"] is selector.role and matches(level, selector.pattern)
         else:
-            wanted = any(_is(arrow, source, target, facts["delay"]) for arrow in selector.arrows)
+            wanted = any(_is(arrow, source, target, edge["delay"]) for arrow in selector.arrows)
         if wanted:
             found.add((source, target, key))
     return set(), found
@@ -33,21 +32,14 @@ def _is(arrow: Arrow, source: str, target: str, delay: int) -> bool:
 
 
 def parts(selector: Selector) -> list[Selector]:
-    """Each hop of a chain must match."""
+    """The parts that must match something: each hop of a chain."""
     if selector.kind != "arrow":
         return [selector]
     return [Selector("arrow", arrows=(arrow,)) for arrow in selector.arrows]
 
 
-def doubtful(graph: Graph, selector: Selector) -> bool:
-    """Whether a mistake elsewhere may be why nothing matches."""
-    if "levels" in graph.graph["unsure"]:
-        return True
-    return selector.kind != "node" and any(cell_of(graph, node).cell == UNKNOWN for node in graph)
-
-
-def closest(graph: Graph, selector: Selector, text: str) -> str:
-    """What a selector that matches nothing may have meant."""
+def closest(graph: LadderGraph, selector: Selector, text: str) -> str:
+    """A suggestion for a selector that matches nothing."""
     if selector.kind == "node":
         return missing_node(graph, text)
     if selector.kind == "arrow":
@@ -65,3 +57,29 @@ def closest(graph: Graph, selector: Selector, text: str) -> str:
     if close := did_you_mean(selector.pattern, there):
         return close.replace("`", f"`{selector.role}@", 1)
     return f"{selector.role} arrows are at {few(there)}"
+
+
+def missing_node(graph: LadderGraph, name: str) -> str:
+    """Why a node does not exist, or which one was meant."""
+    levels = graph.graph["levels"]
+    side, dot, level = name.partition(".")
+    if not dot:
+        here = [node for node in (f"{s}.{name}" for s in Side) if node in graph]
+        return f"did you mean `{here[0]}`?" if here else did_you_mean(f"encoder.{name}", graph)
+    if level in levels and side == Side.DECODER:
+        if level == levels[-1]:
+            return "the topmost level has a decoder only with `top:`"
+        above = levels[levels.index(level) + 1]
+        return f"the decoder of `{level}` stands on the row above it, `{above}`, which has none"
+    if level in levels and side == Side.LATERAL:
+        return f"`laterals: {{{level}: ...}}` would put a cell there"
+    there = [node.partition(".")[2] for node in graph if node.startswith(f"{side}.")]
+    if close := did_you_mean(level, there):
+        return close.replace("`", f"`{side}.", 1)
+    return did_you_mean(name, graph)
+
+
+def few(names: Iterable[str]) -> str:
+    """The first few of many names."""
+    names = list(names)
+    return ", ".join(f"`{name}`" for name in names[:8]) + (", ..." if len(names) > 8 else "")

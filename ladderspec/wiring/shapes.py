@@ -2,47 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
-from ladderspec.cells import Cell, Inlet, ShapeProblem, Site
-from ladderspec.cells.unknown import UnknownShape
+from ladderspec.cells import Cell, Inlet, Parameters, ShapeProblem, Site, UnknownShape, zeros
 from ladderspec.errors import Finding, Findings, Place
 from ladderspec.names import Role, Shape, Side, node_name, show_arrow, show_shape, size_of
 from ladderspec.tasks import Reading, Task
 from ladderspec.text.tree import Node
-from ladderspec.wiring.graph import Graph, in_order
-from ladderspec.wiring.grids import grid_of, stride_between
+from ladderspec.wiring.graph import (
+    EdgeAttributes,
+    TaskAttributes,
+    grid_of,
+    in_order,
+    place_of,
+    stride_between,
+)
+from ladderspec.wiring.graph import LadderGraph as Graph
+from ladderspec.wiring.graph import parameters as parameters
+from ladderspec.wiring.wire import Compilation
 
 
-def infer(graph: Graph, findings: Findings) -> None:
+def infer(work: Compilation) -> None:
     """Shapes flow up the encoders, across the laterals and down the decoders."""
+    graph = work.graph
     for node in in_order(graph):
-        _infer_shape(graph, node, findings)
+        _infer_shape(work, node)
     for node in in_order(graph):
-        if graph.nodes[node]["shape"] is not None:
-            _infer_parameters(graph, node, findings)
-    for role, node in graph.graph["gains"].items():
-        _check_gain(graph, role, node, findings)
+        if "shape" in graph.nodes[node]:
+            _infer_parameters(work, node)
+    for role, at in work.gains.items():
+        _check_gain(graph, role, at, work.findings)
     for name, entry in graph.graph["tasks"].items():
-        _check_task(graph, name, entry, findings)
-
-
-def parameters(graph: Graph) -> int:
-    """All parameters: nodes, arrows and the tasks' own read-outs (but not those of probes)."""
-    total: int = sum(count for _, count in graph.nodes(data="parameters", default=0))
-    total += sum(count for _, _, count in graph.edges(data="parameters", default=0))
-    return int(total + sum(entry["parameters"] for entry in graph.graph["tasks"].values()))
+        _check_task(work, name, entry)
 
 
 def site_of(graph: Graph, node: str) -> Site:
     """What the cell at `node` sees. Raises UnknownShape where an arrow carries no known shape."""
-    facts = graph.nodes[node]
+    attributes = graph.nodes[node]
     level, row = _level_shapes(graph, node)
-    return Site(facts["side"], tuple(inlets(graph, node)), level, row)
+    return Site(attributes["side"], tuple(inlets(graph, node)), level, row)
 
 
 def inlets(graph: Graph, node: str) -> list[Inlet]:
-    """The incoming arrows in the order of their roles: that of drives in a sum."""
+    """The incoming arrows in the order of their roles, which is that of the sum."""
     found, grid = [], graph.nodes[node]["grid"]
     for source, _, key, edge in graph.in_edges(node, keys=True, data=True):
         shape = graph.nodes[source].get("shape")
@@ -51,34 +53,33 @@ def inlets(graph: Graph, node: str) -> list[Inlet]:
         stride = stride_between(graph.nodes[source]["grid"], grid)
         said = (edge.get("filter"), edge.get("norm"), stride, edge.get("gain"))
         found.append(Inlet(key, edge["role"], edge["delay"], shape, *said))
-    roles = list(type(found[0].role)) if found else []
-    return sorted(found, key=lambda inlet: (roles.index(inlet.role), inlet.key))
+    return sorted(found, key=lambda inlet: (inlet.role.order, inlet.key))
 
 
-def infer_levels(graph: Graph) -> None:
-    """The shape of every level: decoders need it even where no task reads the encoder."""
-    shapes: dict[str, Shape] = graph.graph["level_shapes"]
+def infer_levels(work: Compilation) -> None:
+    """The shape of every level: decoders need it even if no task reads the encoder."""
+    graph = work.graph
     for level in graph.graph["levels"]:
         node = node_name(Side.ENCODER, level)
         if node in graph:
-            _infer_shape(graph, node, Findings())
-            if graph.nodes[node]["shape"] is not None:
-                shapes[level] = graph.nodes[node]["shape"]
+            _infer_shape(replace(work, findings=Findings()), node)
+            if "shape" in graph.nodes[node]:
+                graph.graph["level_shapes"][level] = graph.nodes[node]["shape"]
 
 
 def _level_shapes(graph: Graph, node: str) -> tuple[Shape | None, Shape | None]:
     """For a decoder: the shape of its level's encoder, and of the row that it inverts."""
-    facts = graph.nodes[node]
-    if facts["side"] is not Side.DECODER:
+    attributes = graph.nodes[node]
+    if attributes["side"] is not Side.DECODER:
         return None, None
-    levels, index = graph.graph["levels"], graph.graph["order"][facts["level"]]
+    levels, index = graph.graph["levels"], graph.graph["order"][attributes["level"]]
     level, row = levels[index], levels[min(index + 1, len(levels) - 1)]
     return _level_shape(graph, level), _level_shape(graph, row)
 
 
 def _level_shape(graph: Graph, level: str) -> Shape:
     encoder = node_name(Side.ENCODER, level)
-    shape: Shape | None = graph.graph["level_shapes"].get(level)
+    shape = graph.graph["level_shapes"].get(level)
     if shape is None and encoder not in graph:
         raise _Removed(encoder)
     if shape is None:
@@ -90,10 +91,11 @@ class _Removed(Exception):
     """A shape follows from a node that was removed."""
 
 
-def _infer_shape(graph: Graph, node: str, findings: Findings) -> None:
-    facts = graph.nodes[node]
-    cell: Cell = facts["cell"]
-    facts["shape"] = None
+def _infer_shape(work: Compilation, node: str) -> None:
+    graph, findings = work.graph, work.findings
+    attributes = graph.nodes[node]
+    cell: Cell = attributes["cell"]
+    attributes.pop("shape", None)
     try:
         known = [
             Inlet(key, edge["role"], edge["delay"], graph.nodes[source]["shape"])
@@ -101,40 +103,42 @@ def _infer_shape(graph: Graph, node: str, findings: Findings) -> None:
             if graph.nodes[source].get("shape") is not None
         ]
         level, row = _level_shapes(graph, node)
-        facts["shape"] = cell.out_shape(Site(facts["side"], tuple(known), level, row))
-        facts["grid"] = grid_of(graph, node)
+        attributes["shape"] = cell.out_shape(Site(attributes["side"], tuple(known), level, row))
+        attributes["grid"] = grid_of(graph, node)
     except (UnknownShape, StopIteration, IndexError):
         return
     except _Removed as removed:
-        _report_removed(graph, node, str(removed), findings)
+        _report_removed(work, node, str(removed))
     except ShapeProblem as problem:
         _report(graph, node, problem, findings, source=_shaped_by(graph, node))
 
 
-def _report_removed(graph: Graph, node: str, encoder: str, findings: Findings) -> None:
-    """Said of the selector that removed the encoder, unless it did more harm."""
-    facts, word = graph.nodes[node], graph.graph["removed"].get(encoder)
-    place, path = (word.place, word.path) if word else (facts["place"], facts["path"])
-    if place is None or not findings.blames(place):
-        message = f"{facts['cell'].cell} at {node} takes its shape from {encoder}, which is gone"
+def _report_removed(work: Compilation, node: str, encoder: str) -> None:
+    """Reported at the selector that removed the encoder, unless that has worse mistakes."""
+    attributes, at = work.graph.nodes[node], work.removed_nodes.get(encoder)
+    place, path = (at.place, at.path) if at else (place_of(attributes), attributes["path"])
+    if place is None or not work.findings.blames(place):
+        cell = attributes["cell"].cell
+        message = f"{cell} at {node} takes its shape from {encoder}, which is gone"
         level = encoder.partition(".")[2]
         hint = f"`level.{level}` removes the whole row and joins its neighbours"
-        findings.add(Finding("G205", message, place, path, hint))
+        work.findings.add(Finding("G205", message, place, path, hint))
 
 
 def _shaped_by(graph: Graph, node: str) -> str:
     """The node whose shape decides that of this one."""
-    facts = graph.nodes[node]
-    if facts["side"] is Side.DECODER:
-        return node_name(Side.ENCODER, facts["level"])
-    main = Role.LATERAL if facts["side"] is Side.LATERAL else Role.ENCODER
+    attributes = graph.nodes[node]
+    if attributes["side"] is Side.DECODER:
+        return node_name(Side.ENCODER, attributes["level"])
+    main = Role.LATERAL if attributes["side"] is Side.LATERAL else Role.ENCODER
     return next((a for a, _, role in graph.in_edges(node, data="role") if role is main), "")
 
 
-def _infer_parameters(graph: Graph, node: str, findings: Findings) -> None:
-    facts = graph.nodes[node]
-    cell: Cell = facts["cell"]
-    out: Shape = facts["shape"]
+def _infer_parameters(work: Compilation, node: str) -> None:
+    graph, findings = work.graph, work.findings
+    attributes = graph.nodes[node]
+    cell: Cell = attributes["cell"]
+    out: Shape = attributes["shape"]
     try:
         site = site_of(graph, node)
     except UnknownShape:
@@ -155,17 +159,16 @@ def _infer_parameters(graph: Graph, node: str, findings: Findings) -> None:
             if edge.get(word) is not None and (
                 lacks_norm or edge[word] != getattr(projection, word)
             ):
-                if word == "gain" and inlet.role in graph.graph["gains"]:
+                if word == "gain" and inlet.role in work.gains:
                     continue  # said of the role: it is for the arrows that have a norm
                 arrow = show_arrow(source, node, edge["delay"])
                 lacks = ShapeProblem(f"{cell.cell} gives this arrow no `{word}` of its own")
                 _report(graph, node, lacks, findings, arrow, source, edge)
         edge["projection"] = projection
-        edge["parameters"] = sum(map(size_of, projection.parameters.values()))
-    own = cell.join(site, out)
-    own |= _initial(graph, node, cell, out)
-    facts["own"] = own
-    facts["parameters"] = sum(map(size_of, own.values()))
+        edge["parameters"] = sum(each.size for each in projection.parameters.values())
+    own = {**cell.parameters(site, out), **_initial(graph, node, cell, out)}
+    attributes["own"] = own
+    attributes["parameters"] = sum(each.size for each in own.values())
 
 
 def _check_gain(graph: Graph, role: Role, node: Node, findings: Findings) -> None:
@@ -178,14 +181,17 @@ def _check_gain(graph: Graph, role: Role, node: Node, findings: Findings) -> Non
         findings.add(Finding("H301", message, node.place, node.path, hint))
 
 
-def _initial(graph: Graph, node: str, cell: Cell, out: Shape) -> dict[str, Shape]:
-    """`initial: learned`: one value per channel, where a delayed arrow reads it."""
+def _initial(graph: Graph, node: str, cell: Cell, out: Shape) -> Parameters:
+    """`initial: learned`: one value per channel, if a delayed arrow reads it.
+
+    CHOICE: starts at zero, like an initial value that is not learned.
+    """
     delayed = [edge for _, _, edge in graph.out_edges(node, data=True) if edge["delay"]]
     if graph.nodes[node]["initial"] != "learned" or not delayed:
         return {}
-    own: dict[str, Shape] = {"initial": out[:1]}
+    own = {"initial": zeros(out[0])}
     if any(edge["role"] == "state" for edge in delayed):
-        own |= {f"initial_{name}": s[:1] for name, s in cell.state_shapes(out).items()}
+        own |= {f"initial_{name}": zeros(s[0]) for name, s in cell.state_shapes(out).items()}
     return own
 
 
@@ -196,10 +202,10 @@ def _report(
     findings: Findings,
     arrow: str = "",
     source: str = "",
-    edge: dict[str, object] | None = None,
+    edge: EdgeAttributes | None = None,
 ) -> None:
-    facts = graph.nodes[node]
-    place, path = facts["place"], facts["path"]
+    attributes = graph.nodes[node]
+    place, path = place_of(attributes), attributes["path"]
     message = f"{arrow or node}: {problem.message}"
     notes = []
     for name in filter(None, [source, node]):
@@ -208,11 +214,12 @@ def _report(
             at = graph.nodes[name]["place"]
             notes.append(f"{name} is {shape}" + (f", from {at}" if at else ""))
     if edge is not None and edge["declared"]:
-        place, path = edge["place"], str(edge["path"])
+        place, path = place_of(edge), edge["path"]
     findings.add(Finding("H301", message, place, path, problem.hint, tuple(notes)))
 
 
-def _check_task(graph: Graph, name: str, entry: dict[str, Any], findings: Findings) -> None:
+def _check_task(work: Compilation, name: str, entry: TaskAttributes) -> None:
+    graph, findings = work.graph, work.findings
     task = entry["task"]
     assert isinstance(task, Task)
     assert isinstance(entry["at"], list)
@@ -230,8 +237,8 @@ def _check_task(graph: Graph, name: str, entry: dict[str, Any], findings: Findin
             steps=_steps(graph),
         )
         problem = task.check(reading)
-        if problem and "time" not in graph.graph.get("unsure", ()):
-            place, path = _task_place(entry, problem[0])
+        if problem and "time" not in work.unsure:
+            place, path = _task_place(work, name, problem[0])
             findings.add(Finding("H302", f"task `{name}`: {problem[0]}", place, path, problem[1]))
         many = len(entry["at"]) > 1
         for key, size in task.head_parameters(shape).items():
@@ -240,15 +247,15 @@ def _check_task(graph: Graph, name: str, entry: dict[str, Any], findings: Findin
     entry["parameters"] = 0 if task.counted_apart else sum(map(size_of, own.values()))
 
 
-def _task_place(entry: dict[str, Any], message: str) -> tuple[Place | None, str]:
-    """The field of a task that a message speaks of; by default, where it reads."""
-    fields = entry.get("fields", {})
+def _task_place(work: Compilation, name: str, message: str) -> tuple[Place | None, str]:
+    """The field of a task that a message is about; by default, the one that says where it reads."""
+    entry, fields = work.graph.graph["tasks"][name], work.task_fields.get(name, {})
     named = [key for key in fields if f"`{key}" in message]
     key = named[0] if named else "at"
-    return fields[key] if key in fields else (entry["place"], entry["path"])
+    return fields[key] if key in fields else (place_of(entry), entry["path"])
 
 
 def _steps(graph: Graph) -> int | None:
     frames = graph.graph["frames"]
-    steps: int | str = graph.graph["iterations"] if frames is None else frames
+    steps = graph.graph["iterations"] if frames is None else frames
     return None if isinstance(steps, str) else steps

@@ -1,4 +1,4 @@
-"""A graph as the paper's table: one row per layer, input first, the decoder beside the encoder."""
+"""A graph as the paper's table: one row per layer, from the input up, decoders beside encoders."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ladderspec.names import INPUT, Side, node_name, show_shape
-from ladderspec.wiring.graph import Graph
-from ladderspec.wiring.shapes import parameters
+from ladderspec.wiring.graph import LadderGraph, parameters
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,8 @@ HEADINGS = (
 _RIGHT = {2, 3, 6, 8, 12}
 
 
-def lines(graph: Graph) -> list[Line]:
-    """The rows of the table, as the spec has them."""
+def lines(graph: LadderGraph) -> list[Line]:
+    """The rows of the table, in the order of the spec."""
     levels: list[str] = graph.graph["levels"]
     found = []
     for below, level in zip([None, *levels[:-1]], levels, strict=True):
@@ -53,7 +52,7 @@ def lines(graph: Graph) -> list[Line]:
     return found
 
 
-def _line(graph: Graph, level: str, encoder: str, decoder: str) -> Line:
+def _line(graph: LadderGraph, level: str, encoder: str, decoder: str) -> Line:
     nodes = graph.nodes
     cell = nodes[encoder]["cell"] if encoder in graph else None
     beside = node_name(Side.LATERAL, level)
@@ -80,8 +79,8 @@ def _line(graph: Graph, level: str, encoder: str, decoder: str) -> Line:
     return Line(**fields)
 
 
-def node_parameters(graph: Graph, node: str) -> int:
-    """A node's parameters with those of the arrows that enter it."""
+def node_parameters(graph: LadderGraph, node: str) -> int:
+    """The parameters of a node, with those of its incoming edges."""
     arrows = sum(count or 0 for _, _, count in graph.in_edges(node, data="parameters"))
     return int((graph.nodes[node].get("parameters") or 0) + arrows)
 
@@ -119,14 +118,14 @@ def _cells(line: Line) -> list[str]:
     ]  # fmt: skip
 
 
-def _used(graph: Graph) -> tuple[list[int], list[list[str]]]:
+def _used(graph: LadderGraph) -> tuple[list[int], list[list[str]]]:
     """The columns that hold anything, and the rows."""
     rows = [_cells(line) for line in lines(graph)]
     used = [i for i in range(len(HEADINGS)) if any(row[i] for row in rows)]
     return used, rows
 
 
-def to_text(graph: Graph) -> str:
+def to_text(graph: LadderGraph) -> str:
     used, rows = _used(graph)
     head = [HEADINGS[i] for i in used]
     body = [[row[i] for i in used] for row in rows]
@@ -145,12 +144,12 @@ def to_text(graph: Graph) -> str:
     )
 
 
-def heading(graph: Graph) -> list[str]:
+def heading(graph: LadderGraph) -> list[str]:
     title = f": {graph.graph['title']}" if graph.graph["title"] else ""
     return [f"{graph.graph['name']}{title}", ""]
 
 
-def footer(graph: Graph) -> list[str]:
+def footer(graph: LadderGraph) -> list[str]:
     """Totals, time, tasks and notes, one line each."""
     encoder = sum(line.encoder or 0 for line in lines(graph))
     total = parameters(graph)
@@ -165,7 +164,7 @@ def footer(graph: Graph) -> list[str]:
     return found + [f"note: {note}" for note in graph.graph["notes"]]
 
 
-def to_markdown(graph: Graph) -> str:
+def to_markdown(graph: LadderGraph) -> str:
     used, rows = _used(graph)
     marks = ["---:" if i in _RIGHT else "---" for i in used]
     table = [[HEADINGS[i] for i in used], marks, *([row[i] for i in used] for row in rows)]
@@ -173,7 +172,7 @@ def to_markdown(graph: Graph) -> str:
     return "\n".join([f"**{' '.join(heading(graph)).strip()}**", "", *body, "", *footer(graph)])
 
 
-def to_latex(graph: Graph) -> str:
+def to_latex(graph: LadderGraph) -> str:
     """A booktabs table laid out as the paper's."""
     used, rows = _used(graph)
     columns = "".join("r" if i in _RIGHT else "l" for i in used)
@@ -208,7 +207,7 @@ def _escape(text: str) -> str:
     return text
 
 
-def as_dict(graph: Graph) -> dict[str, Any]:
+def as_dict(graph: LadderGraph) -> dict[str, Any]:
     return {
         "name": graph.graph["name"],
         "title": graph.graph["title"],

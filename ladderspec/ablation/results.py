@@ -1,0 +1,151 @@
+"""The results of an experiment: rows by columns, each metric over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ladderspec.errors import UsageError
+from ladderspec.experiments.config import Quoted
+from ladderspec.experiments.runs import Experiment, Run
+from ladderspec.experiments.training import TEACHER
+from ladderspec.learn.run_folder import check, read_result, read_rows
+
+Result = dict[str, Any]  # content of result.json
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A metric and its unit: `digit.error`, in %."""
+
+    name: str
+    unit: str
+
+    @property
+    def task(self) -> str:
+        """The task: `digit`, or `teacher.digit` of a Mean Teacher."""
+        return self.name.rpartition(".")[0]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Row and column of a cell of the table: their names, and their titles in tables."""
+
+    row: str
+    column: str
+    title: str
+    heading: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of the table: the finished runs of a row and column."""
+
+    place: Place
+    values: dict[str, dict[int, float]]  # metric -> seed -> value
+    paper: dict[str, Quoted]
+    parameters: int | None
+    split: str  # the data that were measured; empty if no run is finished
+
+    def quoted(self, measure: Measure) -> Quoted | None:
+        """The paper's number, by metric or by task."""
+        return self.paper.get(measure.name) or self.paper.get(measure.task)
+
+
+@dataclass(frozen=True)
+class Results:
+    """All results of an experiment."""
+
+    title: str
+    base: str  # the row that others are compared with
+    all_measures: tuple[Measure, ...]
+    cells: tuple[Cell, ...]
+    curves: dict[tuple[str, str, int], list[dict[str, Any]]] = field(repr=False)
+    left_out: tuple[str, ...] = ()  # messages about folders that hold other runs
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """The main metric of each task, and of its teacher."""
+        first = {measure.task: measure for measure in reversed(self.all_measures)}
+        return tuple(measure for measure in self.all_measures if measure in first.values())
+
+    @property
+    def rows(self) -> list[str]:
+        return list(dict.fromkeys(cell.place.row for cell in self.cells))
+
+    @property
+    def columns(self) -> list[str]:
+        return list(dict.fromkeys(cell.place.column for cell in self.cells))
+
+    def cell(self, row: str, column: str) -> Cell:
+        return next(c for c in self.cells if (c.place.row, c.place.column) == (row, column))
+
+
+def collect(experiment: Experiment, runs: Sequence[Run], folder: Path) -> Results:
+    """Collect the results of all finished runs from their folders."""
+    headings = {column.name: column.title or column.name for column in experiment.config.columns}
+    found, left_out = _found(runs, folder)
+    cells = []
+    for row, column in dict.fromkeys((run.row, run.column) for run in runs):
+        own = [run for run in runs if (run.row, run.column) == (row, column)]
+        place = Place(row, column, own[0].title, headings.get(column, ""))
+        cells.append(
+            _cell(place, own[0].paper, {r.seed: found[r.id] for r in own if r.id in found})
+        )
+    return Results(
+        title=experiment.config.title or experiment.name,
+        base=experiment.config.base or experiment.config.rows[0].name,
+        all_measures=_measures(found.values()),
+        cells=tuple(cells),
+        curves={
+            (run.row, run.column, run.seed): read_rows(folder / run.id)
+            for run in runs
+            if run.id in found
+        },
+        left_out=left_out,
+    )
+
+
+def _found(runs: Sequence[Run], folder: Path) -> tuple[dict[str, Result], tuple[str, ...]]:
+    """The results of finished runs by id, and messages about other folders."""
+    found, left_out = dict[str, Result](), list[str]()
+    for run in runs:
+        result = read_result(folder / run.id, run)
+        if result is not None:
+            found[run.id] = result
+            continue
+        try:
+            check(folder / run.id, run, resume=True)
+        except UsageError as error:
+            left_out.append(str(error))
+    return found, tuple(left_out)
+
+
+def _cell(place: Place, paper: dict[str, Quoted], results: Mapping[int, Result]) -> Cell:
+    values, parameters, split = dict[str, dict[int, float]](), None, ""
+    for seed, result in results.items():
+        parameters = result["parameters"]
+        split, metrics = _tested(result)
+        for name, value in metrics.items():
+            values.setdefault(name, {})[seed] = value
+    return Cell(place, values, paper, parameters, split)
+
+
+def _tested(result: Result) -> tuple[str, dict[str, float]]:
+    """`test` and its metrics, or `valid` if there are no test data."""
+    metrics: dict[str, dict[str, float]] = result["metrics"]
+    return next(
+        ((split, metrics[split]) for split in ("test", "valid") if split in metrics), ("", {})
+    )
+
+
+def _measures(results: Iterable[Result]) -> tuple[Measure, ...]:
+    """All metrics of any run."""
+    units = dict[str, str]()
+    for result in results:
+        _, metrics = _tested(result)
+        for name in metrics:
+            units.setdefault(name, result["units"].get(name.removeprefix(TEACHER), ""))
+    return tuple(Measure(name, unit) for name, unit in units.items())

@@ -1,0 +1,95 @@
+"""Activation functions: one registered object each, with all that is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Activation:
+    """A function of the pre-activation, under its name in specs."""
+
+    name: str
+    compute: Callable[[Tensor], Tensor]
+    halves: bool = False  # lets about half of the variance through (He et al. 2015)
+
+
+ACTIVATIONS: dict[str, Activation] = {}
+
+
+def register_activation(
+    name: str, *, halves: bool = False
+) -> Callable[[Callable[[Tensor], Tensor]], Callable[[Tensor], Tensor]]:
+    """Register a plain function of a tensor as an activation; import torch inside of it.
+
+    Args:
+        name: what specs call it, as in `activation: relu`.
+        halves: whether it lets about half of the variance through, so that weights in front of it
+            that have no norm start twice as large.
+    """
+
+    def add(compute: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+        ACTIVATIONS[name] = Activation(name, compute, halves)
+        return compute
+
+    return add
+
+
+@register_activation("none")
+def none(x: Tensor) -> Tensor:
+    return x
+
+
+@register_activation("relu", halves=True)
+def relu(x: Tensor) -> Tensor:
+    return x.relu()
+
+
+@register_activation("leaky_relu", halves=True)
+def leaky_relu(x: Tensor) -> Tensor:
+    from torch.nn import functional
+
+    return functional.leaky_relu(x, 0.1)  # CHOICE: the slope of the original Ladder
+
+
+@register_activation("elu", halves=True)
+def elu(x: Tensor) -> Tensor:
+    from torch.nn import functional
+
+    return functional.elu(x)
+
+
+@register_activation("gelu", halves=True)
+def gelu(x: Tensor) -> Tensor:
+    from torch.nn import functional
+
+    return functional.gelu(x)
+
+
+@register_activation("silu", halves=True)
+def silu(x: Tensor) -> Tensor:
+    from torch.nn import functional
+
+    return functional.silu(x)
+
+
+@register_activation("softplus")
+def softplus(x: Tensor) -> Tensor:
+    from torch.nn import functional
+
+    return functional.softplus(x)
+
+
+@register_activation("tanh")
+def tanh(x: Tensor) -> Tensor:
+    return x.tanh()
+
+
+@register_activation("sigmoid")
+def sigmoid(x: Tensor) -> Tensor:
+    return x.sigmoid()

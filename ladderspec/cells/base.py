@@ -1,0 +1,255 @@
+"""What a cell is: one class with its fields, edges, shape, parameters and computation.
+
+A cell declares what each incoming edge owns (`project`), what the node owns (`parameters`), and
+computes its output from them (`compute`). A network has the parameters of its edges and nodes.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+
+from pydantic import Field
+
+from ladderspec.cells.fields import Config, Initial, Pair
+from ladderspec.cells.parameters import Parameters
+from ladderspec.cells.projections import Inlet, Projection
+from ladderspec.errors import UsageError, did_you_mean, one_of
+from ladderspec.names import Role, Shape, Side
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a cell stands: its edges, the shapes of its level and of the row that it inverts."""
+
+    side: Side
+    inlets: tuple[Inlet, ...]
+    level: Shape | None = None  # decoders: shape of the encoder of their own level
+    row: Shape | None = None  # decoders: shape of the encoder of the row that they invert
+
+    def main(self) -> Inlet:
+        """The edge from below (encoders) or from the encoder (lateral cells)."""
+        role = Role.LATERAL if self.side is Side.LATERAL else Role.ENCODER
+        return next(inlet for inlet in self.inlets if inlet.role is role)
+
+    @property
+    def estimate(self) -> Shape:
+        """Decoders: the shape of the level that they estimate."""
+        assert self.level is not None
+        return self.level
+
+
+class Signature(NamedTuple):
+    """What `compute` reads, by the names of its arguments.
+
+    Positional: `a` is the pre-activation; a role is that edge, kept out of the sum; `edges` are all
+    edges by key, kept out of the sum; `h` is the output that the `state` edge brings; other names
+    are further values of that past iteration (`returns`). Keyword-only: parameters of the node or
+    of its edges, fields of the cell, its `constants`, `norm` and `out`, the shape of the output.
+    """
+
+    positional: tuple[str, ...]
+    keywords: tuple[str, ...]
+    optional: frozenset[str]  # None if absent
+
+    @property
+    def separate(self) -> frozenset[str]:
+        """The edges that do not enter the sum."""
+        return frozenset(self.positional) & frozenset(Role)
+
+
+class Cell(Config):
+    """The base class of cells: fields, edges, output shape, parameters and computation.
+
+    docs/own_cells.md describes what a subclass defines: `takes`, `needs`, `out_shape`, `project`,
+    `parameters` and `compute`.
+
+    Args:
+        cell: The name of the cell in specs.
+        label: The text in drawings, instead of the name.
+        initial: What delayed edges carry before the first iteration: `zeros` or `learned`.
+    """
+
+    cell: str
+    label: str | None = Field(None, description="Drawn instead of the cell's name.")
+    initial: Initial = Field(
+        "zeros", description="What delayed arrows carry before the first iteration."
+    )
+
+    sides: ClassVar[frozenset[Side]]
+    takes: ClassVar[frozenset[Role]]
+    stateful: ClassVar[bool] = False
+    single: ClassVar[bool] = False  # reads exactly one edge
+    offset: ClassVar[str] = ""  # the parameter that is added to the pre-activation
+    returns: ClassVar[tuple[str, ...]] = ()  # what `compute` returns after the output, by name
+    revision: ClassVar[int] = 1  # raise it when a default or the computation changes
+
+    compute: ClassVar[Callable[..., Any]]
+
+    @property
+    def row_stride(self) -> Pair | None:
+        """How its output is coarser than the maps from below, for the cells that invert its row.
+
+        None: unknown. Edges across the row then take the smallest stride that fits the sizes.
+        """
+        return None
+
+    def needs(self, side: Side) -> frozenset[Role]:
+        """The edges without which the cell cannot work."""
+        return frozenset()
+
+    @abstractmethod
+    def out_shape(self, site: Site) -> Shape:
+        """The shape of the cell's output."""
+
+    def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
+        """What this edge owns. Default: nothing, the value arrives as it is."""
+        return Projection("none", inlet.shape, inlet.shape)
+
+    def parameters(self, site: Site, out: Shape) -> Parameters:
+        """What the node owns, with its initial values, whatever its edges."""
+        return {}
+
+    def constants(self, site: Site, out: Shape) -> dict[str, Any]:
+        """Further values that `compute` reads by keyword: those that follow from shapes."""
+        return {}
+
+    def node_norm(self) -> tuple[str, str, int]:
+        """A norm of the pre-activation: its name as a module, its kind, its groups of channels."""
+        return "joint", "none", 1
+
+    def state_shapes(self, out: Shape) -> dict[str, Shape]:
+        """What the cell remembers besides its output: those of `returns` that it reads again."""
+        return {}
+
+    @classmethod
+    def signature(cls) -> Signature:
+        """What `compute` reads."""
+        parameters = inspect.signature(cls.compute).parameters.values()
+        return Signature(
+            tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY),
+            tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY),
+            frozenset(p.name for p in parameters if p.default is None),
+        )
+
+
+class EncoderCell(Cell):
+    """A cell of the encoder, or on a lateral edge."""
+
+    sides: ClassVar = frozenset({Side.ENCODER, Side.LATERAL})
+    takes: ClassVar = frozenset(
+        {Role.ENCODER, Role.LATERAL, Role.DECODER_TO_ENCODER, Role.UPWARD_DIAGONAL, Role.SKIP}
+    )
+
+    def needs(self, side: Side) -> frozenset[Role]:
+        main = Role.LATERAL if side is Side.LATERAL else Role.ENCODER
+        return frozenset({main, Role.STATE}) if self.stateful else frozenset({main})
+
+
+class DecoderCell(Cell):
+    """A cell of the decoder."""
+
+    sides: ClassVar = frozenset({Side.DECODER})
+    takes: ClassVar = frozenset(
+        {Role.DECODER, Role.LATERAL, Role.DOWNWARD_DIAGONAL, Role.RECURRENT_DECODER, Role.SKIP}
+    )
+
+
+STATEFUL_TAKES = EncoderCell.takes | {Role.STATE}
+
+
+def iterations_of(cell: Cell, length: int | None) -> int:
+    """How many iterations have statistics of their own; `length` is None if it may be any."""
+    asked = getattr(cell, "statistics", None)
+    if asked == "per_iteration" and length is None:
+        raise ValueError(
+            f"{cell.cell} keeps statistics per iteration, but their number is not fixed:"
+            " say `time: {frames: 5}`, or `statistics: shared`"
+        )
+    return 1 if asked == "shared" else length or 1
+
+
+# --- registry -------------------------------------------------------------------------------------
+
+_CELLS: dict[Side, dict[str, type[Cell]]] = {side: {} for side in Side}
+C = TypeVar("C", bound=type[Cell])
+
+
+def register(cell: C) -> C:
+    """Make a cell known under the name in its `cell` field. Use it as a class decorator.
+
+    Args:
+        cell: A subclass of `EncoderCell` or `DecoderCell` with a `compute`.
+
+    Returns:
+        The same class.
+
+    Raises:
+        UsageError: if the class has no `compute`, or methods of the old API of cells.
+    """
+    for old, new in (("build", "compute"), ("join", "parameters")):
+        if old in vars(cell):
+            raise UsageError(
+                f"the cell {cell_name(cell)} has a method `{old}`, from the old API of cells:"
+                f" write `{new}` instead (docs/own_cells.md, section 'Cells of the old API')"
+            )
+    name = cell_name(cell)
+    if not hasattr(cell, "compute"):
+        raise UsageError(f"the cell {name} has no `compute`, see docs/own_cells.md")
+    if not isinstance(inspect.getattr_static(cell, "compute"), staticmethod):
+        raise UsageError(f"`compute` of the cell {name} needs `@staticmethod`: it has no `self`")
+    for role in cell.takes - set(Role):
+        hint = did_you_mean(str(role), list(Role)) or one_of(list(Role))
+        raise UsageError(f"`takes` of the cell {name} names {role!r}, which is no role: {hint}")
+    for side in cell.sides:
+        _refuse_second(name, cell, _CELLS[side].get(name))
+        _CELLS[side][name] = cell
+    return cell
+
+
+def _refuse_second(name: str, cell: type[Cell], known: type[Cell] | None) -> None:
+    """A plug-in cannot replace a cell of the package."""
+    ours = known is not None and known.__module__.startswith("ladderspec.")
+    if ours and not cell.__module__.startswith("ladderspec."):
+        raise UsageError(f"there is a cell `{name}` in ladderspec: give yours another name")
+
+
+def cell_name(cell: type[Cell]) -> str:
+    """The name by which a spec asks for the cell: its `cell: Literal[...]`."""
+    names = getattr(cell.model_fields["cell"].annotation, "__args__", ())
+    if not names:
+        name = cell.__name__
+        raise UsageError(f'the class {name} needs a name: `cell: Literal["{name}"] = "{name}"`')
+    return str(names[0])
+
+
+def registered(side: Side) -> dict[str, type[Cell]]:
+    """The cells of a side by their names."""
+    return dict(_CELLS[side])
+
+
+# --- stand-in -------------------------------------------------------------------------------------
+
+UNKNOWN = "\0unknown"  # a name that no YAML text can hold
+
+
+class Unknown(Cell):
+    """Stands in for a cell that a spec got wrong, so that the rest can still be checked."""
+
+    cell: Literal["\0unknown"] = "\0unknown"
+
+    sides: ClassVar = frozenset(Side)
+    takes: ClassVar = frozenset(Role)
+
+    def out_shape(self, site: Site) -> Shape:
+        raise UnknownShape
+
+    def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
+        raise UnknownShape
+
+
+class UnknownShape(Exception):
+    """The shape follows from something that is wrong elsewhere."""

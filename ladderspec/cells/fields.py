@@ -1,0 +1,181 @@
+"""Field types of specs: what a value may be, and the message for a wrong one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    GetPydanticSchema,
+    Tag,
+    WithJsonSchema,
+)
+from pydantic_core import PydanticCustomError, PydanticKnownError
+
+from ladderspec.cells.activations import ACTIVATIONS
+from ladderspec.cells.norms import norm_names
+from ladderspec.errors import did_you_mean, one_of, tick
+
+Pair = tuple[int, int]
+
+
+class Config(BaseModel):
+    """Everything that a file may say is a frozen table of known fields."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, defer_build=True, allow_inf_nan=False
+    )
+
+
+def refusal(code: str, message: str, hint: str = "") -> PydanticCustomError:
+    """A mistake in a field, in the words and with the code that users see."""
+    return PydanticCustomError(code, "{message}", {"message": message, "hint": hint})
+
+
+def pair(value: Any) -> Any:
+    """One number stands for two alike."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return (value, value)
+    if isinstance(value, list) and len(value) == 2:
+        return tuple(value)
+    if isinstance(value, tuple | NoneType):
+        return value
+    hint = "height and width: [3, 5]" if isinstance(value, list) else "like 3 or [3, 5]"
+    numbers = re.findall(r"\d+", value)[:2] if isinstance(value, str) else []
+    if len(numbers) == 2 or value == f"({''.join(numbers)}":
+        hint = f"write [{', '.join([*numbers, *numbers][:2])}]"
+    elif numbers and value.strip(" ,") == numbers[0]:
+        hint = f"write {numbers[0]}"
+    raise refusal("S104", "one whole number or a list of two is needed", hint)
+
+
+_COUNT = {"type": "integer", "minimum": 1, "maximum": 4096}
+PAIR_SCHEMA: dict[str, Any] = {
+    "anyOf": [_COUNT, {"type": "array", "items": _COUNT, "minItems": 2, "maxItems": 2}]
+}
+
+Count = Annotated[int, Field(ge=1, le=65536)]
+Size = Annotated[int, Field(ge=1, le=4096)]
+PairField = Annotated[tuple[Size, Size], BeforeValidator(pair), WithJsonSchema(PAIR_SCHEMA)]
+
+
+def by_form(**forms: Any) -> Any:
+    """A union told apart by its form (mapping, list or word), so that a mistake is said once."""
+
+    def form(value: Any) -> str:
+        if isinstance(value, dict | BaseModel):
+            return "mapping"
+        return "list" if isinstance(value, list | tuple) else "word"
+
+    tagged = [Annotated[kind, Tag(tag)] for tag, kind in forms.items()]
+    known = list(forms)
+    return Annotated[
+        Union[tuple(tagged)],  # noqa: UP007 (built from a list)
+        Discriminator(lambda value: form(value) if form(value) in known else known[0]),
+    ]
+
+
+Initial = Literal["zeros", "learned"]
+Statistics = Literal["per_iteration", "shared"]
+
+
+def _name_of(names: Callable[[], list[str]]) -> Any:
+    """A field that takes one of the registered names, those of plug-ins included."""
+
+    def known(value: Any) -> Any:
+        if isinstance(value, str) and value in names():
+            return value
+        expected = " or ".join(map(repr, names()))  # reported as a pydantic Literal would be
+        raise PydanticKnownError("literal_error", {"expected": expected})
+
+    schema: Any = GetPydanticSchema(
+        lambda source, handler: handler(source),
+        lambda core_schema, handler: {"type": "string", "enum": names()},
+    )
+    return Annotated[str, BeforeValidator(known), schema]
+
+
+if TYPE_CHECKING:
+    ActivationName = str
+    NormName = str
+else:
+    ActivationName = _name_of(lambda: list(ACTIVATIONS))
+    NormName = _name_of(norm_names)
+
+
+class NormChoice(Config):
+    """How the pre-activation of a cell is normalised."""
+
+    kind: NormName | None = Field(None, description="None: the cell's own kind.")
+    terms: Literal["separate", "joint"] = Field(
+        "separate",
+        description="Each arrow's term by itself, or their sum with the gain on the node.",
+    )
+
+
+_TERMS = ["joint", "separate"]
+
+
+def _norm(value: Any) -> Any:
+    if isinstance(value, dict | NormChoice):
+        return value
+    words = [*norm_names(), *_TERMS]
+    if value not in words:
+        meant = "none" if value in (None, False, "no", "off") else value
+        hint = did_you_mean(meant, words) or f"{one_of(words)}, or {{kind, terms}}"
+        shown = str(value).lower() if isinstance(value, bool) else value
+        raise refusal("S105", f"there is no norm {tick(shown)}", hint)
+    return {"terms" if value in _TERMS else "kind": value}
+
+
+def _norm_schema(core_schema: Any, handler: Any) -> dict[str, Any]:
+    choice = {"kind": {"enum": norm_names()}, "terms": {"enum": _TERMS}}
+    return {
+        "anyOf": [
+            {"type": "string", "enum": [*norm_names(), *_TERMS]},
+            {"type": "object", "properties": choice, "additionalProperties": False},
+        ]
+    }
+
+
+NormField = Annotated[
+    NormChoice,
+    BeforeValidator(_norm),
+    GetPydanticSchema(lambda source, handler: handler(source), _norm_schema),
+]
+
+Five = tuple[float, float, float, float, float]
+_STARTS: dict[str, Five] = {"even": (1, 1, 0, 0, 0), "ladder": (0, 1, 0, 0, 0)}
+
+
+def _five(value: Any) -> Any:
+    if isinstance(value, str) and value in _STARTS:
+        return _STARTS[value]
+    if isinstance(value, list | tuple) and len(value) == 5:
+        return tuple(value)
+    raise refusal(
+        "S104", "a start of w is five numbers or a word", "`even`, `ladder` or [1, 1, 0, 0, 0]"
+    )
+
+
+# Start of w in f(u, w) [eq:fdec]. CHOICE: `even` has gradients everywhere from the first update;
+# `ladder` is that of the original Ladder code, whose cells wake up one after another.
+FunctionStart = Annotated[
+    Five,
+    BeforeValidator(_five),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "enum": list(_STARTS)},
+                {"type": "array", "items": {"type": "number"}, "minItems": 5, "maxItems": 5},
+            ]
+        }
+    ),
+]

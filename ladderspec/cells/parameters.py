@@ -1,0 +1,68 @@
+"""The parameters that a cell declares: a shape and an initial value each, drawn from a generator.
+
+Never imports torch by itself: shapes and counts are known before any tensor exists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ladderspec.names import Shape, size_of
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """Shape and initial value: `values` fill equal blocks of the first dimension, or `variance`."""
+
+    shape: Shape
+    values: tuple[float, ...] = (0.0,)
+    variance: float | None = None  # of a Gaussian with mean 0
+
+    @property
+    def size(self) -> int:
+        return size_of(self.shape)
+
+    def fill(self, tensor: Tensor, generator: Generator | None = None) -> None:
+        """Write the initial value into `tensor`, in place."""
+        import torch
+
+        if self.variance is None:
+            for block, value in zip(tensor.chunk(len(self.values)), self.values, strict=True):
+                block.fill_(value)
+            return
+        std = self.variance**0.5
+        # Drawn on the CPU in one precision: the same numbers on every device and in every dtype.
+        if tensor.dtype == torch.float32 and tensor.is_contiguous() and tensor.is_cpu:
+            tensor.normal_(0.0, std, generator=generator)
+        else:
+            drawn = torch.empty(tensor.shape, dtype=torch.float32)
+            tensor.copy_(drawn.normal_(0.0, std, generator=generator))
+
+
+Parameters = dict[str, Parameter]
+
+
+def zeros(*shape: int) -> Parameter:
+    """
+    >>> zeros(3)
+    Parameter(shape=(3,), values=(0.0,), variance=None)
+    """
+    return Parameter(shape)
+
+
+def ones(*shape: int) -> Parameter:
+    return Parameter(shape, (1.0,))
+
+
+def blocks(*shape: int, values: tuple[float, ...]) -> Parameter:
+    """The first dimension in equal blocks, each filled with its own value."""
+    return Parameter(shape, tuple(map(float, values)))
+
+
+def weight(*shape: int, scale: float = 1.0, fan_in: float | None = None) -> Parameter:
+    """Gaussian with variance scale / fan_in. CHOICE: an output is about as large as its inputs."""
+    return Parameter(shape, variance=scale / (fan_in or size_of(shape[1:])))

@@ -1,0 +1,305 @@
+"""What an incoming edge carries and owns: a linear map between two shapes, then perhaps a norm."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from ladderspec.cells.fields import NormChoice, NormName, Pair
+from ladderspec.cells.functions import (
+    convolve,
+    convolve_transposed,
+    dense,
+    dense_to_map,
+    per_channel,
+    spread,
+)
+from ladderspec.cells.norms import norm_names
+from ladderspec.cells.parameters import Parameter, Parameters, blocks, ones, weight
+from ladderspec.errors import did_you_mean, one_of
+from ladderspec.names import Role, Shape, show_shape, size_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Kind = Literal["none", "dense", "conv", "transposed", "spread"]
+MAIN_ROLES = (Role.ENCODER, Role.LATERAL, Role.DECODER)  # present at every t
+
+
+class ShapeProblem(Exception):
+    """A cell that cannot stand where it stands."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message, self.hint = message, hint
+
+
+@dataclass(frozen=True)
+class Inlet:
+    """One incoming arrow, as the cell at its head sees it."""
+
+    key: str  # its name among the arrows of this cell: the role, or skip_<source>_<delay>
+    role: Role
+    delay: int
+    shape: Shape
+    filter: Pair | None = None  # what the arrow itself says
+    norm: NormName | None = None
+    stride: Pair | None = None  # of the rows between its ends; below 0 where it leads back down
+    gain: float | None = None  # initial gain of its norm
+
+    @property
+    def initial_gain(self) -> float:
+        """What the arrow says, else small for what comes from the past.
+
+        A norm makes what comes from the past as large as what is seen now. CHOICE: a state begins
+        at 1/8, near the 0.1 of Cooijmans et al. 2016, and other delayed arrows at 1/64, since at
+        first the decoder knows nothing. Small RLadders on occluded moving digits learned twice as
+        fast with the first in their first 500 updates; with feedback of gain 1 into cells without
+        a state, a small ladder learned the digits three times as slowly.
+        """
+        if self.gain is not None:
+            return self.gain
+        if self.role in MAIN_ROLES or not self.delay:
+            return 1.0
+        return 1 / 8 if self.role is Role.STATE else 1 / 64
+
+
+@dataclass(frozen=True)
+class Projection:
+    """What one edge does to the value it carries: a map, then perhaps a norm with a gain.
+
+    `dense` flattens; `conv` gives ceil(n / stride) outputs; `transposed` is the transpose of the
+    convolution that leads back; `spread` repeats a value over its window; `none` changes nothing.
+    """
+
+    kind: Kind
+    source: Shape
+    target: Shape
+    filter: Pair = (1, 1)
+    stride: Pair = (1, 1)
+    norm: NormName = "none"
+    gain: float = 1.0  # initial value of the norm's gain
+    groups: int = 1  # groups of channels that a layer norm normalises separately
+    scale: float = 1.0  # of the weight's initial variance
+    extra: Mapping[str, Parameter] = field(default_factory=dict)  # further parameters of this edge
+
+    given: dict[str, Any] = field(init=False, compare=False, repr=False)  # keywords of `function`
+
+    def __post_init__(self) -> None:
+        _check(self)
+        given = {name: getattr(self, name) for name in KEYWORDS[self.function]}
+        object.__setattr__(self, "given", given)
+
+    @property
+    def has_weight(self) -> bool:
+        return self.kind in ("dense", "conv", "transposed")
+
+    @property
+    def parameters(self) -> Parameters:
+        """The parameters that the edge owns."""
+        found = dict(self.extra)
+        if self.has_weight:
+            shape = self._weight_shape()
+            found["weight"] = weight(*shape, scale=self.scale, fan_in=self.fan_in)
+        if self.norm != "none":
+            found["gain"] = blocks(self.target[0], values=(self.gain,))
+        return found
+
+    def _weight_shape(self) -> Shape:
+        if self.kind == "dense":
+            return (size_of(self.target), size_of(self.source))
+        channels = self.target[0], self.source[0]
+        return (*(channels if self.kind == "conv" else channels[::-1]), *self.filter)
+
+    @property
+    def fan_in(self) -> float:
+        """How many source values one target value sums, on average."""
+        if self.kind == "dense":
+            return size_of(self.source)
+        taps = self.source[0] * size_of(self.filter)
+        return taps / size_of(self.stride) if self.kind == "transposed" else taps
+
+    @property
+    def multiplications(self) -> int:
+        """Multiply-adds of the map for one value."""
+        if not self.has_weight:
+            return 0
+        if self.kind == "dense":
+            return size_of(self.source) * size_of(self.target)
+        taps = self.filter[0] * self.filter[1] * self.source[0] * self.target[0]
+        positions = self.target if self.kind == "conv" else self.source
+        return taps * positions[1] * positions[2]
+
+    @property
+    def size(self) -> Pair:
+        """Height and width of the maps that come out."""
+        return (self.target[1], self.target[2])
+
+    def compute(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+        """The map alone, plus `bias` (by channel)."""
+        function, given = self.function, self.given
+        if weight is not None:
+            return function(x, weight, bias, **given)
+        y = function(x, **given)
+        return y if bias is None else y + per_channel(bias, y)
+
+    @property
+    def function(self) -> Callable[..., Tensor]:
+        """The function of the map; KEYWORDS are the attributes that it reads."""
+        to_map = self.kind == "dense" and len(self.target) == 3
+        return dense_to_map if to_map else _MAPS[self.kind]
+
+
+def same(x: Tensor) -> Tensor:
+    return x
+
+
+_MAPS: dict[str, Callable[..., Tensor]] = {
+    "none": same,
+    "dense": dense,
+    "conv": convolve,
+    "transposed": convolve_transposed,
+    "spread": spread,
+}
+KEYWORDS: dict[Callable[..., Tensor], tuple[str, ...]] = {
+    function: tuple(
+        name
+        for name in inspect.signature(function).parameters
+        if name not in ("x", "weight", "bias")
+    )
+    for function in (*_MAPS.values(), dense_to_map)
+}
+
+
+def _check(p: Projection) -> None:
+    """Refuse what no edge can do: the cell of a user may ask for it."""
+    names = (("edge", p.kind, get_args(Kind)), ("norm", p.norm, norm_names()))
+    for what, name, known in names:
+        if name not in known:
+            hint = did_you_mean(name, known) or one_of(known)
+            raise ShapeProblem(f"there is no {what} {name!r}", hint)
+    ends = f"from {show_shape(p.source)} to {show_shape(p.target)}"
+    if p.kind == "none" and p.source != p.target:
+        raise ShapeProblem(f"an edge without a map cannot lead {ends}")
+    if p.kind not in ("conv", "transposed"):
+        return
+    if len(p.source) != 3 or len(p.target) != 3:
+        raise ShapeProblem(f"a {p.kind} edge leads from maps to maps, not {ends}")
+    for what, pair in (("filter", p.filter), ("stride", p.stride)):
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise ShapeProblem(f"the `{what}` of an edge is (height, width), not {pair!r}")
+    fine, coarse = (p.source, p.target) if p.kind == "conv" else (p.target, p.source)
+    found = strided(fine, p.stride)
+    if coarse[1:] != found:
+        inverse = "" if p.kind == "conv" else "the inverse of "
+        raise ShapeProblem(
+            f"a {p.kind} edge {ends} cannot have stride {p.stride}:"
+            f" it is {inverse}{show_shape(fine[1:])} to {show_shape(found)}"
+        )
+
+
+# --- between two shapes ---------------------------------------------------------------------------
+
+
+def need_map(shape: Shape, who: str, instead: str) -> None:
+    if len(shape) != 3:
+        raise ShapeProblem(
+            f"{who} works on maps, not on a vector of {show_shape(shape)}", f"use {instead}"
+        )
+
+
+def strided(shape: Shape, stride: Pair) -> Pair:
+    """Height and width after a stride: ceil(n / s), so that nothing is lost at the border."""
+    return (-(-shape[1] // stride[0]), -(-shape[2] // stride[1]))
+
+
+def odd(filter: Pair) -> Pair:
+    """The filter of arrows that do not resample: even table filters lose one [PAPER: F]."""
+    return (filter[0] - 1 + filter[0] % 2, filter[1] - 1 + filter[1] % 2)
+
+
+def between(
+    source: Shape,
+    target: Shape,
+    filter: Pair,
+    same_filter: Pair | None = None,
+    stride: Pair | None = None,
+) -> Projection:
+    """The linear map from one shape to another: dense, convolution, or transposed convolution.
+
+    `same_filter` replaces `filter` where the two have the same size. `stride` is that of the rows
+    in between, where it is known (see `Inlet`).
+    """
+    if len(source) != 3 or len(target) != 3:
+        return Projection("dense", source, target)
+    sizes = zip(source[1:], target[1:], stride or (1, 1), strict=True)
+    height, width = (_stride(*side) for side in sizes)
+    if height is None or width is None or (height < 0 < width - 1) or (width < 0 < height - 1):
+        raise ShapeProblem(
+            f"no stride leads from {show_shape(source)} to {show_shape(target)}",
+            "sizes must be equal, or one the other divided by a whole number (rounded up)",
+        )
+    if height == width == 1:
+        return Projection("conv", source, target, same_filter or filter)
+    if height < 0 or width < 0:
+        return Projection("transposed", source, target, filter, (abs(height), abs(width)))
+    return Projection("conv", source, target, filter, (height, width))
+
+
+def _stride(n: int, m: int, rows: int = 1) -> int | None:
+    """s > 0 with m = ceil(n / s), or s < 0 with n = ceil(m / -s); None where there is none.
+
+    That of the `rows` if it fits, else the smallest.
+
+    >>> _stride(11, 6), _stride(6, 11), _stride(8, 8), _stride(7, 5)
+    (2, -2, 1, None)
+    >>> _stride(9, 3), _stride(9, 3, 4), _stride(3, 9, -4)
+    (3, 4, -4)
+    """
+    if n == m:
+        return 1
+    big, small = max(n, m), min(n, m)
+    sign = 1 if n > m else -1
+    steps = [step for step in (sign * rows, -(-big // small)) if step > 0]
+    return next((sign * step for step in steps if -(-big // step) == small), None)
+
+
+def pre_activation(
+    inlet: Inlet,
+    target: Shape,
+    filter: Pair,
+    norm: NormChoice,
+    default: str,
+    *,
+    stride: Pair | None = None,
+    groups: int = 1,
+    scale: float = 1.0,
+) -> Projection:
+    """A term of a pre-activation: a map to `target`, normalised by itself unless `norm` is joint.
+
+    `stride` is that of the row, for the edge from below; other edges resample as the sizes ask.
+    `scale` multiplies the initial variance of weights that no norm follows.
+    """
+    main = inlet.role in MAIN_ROLES
+    own = inlet.filter or filter
+    if stride and main and len(inlet.shape) == 3:
+        projection = Projection("conv", inlet.shape, target, own, stride)
+    else:
+        same = own if main or inlet.filter else odd(filter)
+        projection = between(inlet.shape, target, own, same, inlet.stride)
+    kind = inlet.norm or ("none" if norm.terms == "joint" else norm.kind or default)
+    scale = scale if kind == "none" and norm.terms != "joint" else 1.0
+    gain = inlet.initial_gain
+    return replace(projection, norm=kind, gain=gain, groups=groups, scale=scale)
+
+
+def joint_gain(norm: NormChoice, default: str, channels: int) -> Parameters:
+    """The gain that `norm: joint` moves to the node."""
+    return {"gain": ones(channels)} if joint_kind(norm, default) != "none" else {}
+
+
+def joint_kind(norm: NormChoice, default: str) -> str:
+    """The norm of the sum of all edges, under `norm: joint`."""
+    return (norm.kind or default) if norm.terms == "joint" else "none"

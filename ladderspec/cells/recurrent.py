@@ -1,0 +1,211 @@
+"""LSTM, GRU and their convolutional twins: every edge contributes to all gates at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pydantic import Field
+
+from ladderspec.cells.base import STATEFUL_TAKES, EncoderCell, Site, register
+from ladderspec.cells.fields import Count, NormChoice, NormField, Pair, PairField, Statistics
+from ladderspec.cells.functions import mix, per_channel
+from ladderspec.cells.parameters import Parameters, blocks, zeros
+from ladderspec.cells.projections import (
+    Inlet,
+    Projection,
+    joint_gain,
+    joint_kind,
+    need_map,
+    pre_activation,
+    strided,
+)
+from ladderspec.names import Shape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+
+class _Recurrent(EncoderCell):
+    """What all four share: `gates` blocks of channels in the pre-activation."""
+
+    takes: ClassVar = STATEFUL_TAKES
+    stateful: ClassVar = True
+    offset: ClassVar = "bias"
+    gates: ClassVar[int]
+    default_norm: ClassVar[str]
+
+    if TYPE_CHECKING:  # fields, which each cell declares in its own order
+        channels: int
+        norm: NormChoice
+
+    def out_shape(self, site: Site) -> Shape:
+        return (self.channels,)
+
+    def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
+        gates = (self.gates * out[0], *out[1:])
+        filter, stride = getattr(self, "filter", (1, 1)), getattr(self, "stride", None)
+        return pre_activation(inlet, gates, filter, self.norm, self.default_norm, stride=stride)
+
+    def node_norm(self) -> tuple[str, str, int]:
+        return "joint", joint_kind(self.norm, self.default_norm), 1
+
+    def _gain(self, out: Shape) -> Parameters:
+        return joint_gain(self.norm, self.default_norm, self.gates * out[0])
+
+
+class _Convolutional(_Recurrent):
+    """On maps."""
+
+    dense_twin: ClassVar[str]
+    if TYPE_CHECKING:
+        stride: Pair
+
+    @property
+    def row_stride(self) -> Pair:
+        return self.stride
+
+    def out_shape(self, site: Site) -> Shape:
+        below = site.main().shape
+        need_map(below, self.cell, self.dense_twin)
+        return (self.channels, *strided(below, self.stride))
+
+
+class _LSTM(_Recurrent):
+    """c = sigmoid(a_f) . c(t-1) + sigmoid(a_i) . tanh(a_g);  h = sigmoid(a_o) . tanh(c)"""
+
+    gates: ClassVar = 4
+    returns: ClassVar = ("c",)
+
+    if TYPE_CHECKING:
+        forget_bias: float
+        gate_bias: float
+
+    def parameters(self, site: Site, out: Shape) -> Parameters:
+        starts = (self.gate_bias, self.forget_bias, self.gate_bias, 0.0)
+        return {"bias": blocks(4 * out[0], values=starts), **self._gain(out)}
+
+    def state_shapes(self, out: Shape) -> dict[str, Shape]:
+        return {"c": out}
+
+    @staticmethod
+    def compute(a: Tensor, c: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        import torch
+
+        i, f, o, g = a.chunk(4, dim=1)
+        new = torch.sigmoid(i) * torch.tanh(g)
+        if c is not None:
+            new = torch.addcmul(new, torch.sigmoid(f), c)
+        return torch.sigmoid(o) * torch.tanh(new), new
+
+
+class _GRU(_Recurrent):
+    """r, z = sigmoid(a + s);  n = tanh(a_n + r . (s_n + b));  h = (1 - z) . n + z . h(t-1)
+
+    CHOICE: `norm: joint` normalises the sum a + (s_r, s_z, 0); r scales s_n as it is.
+    """
+
+    gates: ClassVar = 3
+
+    def parameters(self, site: Site, out: Shape) -> Parameters:
+        # Two sums: that of the inputs, and the state's part of n, which the reset gate scales.
+        return {"bias": zeros(3 * out[0]), "state_bias": zeros(out[0]), **self._gain(out)}
+
+    @staticmethod
+    def compute(
+        a: Tensor,
+        state: Tensor | None = None,
+        h: Tensor | None = None,
+        *,
+        state_bias: Tensor,
+        norm: Callable[[Tensor], Tensor] | None = None,
+    ) -> Tensor:
+        import torch
+
+        channels = a.shape[1] // 3
+        gates, n = a.split_with_sizes((2 * channels, channels), dim=1)
+        s_n = per_channel(state_bias, n)
+        if state is not None:
+            s_gates, s = state.split_with_sizes((2 * channels, channels), dim=1)
+            gates, s_n = gates + s_gates, s + s_n
+        if norm is not None:
+            whole = norm(torch.cat([gates, n], dim=1))
+            gates, n = whole.split_with_sizes((2 * channels, channels), dim=1)
+        r, z = torch.sigmoid(gates).chunk(2, dim=1)
+        n = torch.tanh(torch.addcmul(n, r, s_n))
+        return n - z * n if h is None else mix(z, h, n)
+
+
+_UNITS = Field(description="Units.")
+_FILTER = Field((3, 3), description="Filter size, one number or [height, width].")
+_STRIDE = Field((1, 1), description="Output size is input size / stride, rounded up.")
+_DENSE_NORM = Field(NormChoice(), description="none (default), layer or batch; joint or separate.")
+_CONV_NORM = Field(NormChoice(), description="layer (default), batch or none; joint or separate.")
+_STATISTICS = Field(None, description="What batch norm keeps for evaluation.")
+_FORGET_BIAS = Field(1.0, description="Initial bias of the forget gate.")
+_GATE_BIAS = Field(0.0, description="Initial bias of the input and the output gate.")
+
+
+@register
+class ConvLSTM(_LSTM, _Convolutional):
+    """Convolutional LSTM; the term of every edge is layer-normalised.
+
+    a = LN(W_x * e_below) + LN(W_d * d(t-1)) + LN(W_h * h(t-1)) + b
+    """
+
+    cell: Literal["ConvLSTM"] = "ConvLSTM"
+    channels: Count = Field(description="Width of the output and of the state.")
+    filter: PairField = _FILTER
+    stride: PairField = _STRIDE
+    norm: NormField = _CONV_NORM
+    statistics: Statistics | None = _STATISTICS
+    forget_bias: float = _FORGET_BIAS
+    gate_bias: float = _GATE_BIAS
+
+    default_norm: ClassVar = "layer"
+    dense_twin: ClassVar = "LSTM"
+
+
+@register
+class LSTM(_LSTM):
+    """Dense LSTM with one bias vector; maps that arrive are flattened.
+
+    a = W_x e_below + W_d d(t-1) + W_h h(t-1) + b
+    """
+
+    cell: Literal["LSTM"] = "LSTM"
+    channels: Count = _UNITS
+    norm: NormField = _DENSE_NORM
+    statistics: Statistics | None = _STATISTICS
+    forget_bias: float = _FORGET_BIAS
+    gate_bias: float = _GATE_BIAS
+
+    default_norm: ClassVar = "none"
+
+
+@register
+class ConvGRU(_GRU, _Convolutional):
+    """Convolutional GRU; the term of every edge is layer-normalised."""
+
+    cell: Literal["ConvGRU"] = "ConvGRU"
+    channels: Count = Field(description="Width of the output, which is also the state.")
+    filter: PairField = _FILTER
+    stride: PairField = _STRIDE
+    norm: NormField = _CONV_NORM
+    statistics: Statistics | None = _STATISTICS
+
+    default_norm: ClassVar = "layer"
+    dense_twin: ClassVar = "GRU"
+
+
+@register
+class GRU(_GRU):
+    """Dense GRU; maps that arrive are flattened."""
+
+    cell: Literal["GRU"] = "GRU"
+    channels: Count = _UNITS
+    norm: NormField = _DENSE_NORM
+    statistics: Statistics | None = _STATISTICS
+
+    default_norm: ClassVar = "none"

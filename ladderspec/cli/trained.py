@@ -1,0 +1,202 @@
+"""Commands on a trained network: evaluate it, or let it generate."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ladderspec.cli._options import add_plugin, at_least, load_plugins
+from ladderspec.errors import UsageError
+from ladderspec.files import make_folder, write_atomic
+
+if TYPE_CHECKING:
+    from ladderspec.learn.metrics import Report
+    from ladderspec.trained.run import TrainedRun
+
+# --- evaluate -------------------------------------------------------------------------------------
+
+
+def add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
+    add_run(parser)
+    parser.add_argument("--without", metavar="SELECTOR", action="append", default=[],
+                        help="take arrows, nodes or tasks out of the trained network")  # fmt: skip
+    parser.add_argument("--activations", metavar="NODE", action="append", default=[],
+                        help="write what a node gives over time, as .npz and picture")  # fmt: skip
+    parser.add_argument("--statistics", metavar="N", type=at_least(0),
+                        help="batches to measure batch norms on; 0: none")  # fmt: skip
+    noise = parser.add_mutually_exclusive_group()
+    noise.add_argument("--noise", dest="noise", action="store_true", default=None,
+                       help="measure all tasks on noisy input; default: as in the run")  # fmt: skip
+    noise.add_argument("--clean", dest="noise", action="store_false",
+                       help="measure all tasks on clean input")  # fmt: skip
+    parser.add_argument(
+        "--count", metavar="N", type=at_least(0), default=4, help="items in pictures; default: 4"
+    )
+    parser.add_argument("-o", "--output", metavar="FOLDER", type=Path,
+                        help="for pictures and arrays; default: evaluation in the run")  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print JSON for programs")
+
+
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """The arguments that `evaluate` and `generate` share."""
+    parser.add_argument("run_folder", metavar="RUN", type=Path,
+                        help="the folder of a run, or a checkpoint: RUN/best.json")  # fmt: skip
+    parser.add_argument("--checkpoint", choices=["best", "last"],
+                        help="default: the one that its result reports")  # fmt: skip
+    parser.add_argument("--split", choices=["train", "valid", "test"], default="test")
+    parser.add_argument("--data", metavar="FOLDER", type=Path, help="the data folder")
+    parser.add_argument(
+        "--threads", metavar="N", type=at_least(1), help="default: as torch decides"
+    )
+    add_plugin(parser)
+
+
+def open_run_of(args: argparse.Namespace) -> TrainedRun:
+    """The run that the arguments name."""
+    load_plugins(args.plugin)
+    import torch
+
+    from ladderspec.trained.run import open_run
+
+    if args.threads is not None:
+        torch.set_num_threads(args.threads)
+    return open_run(args.run_folder, args.checkpoint, args.data)
+
+
+def run_evaluate(args: argparse.Namespace) -> int:
+    """Evaluate a trained network: measures by t, confusion, pictures, lesions, activations.
+
+    Example:
+      ladderspec evaluate out/quickstart/rladder.seed0 --without decoder_to_encoder
+    """
+    from ladderspec.trained.evaluate import evaluate, samples
+
+    opened = open_run_of(args)
+    report = evaluate(opened, args.split, args.without, args.statistics, args.noise)
+    output = make_folder(args.output or opened.folder / "evaluation")
+    files = []
+    shown = args.split, args.without, args.count, args.statistics, args.noise
+    picture = samples(opened, *shown)
+    if picture is not None:
+        picture.save(output / f"{args.split}.png")
+        files.append(output / f"{args.split}.png")
+    if args.activations:
+        files += _activations(opened, args, output)
+    if args.json:
+        data = {"metrics": report.metrics, "by_time": report.by_time, "units": report.units,
+                 "confusion": report.confusion, "files": [str(file) for file in files]}  # fmt: skip
+        print(json.dumps(data, indent=1))
+        return 0
+    _print(report, opened, args)
+    for file in files:
+        print(f"wrote {file}")
+    return 0
+
+
+def _activations(opened: TrainedRun, args: argparse.Namespace, output: Path) -> list[Path]:
+    import numpy as np
+
+    from ladderspec.trained.evaluate import activation_sheet, activations
+
+    shown = args.split, args.without, max(16, args.count), args.statistics, args.noise
+    arrays = activations(opened, args.activations, *shown)
+    np.savez_compressed(output / "activations.npz", **arrays)  # type: ignore[arg-type]
+    title = f"{opened.record['title']}: {args.split}"
+    timed = opened.data.forms[next(iter(arrays))].time
+    activation_sheet(arrays, title, timed).save(output / "activations.png")
+    return [output / "activations.npz", output / "activations.png"]
+
+
+def _input(opened: TrainedRun, asked: bool | None) -> str:
+    """What all tasks are measured on, if the network has noise and it is the same for all."""
+    from ladderspec.experiments.training import noise_of
+
+    noise = opened.noise(asked)
+    if noise_of(opened.graph) is None or noise is None:
+        return ""
+    return f", on {'noisy' if noise else 'clean'} input"
+
+
+def _print(report: Report, opened: TrainedRun, args: argparse.Namespace) -> None:
+    from ladderspec.experiments.training import TEACHER
+
+    lesions = f" without {', '.join(args.without)}" if args.without else ""
+    update = opened.weights.attributes.get("update")
+    title = f"{opened.record['title']}{lesions}: {args.split}"
+    print(f"{title}, {opened.which} after {update} updates{_input(opened, args.noise)}")
+    width = max((len(name) for name in report.metrics), default=0)
+    for name, value in report.metrics.items():
+        unit = report.units.get(name.removeprefix(TEACHER), "")
+        times = "  ".join(f"{t:.4g}" for t in report.by_time.get(name, []))
+        print(f"  {name:<{width}}  {value:8.4g} {unit:<7}" + (f"  by t: {times}" if times else ""))
+    for name, table in report.confusion.items():
+        print(f"\n{name}: rows are the class, columns what it was taken for")
+        print("     " + "".join(f"{i:>5}" for i in range(len(table))))
+        for i, row in enumerate(table):
+            print(f"{i:>5}" + "".join(f"{n or '.':>5}" for n in row))
+
+
+# --- generate -------------------------------------------------------------------------------------
+
+LONGEST = 64  # quarters of a step of music
+
+
+def add_generate_arguments(parser: argparse.ArgumentParser) -> None:
+    add_run(parser)
+    parser.add_argument("--frames", metavar="N", type=int, default=6, help="how many; default: 6")
+    parser.add_argument("--given", metavar="N", type=int,
+                        help="frames that are given first; default: as many as the shortest"
+                        " item has, at most the `steps` of its training")  # fmt: skip
+    parser.add_argument("--first", metavar="N", type=int, default=0, help="the first item")
+    parser.add_argument(
+        "--count", metavar="N", type=at_least(1), default=4, help="how many; default: 4"
+    )
+    parser.add_argument("--sample", action="store_true",
+                        help="draw from probabilities instead of feeding them back")  # fmt: skip
+    parser.add_argument("--seed", metavar="N", type=at_least(0), default=0, help="of the draws")
+    parser.add_argument("--step", metavar="QUARTERS", type=float, default=0.5,
+                        help="length of a step of music; default: an eighth, 0.5")  # fmt: skip
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path,
+                        help=".png or .svg; for music also .mid, of several items"
+                        " FILE-0.mid, FILE-1.mid and so on; default: in the run")  # fmt: skip
+
+
+def run_generate(args: argparse.Namespace) -> int:
+    """Let a trained network go on by itself: pictures, and for music a MIDI file.
+
+    Example:
+      ladderspec generate out/quickstart/rladder.seed0 --frames 6 -o future.png
+    """
+    from ladderspec.trained.generate import continuation_sheet, generate
+
+    if not 0 < args.step <= LONGEST:
+        raise UsageError(f"--step {args.step}: a step is above 0 and at most {LONGEST} quarters")
+    opened = open_run_of(args)
+    music = opened.record["data"]["set"] == "music"
+    if args.output is not None and args.output.suffix == ".mid" and not music:
+        raise UsageError(f"{args.output}: only music becomes MIDI; .png and .svg are pictures")
+    given, later = generate(
+        opened, args.frames, args.split, args.first, args.count, args.given, args.sample, args.seed
+    )
+    title = f"{opened.record['title']}: {given.shape[1]} frames given, {later.shape[1]} by itself"
+    place = args.output or opened.folder / "evaluation" / "generated.png"
+    make_folder(place.parent)
+    if place.suffix != ".mid":
+        continuation_sheet(given, later, title, args.first).save(place)
+        print(f"wrote {place}")
+    if music and (args.output is None or place.suffix == ".mid"):
+        _write_midi(given, later, place, args.step)
+    return 0
+
+
+def _write_midi(given: object, later: object, place: Path, step: float) -> None:
+    import numpy as np
+
+    from ladderspec.trained.generate import to_midi
+
+    rolls = np.concatenate([np.asarray(given), np.asarray(later)], 1)[:, :, 0, 0]
+    for i, roll in enumerate(rolls):
+        name = f"{place.stem}.mid" if len(rolls) == 1 else f"{place.stem}-{i}.mid"
+        print(f"wrote {write_atomic(place.with_name(name), to_midi(roll, step))}")

@@ -1,0 +1,200 @@
+"""The interface of a data set: named fields, splits, and batches by index.
+
+A batch is a pure function of (config, seed, split, epoch, indices): any process gets the same
+numbers in any order, so workers need no state and a run resumes anywhere.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ladderspec.errors import LadderspecError, did_you_mean, one_of
+from ladderspec.names import Shape, show_shape
+
+if TYPE_CHECKING:  # numpy is imported when a data set is opened
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ladderspec.data.batching import Batch, Indices
+    from ladderspec.data.config import DataConfig
+    from ladderspec.data.picture import Picture
+
+
+class DataError(LadderspecError):
+    """Data that are missing or damaged, or do not fit the network."""
+
+
+class Split(StrEnum):
+    TRAIN = "train"
+    VALID = "valid"
+    TEST = "test"
+    BOTH = "train+valid"  # for a final training on everything but the test items
+
+    @property
+    def trains(self) -> bool:
+        """Whether the split is shuffled and augmented."""
+        return self in (Split.TRAIN, Split.BOTH)
+
+
+@dataclass(frozen=True)
+class Form:
+    """Shape of one item of a field."""
+
+    shape: Shape  # of one frame, or of the whole item if the field has no time axis
+    time: bool = False
+    text: str = ""  # what the field contains
+    noisy: str | None = None  # the field that contains this one with noise added
+
+    def __str__(self) -> str:
+        shape = show_shape(self.shape) if self.shape else "a number"
+        return f"{shape} per frame" if self.time else shape
+
+
+class DataSet(ABC):
+    """An opened data set. Fields are numpy arrays: batch axis first, then time, then the form."""
+
+    config: DataConfig
+    forms: Mapping[str, Form]
+    classes: int | None = None  # number of classes of the field `label`
+    steps: int | None = None  # number of frames that a network runs over; None: see `lengths`
+
+    def __init__(self, config: DataConfig, seed: int = 0, folder: Path | None = None) -> None:
+        self.config, self.folder = config, folder
+        self.seed = seed if config.seed is None else config.seed
+
+    @abstractmethod
+    def size(self, split: str) -> int:
+        """Number of items of a split."""
+
+    @abstractmethod
+    def batch(
+        self, split: str, epoch: int, indices: Indices, fields: Sequence[str] | None = None
+    ) -> Batch:
+        """The items with these indices; `fields`: those to compute, default all.
+
+        Indices beyond `size` stand for the same items with other random draws.
+        """
+
+    def lengths(self, split: str) -> Indices | None:
+        """Number of frames of every item; None: all have the same length."""
+        return None
+
+    def labelled(self, split: str) -> Indices | None:
+        """Indices of the items whose label may be used; None: all of them."""
+        return None
+
+    def batches(
+        self,
+        split: str,
+        epoch: int,
+        size: int,
+        *,
+        labelled: int | None = None,
+        drop_last: bool = False,
+    ) -> list[Indices]:
+        """The indices of the batches of an epoch, a pure function of (seed, split, epoch, size).
+
+        Training splits are shuffled; the others keep their order. If lengths vary, a batch has
+        items of similar length, sorted longest first.
+
+        Args:
+            labelled: Number of labelled items in every batch, repeated as often as needed.
+                Default: `labelled_per_batch` of the config.
+            drop_last: Drop the last batch if it is smaller than the others.
+        """
+        from ladderspec.data import batching
+
+        chosen = labelled if labelled is not None else self.config.labelled_per_batch
+        return batching.epoch_batches(self, Split(split), epoch, size, chosen or 0, drop_last)
+
+    def mean(self, field: str | None = None, items: int = 1000) -> NDArray[np.float64]:
+        """The mean frame of a field over the first training items."""
+        import numpy as np
+
+        field = field or self.config.input
+        count = min(items, self.size(Split.TRAIN))
+        wanted = [field, "mask"] if "mask" in self.forms else [field]
+        batch = self.batch(Split.TRAIN, 0, np.arange(count), wanted)
+        values: NDArray[Any] = batch[field]
+        if not self.forms[field].time:
+            return np.asarray(values.mean(0, dtype=np.float64))
+        mask = batch["mask"] if "mask" in batch else np.ones(values.shape[:2], bool)
+        return np.asarray(values[mask].mean(0, dtype=np.float64))
+
+    def check_input(self, shape: Shape, frames: int | str | None, field: str | None = None) -> None:
+        """Raise DataError if a network with this input cannot read a field.
+
+        Args:
+            shape: Input shape of the network.
+            frames: Number of frames as in `time` of a spec: an integer, `any`, or None for a
+                network with a single input.
+            field: Field of the data; default: `input` of the config.
+        """
+        field = field or self.config.input
+        form, name = self.form(field), self.config.set
+        if form.shape != shape:
+            raise DataError(
+                f"`{field}` of {name} is {show_shape(form.shape)}, but the network's input is"
+                f" {show_shape(shape)}; {self.config.advice(shape)}"
+            )
+        if form.time and frames is None:
+            raise DataError(
+                f"`{field}` of {name} has a time axis, but the network has a single input;"
+                " write `time: {frames: any}` in the spec, or choose another `input` of the data"
+            )
+        if frames is not None and not form.time:
+            raise DataError(
+                f"`{field}` of {name} has no time axis, but the network runs over frames;"
+                " write `time: {iterations: 1}` in the spec, or choose another `input` of the data"
+            )
+        if form.time and isinstance(frames, int) and frames != self.steps:
+            have = f"{self.steps} frames" if self.steps else "sequences of any length"
+            raise DataError(
+                f"{name} has {have}, but the network runs over {frames} frames;"
+                " make them equal, or write `time: {frames: any}` in the spec"
+            )
+
+    def preview(self, split: str = "test", first: int = 0, count: int = 4) -> Picture:
+        """A contact sheet of `count` items; `.save("sheet.png")` writes it."""
+        import numpy as np
+
+        size = self.size(split)
+        if not 0 <= first < size:
+            raise DataError(f"{self.config.set} has {size} items in {split}, but no item {first}")
+        title = f"{self.title}: {split} from {first}, seed {self.seed}"
+        return self.contact_sheet(title, split, np.arange(first, min(first + count, size)))
+
+    @property
+    def title(self) -> str:
+        """Name of the data set on contact sheets."""
+        return self.config.set
+
+    def contact_sheet(self, title: str, split: str, indices: Indices) -> Picture:
+        """The picture of `preview`. By default, the input of each item as one row."""
+        from ladderspec.data import sheet
+
+        return sheet.items(self, title, split, indices)
+
+    def requested(self, fields: Sequence[str] | None) -> list[str]:
+        """The requested fields, checked; None: all."""
+        return list(self.forms) if fields is None else [name for name in fields if self.form(name)]
+
+    def form(self, field: str) -> Form:
+        """The form of a field; DataError with the known fields if it does not exist."""
+        if field not in self.forms:
+            hint = did_you_mean(field, self.forms) or f"there are {one_of(self.forms)}"
+            raise DataError(f"{self.config.set} has no field `{field}`; {hint}")
+        return self.forms[field]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the config only: workers open the data themselves."""
+        return _reopen, (self.config, self.seed, self.folder)
+
+
+def _reopen(config: DataConfig, seed: int, folder: Path | None) -> DataSet:
+    return config.open(seed, folder)

@@ -1,0 +1,129 @@
+"""File formats: .npz and .npy arrays mapped into memory, MATLAB cells, IDX. Never a pickle."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import zlib
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_STORED, ZipFile, ZipInfo
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from ladderspec.data.dataset import DataError
+
+NamedArrays = dict[str, NDArray[Any]]
+
+_PACKAGES = {"sklearn.datasets": "scikit-learn", "scipy.io": "scipy"}
+
+
+def require(module: str, what: str) -> Any:
+    """A module of the optional dependencies `[data]`."""
+    try:
+        return import_module(module)
+    except ImportError:
+        package = _PACKAGES.get(module, module)
+        hint = "install it with `pip install 'ladderspec[data]'`"
+        raise DataError(f"{what} need {package}; {hint}") from None
+
+
+def explain_pickle(error: Exception) -> str:
+    """The message of an error; if numpy refused a pickle, the reason."""
+    if any(word in str(error).lower() for word in ("pickle", "python object")):
+        return "it contains Python objects (a pickle), which can run code and are never read"
+    return str(error)
+
+
+# --- numpy ----------------------------------------------------------------------------------------
+
+
+def read_arrays(path: Path) -> NamedArrays:
+    """Arrays by name from an .npz file or a folder of .npy files, memory-mapped if possible."""
+    try:
+        found = _read_folder(path) if path.is_dir() else _read_npz(path)
+    except Exception as error:  # numpy and zipfile raise many kinds of errors on damaged files
+        raise DataError(f"cannot read {path}: {explain_pickle(error)}") from None
+    if not found:
+        raise DataError(f"{path} contains no arrays (.npy)")
+    return found
+
+
+def _read_folder(path: Path) -> NamedArrays:
+    def load(file: Path) -> NDArray[Any]:
+        try:
+            return np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
+        except ValueError as error:
+            raise ValueError(f"{file.name}: {explain_pickle(error)}") from None
+
+    return {file.stem: load(file) for file in sorted(path.glob("*.npy"))}
+
+
+def _read_npz(path: Path) -> NamedArrays:
+    found: NamedArrays = {}
+    with ZipFile(path) as archive:
+        for member in archive.infolist():
+            if not member.filename.endswith(".npy"):
+                continue
+            array = _map_member(path, member)
+            if array is None:
+                with archive.open(member) as file:
+                    array = npy.read_array(file, allow_pickle=False)
+            found[member.filename.removesuffix(".npy")] = array
+    return found
+
+
+def _map_member(path: Path, member: ZipInfo) -> NDArray[Any] | None:
+    """Map an uncompressed array inside a zip file; None if it has to be read instead."""
+    if member.compress_type != ZIP_STORED or member.flag_bits & 1:
+        return None
+    with path.open("rb") as file:
+        file.seek(member.header_offset + 26)  # lengths of the name and the extra field
+        name, extra = struct.unpack("<HH", file.read(4))
+        file.seek(name + extra, 1)
+        readers: dict[Any, Callable[..., Any]] = {
+            (1, 0): npy.read_array_header_1_0,
+            (2, 0): npy.read_array_header_2_0,
+        }
+        version = npy.read_magic(file)
+        if version not in readers:
+            return None
+        shape, fortran, dtype = readers[version](file)
+        if dtype.hasobject or 0 in shape or fortran:
+            return None  # refused, or not worth mapping
+        start = file.tell()
+    # A plain array over the mapped memory: slices of np.memmap itself are slow.
+    return np.asarray(np.memmap(path, dtype, "r", start, shape))
+
+
+# --- others ---------------------------------------------------------------------------------------
+
+
+def read_cells(path: Path, names: Sequence[str]) -> dict[str, list[NDArray[Any]]]:
+    """MATLAB's cell arrays of these names from a .mat file."""
+    io = require("scipy.io", ".mat files")
+    try:
+        content = io.loadmat(path, variable_names=list(names))
+    except Exception as error:  # scipy raises many kinds of errors on damaged files
+        raise DataError(f"cannot read {path}: {error}") from None
+    for name in names:
+        if name not in content or content[name].dtype != object:
+            raise DataError(f"{path} has no cells `{name}`")
+    return {name: list(content[name].ravel()) for name in names}
+
+
+def read_idx(path: Path) -> NDArray[np.uint8]:
+    """An IDX file of bytes, compressed with gzip: the format of MNIST."""
+    try:
+        data = gzip.decompress(path.read_bytes())
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"cannot read {path}: {error}") from None
+    axes = data[3] if len(data) > 3 and data[:3] == b"\0\0\x08" else 0
+    shape = tuple(np.frombuffer(data, ">u4", axes, 4).astype(int)) if axes else ()
+    if not axes or len(data) != 4 + 4 * axes + int(np.prod(shape)):
+        raise DataError(f"{path} is not an IDX file of bytes")
+    return np.frombuffer(data, np.uint8, offset=4 + 4 * axes).reshape(shape)

@@ -1,0 +1,230 @@
+"""The boxes: their text (cell, name, shape, parameters, tasks), its size, and their outline.
+
+A `label` in the spec replaces the text for the cell.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ladderspec.drawing.options import View
+from ladderspec.drawing.picture import Change, Part, TaskLabel
+from ladderspec.drawing.scene import Box, Ink, Pill, Rect, Text
+from ladderspec.drawing.style import PAD_Y, PILL_GAP, PILL_HEIGHT, PILL_SIZE, Sizes, Theme
+from ladderspec.drawing.typesetting import (
+    ASCENT,
+    DESCENT,
+    DOT,
+    TIMES,
+    Runs,
+    formula,
+    height_of_runs,
+    plain,
+    width_of_runs,
+)
+from ladderspec.names import Shape
+
+# --- text -----------------------------------------------------------------------------------------
+
+
+def heading(part: Part, labels: frozenset[str]) -> Runs:
+    """The first line, in bold."""
+    copies = f"{part.copies} {TIMES} " if part.copies > 1 else ""
+    if "cell" in labels:
+        if part.cell.label:
+            return (*plain(copies, "bold"), *formula(part.cell.label, "bold"))
+        return plain(copies + cell_text(part.cell), "bold")
+    return plain(copies + part.name, "bold") if "name" in labels else ()
+
+
+def details(part: Part, labels: frozenset[str]) -> Runs:
+    """The second line: name, shape, noise, parameters."""
+    found = []
+    if "name" in labels and "cell" in labels:
+        found.append(part.name)
+    if "shape" in labels and part.shape is not None:
+        found.append(shape_text(part.shape))
+    if part.cell.cell == "Input" and part.cell.noise and "cell" in labels:
+        noise = part.cell.noise
+        amount = noise.gaussian if noise.gaussian is not None else noise.flip
+        found += [f"noise {amount:g}"] if amount else []
+    if "params" in labels and part.parameters:
+        found.append(count_text(part.parameters))
+    return plain(f" {DOT} ".join(found))
+
+
+def difference(part: Part, labels: frozenset[str]) -> Runs:
+    """The third line, if a variant changed the part: what it was before."""
+    if part.change is not Change.CHANGED or part.before is None or not labels:
+        return ()
+    before = part.before
+    was = [cell_text(before.cell)] if cell_text(before.cell) != cell_text(part.cell) else []
+    if before.shape != part.shape and before.shape is not None:
+        was.append(shape_text(before.shape))
+    return plain("was " + f" {DOT} ".join(was or [_old_fields(before.cell, part.cell)]))
+
+
+def _old_fields(old: Any, new: Any) -> str:
+    """The old values of the fields in which two cells differ."""
+    before, after = old.model_dump(), new.model_dump()
+    return ", ".join(
+        f"{key} {value}" if value is not None else f"no {key}"
+        for key, value in before.items()
+        if value != after.get(key)
+    )
+
+
+def cell_text(cell: Any) -> str:
+    """The cell with its filter and stride, as in the paper's tables."""
+    name = str(cell.cell)
+    if name == "Pool":
+        name = {"max": "MaxPool", "average": "AvgPool"}[cell.mode]
+    window: Any = getattr(cell, "filter", None)
+    stride: Any = getattr(cell, "stride", None)
+    if window == "global":
+        return f"global {name}"
+    if cell.cell == "Pool":
+        stride = stride or window
+    if _is_pair(window):
+        name += f" {window[0]}{TIMES}{window[1]}"
+    if _is_pair(stride) and stride != (1, 1):
+        name += f" /{stride[0]}" if stride[0] == stride[1] else f" /{stride[0]}{TIMES}{stride[1]}"
+    return name
+
+
+def _is_pair(field: Any) -> bool:
+    """Whether it is a size: a user's cell may define `filter` and `stride` differently."""
+    return isinstance(field, tuple) and [type(each) for each in field] == [int, int]
+
+
+def shape_text(shape: Shape) -> str:
+    return TIMES.join(map(str, shape))
+
+
+def count_text(count: int) -> str:
+    """
+    >>> [count_text(n) for n in (180, 9280, 75392, 999_960, 1_071_104, 21_953_436)]
+    ['180', '9.3k', '75.4k', '1.0M', '1.1M', '22.0M']
+    """
+    if count < 1000:
+        return str(count)
+    if count < 999_950:
+        return f"{count / 1e3:.1f}k"
+    return f"{count / 1e6:.1f}M" if count < 999_950_000 else f"{count / 1e9:.1f}G"
+
+
+# --- content with its size ------------------------------------------------------------------------
+
+_PILL_MARGIN = 4.0  # left and right of a pill
+_LEADING = 1.22  # from one base line to the next, relative to the font size
+
+
+class Line(NamedTuple):
+    runs: Runs
+    size: float
+    faint: bool
+
+    @property
+    def script_extent(self) -> tuple[float, float]:
+        """Additional height for superscripts and for subscripts, relative to the font size."""
+        above, below = height_of_runs(self.runs)
+        return above - ASCENT, below - DESCENT
+
+    @property
+    def height(self) -> float:
+        above, below = self.script_extent
+        return self.size * (_LEADING + above + below)
+
+
+class Content(NamedTuple):
+    """The lines and tasks of a box that has no position yet."""
+
+    lines: tuple[Line, ...] = ()
+    tasks: tuple[TaskLabel, ...] = ()
+    pad: float = 0.0  # left and right of its lines
+
+    @property
+    def width(self) -> float:
+        lines = [width_of_runs(line.runs, line.size) + 2 * self.pad for line in self.lines]
+        pills = [_pill_width(task) + 2 * _PILL_MARGIN for task in self.tasks]
+        return max([*lines, *pills], default=0.0)
+
+    @property
+    def inner_height(self) -> float:
+        lines = sum(line.height for line in self.lines)
+        return lines + len(self.tasks) * (PILL_HEIGHT + PILL_GAP)
+
+    @property
+    def height(self) -> float:
+        return self.inner_height + 2 * PAD_Y
+
+
+def content_of(part: Part, view: View, sizes: Sizes, last: bool) -> Content:
+    """`last`: in the last iteration shown, which some tasks read exclusively."""
+    if view.mini:
+        return Content()
+    lines = [
+        Line(heading(part, view.labels), sizes.heading, False),
+        Line(details(part, view.labels), sizes.detail, True),
+        Line(difference(part, view.labels), sizes.detail, True),
+    ]
+    tasks = tuple(task for task in part.tasks if last or not task.only_last)
+    shown = tuple(line for line in lines if line.runs)
+    return Content(shown, tasks if view.labels else (), sizes.pad)
+
+
+def _pill_width(task: TaskLabel) -> float:
+    return width_of_runs(plain(task.text), PILL_SIZE) + 8
+
+
+# --- boxes ----------------------------------------------------------------------------------------
+
+_LINE, _STATEFUL, _CHANGED = 1.2, 2.0, 3.2  # widths of outlines
+
+
+def box_of(
+    part: Part, content: Content, rect: Rect, iteration: int, theme: Theme, sizes: Sizes
+) -> Box:
+    """A box with its content in the middle."""
+    removed = part.change is Change.REMOVED
+    x, top = rect.centre[0], rect.centre[1] - content.inner_height / 2
+    texts = []
+    for line in content.lines:
+        colour = theme.removed.colour if removed else theme.faint if line.faint else theme.text
+        above, below = (line.size * extent for extent in line.script_extent)
+        base = top + above + (line.height - above - below + line.size * (ASCENT - 0.12)) / 2
+        texts.append(Text(x, base, line.size, line.runs, colour))
+        top += line.height
+    pills = []
+    for task in content.tasks:
+        top += PILL_GAP
+        pills.append(_pill(task, x, top, theme))
+        top += PILL_HEIGHT
+    fill = theme.sides[part.side].fill if sizes.filled and not removed else theme.background
+    ink = outline(part, theme, sizes.filled)
+    return Box(rect, ink, fill, part.name, iteration, tuple(texts), tuple(pills), sizes.radius)
+
+
+def _pill(task: TaskLabel, x: float, top: float, theme: Theme) -> Pill:
+    width = _pill_width(task)
+    removed = task.change is Change.REMOVED
+    ink = Ink(theme.task.line, 1.6 if task.change is Change.ADDED else 0.7)
+    base = top + PILL_HEIGHT / 2 + PILL_SIZE * 0.35
+    colour = theme.removed.colour if removed else theme.text
+    return Pill(
+        rect=Rect(x - width / 2, top, width, PILL_HEIGHT),
+        ink=theme.removed if removed else ink,
+        fill=theme.background if removed else theme.task.fill,
+        text=Text(x, base, PILL_SIZE, plain(task.text), colour, struck=removed),
+    )
+
+
+def outline(part: Part, theme: Theme, show_state: bool = True) -> Ink:
+    """Cells with a state have a thick line; in comparisons, changed parts a thicker one."""
+    if part.change is Change.REMOVED:
+        return theme.removed
+    colour = theme.sides[part.side].line
+    if part.change in (Change.ADDED, Change.CHANGED):
+        return Ink(colour, _CHANGED)
+    stateful = show_state and getattr(part.cell, "stateful", False)
+    return Ink(colour, _STATEFUL if stateful else _LINE)

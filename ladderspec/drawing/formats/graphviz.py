@@ -1,0 +1,262 @@
+"""Graphviz: the formats gv, png and pdf, the program `dot`, and drawings placed by Graphviz.
+
+With `layout="dot"`, Graphviz places the boxes: useful for graphs that are not ladders.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ladderspec.drawing.boxes import details, heading, outline
+from ladderspec.drawing.formats import Format, GraphvizMissing, escape_xml, number, register
+from ladderspec.drawing.options import View
+from ladderspec.drawing.picture import Arrow, Change, Part, Picture
+from ladderspec.drawing.scene import Ink
+from ladderspec.drawing.style import ROLES, Theme, ink_of, theme_of
+from ladderspec.drawing.transforms import fold
+from ladderspec.drawing.typesetting import Face, Run, formula, plain
+from ladderspec.errors import UsageError
+from ladderspec.names import Role, Side, split_node
+
+if TYPE_CHECKING:
+    from ladderspec.drawing.compose import Drawing
+
+# --- formats --------------------------------------------------------------------------------------
+
+
+@register
+class Gv(Format):
+    suffixes = ("gv", "dot")
+
+    def write(self, drawing: Drawing) -> str:
+        from ladderspec.drawing.formats.graphviz_scene import to_dot
+
+        return to_dot(drawing.scene)
+
+    def write_dot_layout(self, drawing: Drawing) -> str:
+        return to_dot_layout(drawing.picture, drawing.view)
+
+
+class _Image(Format):
+    """An image that Graphviz makes of the gv file."""
+
+    needs_graphviz = True
+
+    def write(self, drawing: Drawing) -> bytes:
+        return run_graphviz(Gv().write(drawing), self.suffixes[0])
+
+    def write_dot_layout(self, drawing: Drawing) -> bytes:
+        return run_graphviz(Gv().write_dot_layout(drawing), self.suffixes[0])
+
+
+@register
+class Png(_Image):
+    suffixes = ("png",)
+
+
+@register
+class Pdf(_Image):
+    suffixes = ("pdf",)
+
+
+# --- program --------------------------------------------------------------------------------------
+
+DPI = 144
+HOW_TO_INSTALL = (
+    "install Graphviz (apt install graphviz, brew install graphviz, or graphviz.org),"
+    " or pip install 'ladderspec[draw]'"
+)
+
+
+def run_graphviz(text: str, form: str) -> bytes:
+    """An image of a Graphviz text, made by the program `dot`, else by the package pygraphviz."""
+    program = shutil.which("dot")
+    return _run_program(program, text, form) if program else _run_pygraphviz(text, form)
+
+
+def _run_program(program: str, text: str, form: str) -> bytes:
+    import subprocess
+
+    command = [program, f"-T{form}", *([f"-Gdpi={DPI}"] if form == "png" else [])]
+    try:
+        done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
+    except OSError as error:
+        raise GraphvizMissing(f"cannot run {program}: {error.strerror}") from None
+    if done.returncode or not done.stdout:
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        message = lines[-1] if lines else "it printed no error message"
+        raise GraphvizMissing(f"{program} made no {form}: {message}")
+    return done.stdout
+
+
+def _run_pygraphviz(text: str, form: str) -> bytes:
+    try:
+        pygraphviz = import_module("pygraphviz")
+    except ImportError:
+        raise GraphvizMissing(f"{form} needs Graphviz: {HOW_TO_INSTALL}") from None
+    graph = pygraphviz.AGraph(string=text)
+    if form == "png":
+        graph.graph_attr["dpi"] = str(DPI)
+    try:
+        image: bytes = graph.draw(format=form, prog=graph.graph_attr["layout"] or "dot")
+    except (OSError, ValueError) as error:
+        raise GraphvizMissing(f"pygraphviz made no {form}: {error}; {HOW_TO_INSTALL}") from None
+    return image
+
+
+# --- language -------------------------------------------------------------------------------------
+
+# Graphviz may replace Helvetica by a wider font, but not Arial.
+FONTS: dict[Face, str] = {
+    "sans": "Arial", "bold": "Arial Bold", "italic": "Times Italic", "serif": "Times",
+}  # fmt: skip
+
+
+def quoted(text: str) -> str:
+    """
+    >>> quoted('a "b"')
+    '"a \\\\"b\\\\""'
+    """
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def attribute_list(attributes: Mapping[str, str]) -> str:
+    return ", ".join(f"{key}={quoted(value)}" for key, value in attributes.items())
+
+
+def dash_styles(ink: Ink) -> list[str]:
+    """Graphviz knows two dash patterns."""
+    if not ink.dash:
+        return []
+    return ["dotted" if ink.dash[0] < 2 else "dashed"]
+
+
+def stroke(ink: Ink) -> dict[str, str]:
+    return {"color": ink.colour, "penwidth": number(ink.width)}
+
+
+# --- layout by Graphviz ---------------------------------------------------------------------------
+
+_SERIF = "Times,serif"  # some versions of Times lack combining accents
+_SMALL = 9  # points
+_SPACE = "&#160;&#160;"
+
+
+def to_dot_layout(picture: Picture, view: View) -> str:
+    """Picture -> Graphviz text without positions."""
+    unsupported = {
+        "iterations": view.iterations is not None,
+        "view mini": view.mini,
+        "start": view.start,
+        "plates": bool(view.plates),
+        "levels": view.levels != "names",
+        "width": view.width is not None,
+        "plan": any(part.phase for part in picture.parts.values()),
+    }
+    found = [f"`{name}`" for name, is_used in unsupported.items() if is_used]
+    if found:
+        raise UsageError(f"layout `dot` cannot show {', '.join(found)}: use layout `ladder`")
+    theme = theme_of(view.theme)
+    return "\n".join(_lines(fold(picture) if view.fold else picture, view, theme)) + "\n"
+
+
+def _lines(picture: Picture, view: View, theme: Theme) -> Iterator[str]:
+    default = picture.title if picture.is_comparison else ""
+    title = view.title if view.title is not None else default
+    yield f"digraph {quoted(title or picture.title)} {{"
+    yield (
+        f'  graph [layout=dot, rankdir=BT, bgcolor="{theme.background}", charset="UTF-8",'
+        f" nodesep=0.55, ranksep=0.5, {_label(_legend(picture, view, theme), theme.faint)}];"
+    )
+    yield f"  node [shape=box, style=filled, fontname={FONTS['sans']}, fontsize=10];"
+    yield f"  edge [arrowhead=normal, arrowsize=0.7, fontname={FONTS['sans']}, fontsize={_SMALL}];"
+    heading_html = f"<b>{escape_xml(title)}</b>" if title else ""
+    yield "  subgraph cluster {"
+    # The ranks go from bottom to top, so label location `b` is the top.
+    yield f"    graph [penwidth=0, labelloc=b, {_label(heading_html, theme.text, 13)}];"
+    for part in picture.parts.values():
+        yield f"    {quoted(part.name)} [{_node(part, view, theme)}];"
+    for level in picture.levels:
+        here = [quoted(part.name) for part in picture.parts.values() if part.level == level.name]
+        yield f"    {{ rank=same; {'; '.join(here)} }}"
+    yield "  }"
+    for arrow in picture.arrows:
+        yield _edge(arrow, theme, picture.largest_worth)
+    yield "}"
+
+
+def _label(html: str, colour: str, size: int = _SMALL) -> str:
+    font = {"fontname": FONTS["sans"], "fontsize": str(size), "fontcolor": colour}
+    return f"{attribute_list(font)}, label=<{html}>" if html else 'label=""'
+
+
+def _node(part: Part, view: View, theme: Theme) -> str:
+    removed = part.change is Change.REMOVED
+    ink = outline(part, theme)
+    lines = [heading(part, view.labels), details(part, view.labels)]
+    html = [_line(line) for line in lines if line]
+    html += [f"<i>{escape_xml(task.text)}</i>" for task in part.tasks if view.labels]
+    attributes = {
+        **stroke(ink),
+        "fillcolor": theme.background if removed else theme.sides[part.side].fill,
+        "fontcolor": theme.removed.colour if removed else theme.text,
+        "style": ",".join(["rounded", "filled", *dash_styles(ink)]),
+    }
+    return f"{attribute_list(attributes)}, label=<{'<br/>'.join(html) or ' '}>"
+
+
+def _html(runs: Sequence[Run]) -> str:
+    return "".join(map(_run, runs))
+
+
+def _line(runs: Sequence[Run]) -> str:
+    """With space below subscripts: Graphviz adds none."""
+    low = any(run.shift < 0 for run in runs)
+    return _html(runs) + ('<br/><font point-size="3"> </font>' if low else "")
+
+
+def _run(run: Run) -> str:
+    inner = escape_xml(run.text)
+    if run.face in ("italic", "serif"):
+        inner = f'<font face="{_SERIF}">{inner}</font>'
+    tag = {"bold": "b", "italic": "i"}.get(run.face)
+    inner = f"<{tag}>{inner}</{tag}>" if tag else inner
+    return f"<sub>{inner}</sub>" if run.shift < 0 else f"<sup>{inner}</sup>" if run.shift else inner
+
+
+def _edge(arrow: Arrow, theme: Theme, largest_worth: float | None) -> str:
+    ink = ink_of(arrow, theme, largest_worth)
+    attributes = stroke(ink) | {"style": ",".join(dash_styles(ink))}
+    if arrow.delay or arrow.role in (Role.LATERAL, Role.DECODER):
+        attributes["constraint"] = "false"
+    if arrow.source == arrow.target and split_node(arrow.source)[0] is Side.LATERAL:
+        attributes |= {"tailport": "s", "headport": "s"}  # away from the arrows that cross
+    runs = formula(arrow.label) if arrow.label else ()
+    if arrow.delay:
+        runs += (*plain(", " if runs else ""), *formula(f"t-{arrow.delay}"))
+    label = ""
+    if runs:  # with space around it, so that no line touches it
+        attributes["fontcolor"] = ink.colour
+        label = f", label=<{_SPACE}{_html(runs)}{_SPACE}>"
+    ends = f"{quoted(arrow.source)} -> {quoted(arrow.target)}"
+    return f"  {ends} [{attribute_list(attributes)}{label}];"
+
+
+def _legend(picture: Picture, view: View, theme: Theme) -> str:
+    """The roles of the arrows, each with a sample of its line."""
+    if view.legend is False:
+        return ""
+    roles = {arrow.role for arrow in picture.arrows if arrow.change is not Change.REMOVED}
+    found = [(role.value.replace("_", " "), theme.inks[role]) for role in ROLES if role in roles]
+    if any(arrow.change is Change.REMOVED for arrow in picture.arrows):
+        found.append(("removed", theme.removed))
+    return "&#160;&#160; ".join(f"{_sample(ink)} {name}" for name, ink in found)
+
+
+def _sample(ink: Ink) -> str:
+    dots = "\u00b7\u00b7\u00b7" if dash_styles(ink) == ["dotted"] else "- -"
+    line = dots if ink.dash else "\u2014\u2014"
+    return f'<font color="{ink.colour}">{line}\u25b8</font>'

@@ -1,0 +1,229 @@
+"""Graph -> one HTML page without dependencies: the drawing, and the effect of removing arrows.
+
+The page contains a drawing of every view. It also contains the graph as data, with what the script
+needs to report the same as `ladderspec diff --without`: the arrows that each cell needs, and the
+number of parameters of every node, arrow and task.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ladderspec.cells import Cell, Site
+from ladderspec.drawing.boxes import details
+from ladderspec.drawing.compose import Drawing, compose
+from ladderspec.drawing.formats import Format, escape_xml, register
+from ladderspec.drawing.formats.svg import to_svg
+from ladderspec.drawing.options import View, iterations_shown, length_of
+from ladderspec.drawing.picture import Picture
+from ladderspec.drawing.style import THEMES, Theme, theme_of
+from ladderspec.drawing.typesetting import TIMES, text_of
+from ladderspec.errors import UsageError
+from ladderspec.names import Role, Side, node_name, show_shape
+from ladderspec.wiring.graph import Graph, in_order
+
+MAX_ITERATIONS = 4  # that can be selected in the page, unless more are requested
+_FILES = Path(__file__).resolve().parent.parent / "page"
+_PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
+
+
+@register
+class Html(Format):
+    suffixes = ("html",)
+
+    def write(self, drawing: Drawing) -> str:
+        return to_html(drawing.graph, drawing.picture, drawing.view)
+
+
+def to_html(graph: Graph, picture: Picture, view: View) -> str:
+    _check(picture, view)
+    shown = "rolled" if view.rolled else str(iterations_shown(view, picture))
+    views = _views(picture, view, length_of(graph) or MAX_ITERATIONS)
+    drawings = {
+        name: to_svg(compose(picture, each)).partition("\n")[2].strip() for name, each in views
+    }
+    others = [
+        f'<template data-view="{name}">{drawing}</template>'
+        for name, drawing in drawings.items()
+        if name != shown
+    ]
+    data = {
+        "shown": shown,
+        "views": list(drawings),
+        "start": view.start,
+        "facts": _detail_lines(picture, view),
+        **graph_data(graph),
+    }
+    theme = theme_of(view.theme)
+    content = {
+        "title": escape_xml(view.title or picture.title),
+        "style": f"{_colours(theme)}\n{_file('page.css')}",
+        "drawing": drawings[shown],
+        "others": "\n".join(others),
+        "kinds": "\n".join(_role_switches(graph, theme)),
+        "data": json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"),
+        "script": "\n\n".join(map(_file, ("rules.js", "camera.js", "page.js"))),
+    }
+    return _PLACEHOLDER.sub(lambda found: content[found[1]], _file("page.html"))
+
+
+def _check(picture: Picture, view: View) -> None:
+    """Refuse options that a page cannot show."""
+    if view.mini:
+        raise UsageError("a page shows the views unrolled and rolled, not mini")
+    if view.width:
+        raise UsageError("a page is as wide as its window: omit `width`")
+    if view.fold:
+        raise UsageError("a page shows every row, so that each arrow can be removed: omit `fold`")
+    if picture.is_comparison:
+        raise UsageError("a page shows one network: omit `base`")
+
+
+def _file(name: str) -> str:
+    return (_FILES / name).read_text(encoding="utf-8").strip()
+
+
+# --- drawings -------------------------------------------------------------------------------------
+
+
+def _views(picture: Picture, view: View, length: int) -> Iterator[tuple[str, View]]:
+    """Rolled, and unrolled with one iteration, two, ...; only one view if nothing is delayed."""
+    delayed = picture.has_delays
+    if delayed or view.rolled:
+        yield "rolled", view._replace(kind="rolled", iterations=None)
+    most = view.iterations or 1
+    if delayed:
+        most = max(most, min(MAX_ITERATIONS, length))
+    for count in range(1, most + 1):
+        yield str(count), view._replace(kind="unrolled", iterations=count)
+
+
+def _detail_lines(picture: Picture, view: View) -> dict[str, str]:
+    """The second line of every box, if it ends with the number of parameters."""
+    if "params" not in view.labels:
+        return {}
+    return {n: text_of(details(part, view.labels)) for n, part in picture.parts.items()}
+
+
+def _colours(theme: Theme) -> str:
+    names = {
+        "paper": theme.background,
+        "ink": theme.text,
+        "faint": theme.faint,
+        "rule": theme.rule,
+        "gone": theme.removed.colour,
+        "accent": theme.sides[Side.DECODER].line,
+        "tint": theme.sides[Side.DECODER].fill,
+        "alarm": theme.sides[Side.ENCODER].line,
+        "alarm-tint": theme.sides[Side.ENCODER].fill,
+        "here": theme.task.line,
+    }
+    scheme = "dark" if theme is THEMES["dark"] else "light"
+    variables = "".join(f" --{name}: {colour};" for name, colour in names.items())
+    return f":root {{ color-scheme: {scheme};{variables} }}"
+
+
+def _role_switches(graph: Graph, theme: Theme) -> Iterator[str]:
+    """A checkbox for every role, with a sample of its line."""
+    roles = {role for _, _, role in graph.edges(data="role")}
+    for role in Role:
+        if role in roles:
+            ink = theme.inks[role]
+            dash = f' stroke-dasharray="{" ".join(map(str, ink.dash))}"' if ink.dash else ""
+            yield (
+                f'<li><label><input type="checkbox" checked data-kind="{role.value}">'
+                f'<svg width="26" height="8" aria-hidden="true"><path d="M1 4H25"'
+                f' stroke="{ink.colour}" stroke-width="2"{dash}/></svg>'
+                f"<span>{role.value.replace('_', ' ')}</span>"
+                f'<span class="number"></span></label></li>'
+            )
+
+
+# --- data -----------------------------------------------------------------------------------------
+
+
+def graph_data(graph: Graph) -> dict[str, Any]:
+    """The graph as JSON for the script of the page."""
+    from ladderspec.schedule.plan import schedule
+
+    phases = schedule(graph).phases
+    order = {node: index for index, node in enumerate(in_order(graph))}
+    roles = list(Role)
+    edges = [
+        {
+            "source": source,
+            "target": target,
+            "role": edge["role"].value,
+            "delay": edge["delay"],
+            "parameters": edge["parameters"],
+        }
+        for source, target, edge in sorted(
+            graph.edges(data=True),
+            key=lambda e: (order[e[1]], roles.index(e[2]["role"]), e[2]["delay"], order[e[0]]),
+        )
+    ]
+    return {
+        "name": graph.graph["name"],
+        "variants": list(graph.graph.get("variants", ())),
+        "roles": [role.value for role in Role],
+        "levels": [_level(graph, level) for level in graph.graph["levels"]],
+        "nodes": [_node(graph, node) for node in order],
+        "edges": edges,
+        "tasks": [
+            {"name": name, "at": entry["at"], "parameters": entry["parameters"]}
+            for name, entry in graph.graph["tasks"].items()
+        ],
+        "order": [node for phase in phases for node in phase.nodes],
+    }
+
+
+def _node(graph: Graph, name: str) -> dict[str, Any]:
+    node = graph.nodes[name]
+    cell, place = node["cell"], node["place"]
+    sizes = {key: own.size for key, own in node["own"].items() if key.startswith("initial")}
+    fields = cell.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    initial, of_output = sum(sizes.values()), sizes.get("initial", 0)
+    return {
+        "id": name,
+        "cell": cell.cell,
+        "says": ", ".join(f"{k} {_value(v)}" for k, v in fields.items() if k != "cell"),
+        "shape": show_shape(node["shape"]),
+        "own": node["parameters"] - initial,
+        "initial": [of_output, initial - of_output],  # of its output, of its state
+        "needs": [role.value for role in Role if role in cell.needs(node["side"])],
+        "row": re.split(r"[/\\]", str(place))[-1] if place else "",
+        "text": place.source.line(place.line).strip() if hasattr(place, "source") else "",
+        "path": node["path"],
+    }
+
+
+def _value(value: Any) -> str:
+    """The value of a field of a cell."""
+    if isinstance(value, list):
+        return TIMES.join(map(str, value))
+    if isinstance(value, dict):
+        return " ".join(str(each) for each in value.values() if each is not None)
+    return str(value)
+
+
+def _level(graph: Graph, level: str) -> dict[str, Any]:
+    """Whether its shape is known, and whether it depends on the level below: decoders need both."""
+    node = node_name(Side.ENCODER, level)
+    return {
+        "name": level,
+        "known": level in graph.graph["level_shapes"],
+        "follows": node not in graph or _depends_on_input(graph.nodes[node]["cell"]),
+    }
+
+
+def _depends_on_input(cell: Cell) -> bool:
+    """Whether the shape of an encoder depends on its input."""
+    try:
+        cell.out_shape(Site(Side.ENCODER, ()))
+    except Exception:  # a cell may raise anything if it has no arrow
+        return True
+    return False

@@ -1,0 +1,254 @@
+"""Label placement: the text beside an arrow is near its line, clear of boxes, texts and lines.
+
+Each label takes the best of many candidate positions; labels that still touch something try again,
+or move another label away.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from math import floor
+from typing import NamedTuple
+
+from ladderspec.drawing.paths import BOW_DEPTH, Trace, between, curve_of, flat
+from ladderspec.drawing.routing import Form
+from ladderspec.drawing.scene import Point, Rect, Text
+from ladderspec.drawing.typesetting import Runs, height_of_runs, width_of_runs
+
+# --- obstacles ------------------------------------------------------------------------------------
+
+STRUCK, COVERED = 20.0, 1000.0  # costs of a line through a text, and of a text on something else
+_BUCKET = 48.0  # size of the buckets of the spatial index
+_CLEARANCE = 1.0  # between a text and the edge of a line
+
+
+class Obstacles:
+    """A spatial index of rectangles that no text may cover, and of lines that none should touch."""
+
+    def __init__(self, bounds: Rect) -> None:
+        self.bounds = bounds  # texts stay inside
+        self._rects: dict[tuple[int, int], list[Rect]] = defaultdict(list)
+        self._lines: dict[tuple[int, int], list[tuple[Point, Point, float]]] = defaultdict(list)
+
+    def add_rect(self, rect: Rect) -> None:
+        for bucket in _buckets(rect):
+            self._rects[bucket].append(rect)
+
+    def remove_rect(self, rect: Rect) -> None:
+        for bucket in _buckets(rect):
+            self._rects[bucket].remove(rect)
+
+    def add_line(self, corners: Sequence[Point], width: float) -> None:
+        for a, b in pairwise(corners):
+            low, high = (min(a[0], b[0]), min(a[1], b[1])), (max(a[0], b[0]), max(a[1], b[1]))
+            for bucket in _buckets(Rect(*low, high[0] - low[0], high[1] - low[1])):
+                self._lines[bucket].append((a, b, width / 2))
+
+    def cost(self, rect: Rect) -> float:
+        """The cost of a text in `rect`."""
+        outside = not self.bounds.contains(rect)
+        covered = len(self.covered(rect)) + 2 * outside
+        return COVERED * covered + STRUCK * self.lines_through(rect)
+
+    def lines_through(self, rect: Rect) -> int:
+        near = {
+            line
+            for bucket in _buckets(rect.grown(_CLEARANCE))
+            for line in self._lines.get(bucket, ())
+        }
+        return sum(crosses(rect.grown(_CLEARANCE + half), a, b) for a, b, half in near)
+
+    def covered(self, rect: Rect) -> set[Rect]:
+        """The rectangles that a text in `rect` would cover."""
+        near = {other for bucket in _buckets(rect) for other in self._rects.get(bucket, ())}
+        return {other for other in near if rect.overlaps(other)}
+
+
+def _buckets(rect: Rect) -> Iterator[tuple[int, int]]:
+    for i in range(floor(rect.x / _BUCKET), floor(rect.right / _BUCKET) + 1):
+        for j in range(floor(rect.y / _BUCKET), floor(rect.bottom / _BUCKET) + 1):
+            yield i, j
+
+
+def crosses(rect: Rect, a: Point, b: Point) -> bool:
+    """Whether a line crosses a rectangle (Liang-Barsky clipping)."""
+    low, high = 0.0, 1.0
+    for start, step, near, far in (
+        (a[0], b[0] - a[0], rect.x, rect.right),
+        (a[1], b[1] - a[1], rect.y, rect.bottom),
+    ):
+        if step == 0:
+            if not near < start < far:
+                return False
+            continue
+        first, second = sorted(((near - start) / step, (far - start) / step))
+        low, high = max(low, first), min(high, second)
+    return low < high
+
+
+# --- labels ---------------------------------------------------------------------------------------
+
+_AIR = 1.9  # between the edge of a line and its label
+_RANK_COST = 0.05  # by how much a later candidate is worse
+_ROUNDS = 3
+_FROM_MIDDLE = (0.5, 0.4, 0.6, 0.28, 0.72, 0.16, 0.84, 0.06, 0.94)
+_FROM_START = (0.2, *(k / 20 for k in range(2, 19)))  # near the start, as in the paper
+_FINE = tuple(k / 48 for k in range(2, 47))
+
+
+class Line(NamedTuple):
+    """The line of an arrow, with its label."""
+
+    trace: Trace
+    width: float
+    square: float = 0.0  # the side of the square on it
+    label: Runs = ()
+
+    @property
+    def points(self) -> Sequence[Point]:
+        """Including its rounded turns."""
+        start, found, tip = curve_of(self.trace, self.width)
+        return [*flat(start, found, 4), tip]
+
+
+def place_labels(
+    lines: Sequence[Line], obstacles: Obstacles, size: float, colour: str
+) -> tuple[dict[int, Text], bool]:
+    """The labels by index of their line, and whether all of them are clear of everything.
+
+    `obstacles` contain the lines already.
+    """
+    placer = _Placer(lines, obstacles, size, colour)
+    for index, line in enumerate(lines):
+        if line.label:
+            placer.put(index)
+    clear = not placer.costs
+    for _ in range(_ROUNDS):
+        clear = clear or not placer.improve()
+    return placer.found, clear
+
+
+class _Placer:
+    def __init__(
+        self, lines: Sequence[Line], obstacles: Obstacles, size: float, colour: str
+    ) -> None:
+        self.lines, self.obstacles, self.size, self.colour = lines, obstacles, size, colour
+        self.found: dict[int, Text] = {}
+        self.owner: dict[Rect, int] = {}
+        self.costs: dict[int, float] = {}
+
+    def put(self, index: int) -> None:
+        """Put a label at the first candidate without cost, or at the cheapest one."""
+        best: tuple[float, Text] | None = None
+        for rank, text in enumerate(self._candidates(index)):
+            cost = self.obstacles.cost(text.rect) + _RANK_COST * rank
+            if best is None or cost < best[0]:
+                best = cost, text
+            if best[0] <= _RANK_COST * (rank + 1):
+                break  # all later ones are worse
+        assert best is not None
+        self._set(index, best[1], best[0])
+
+    def improve(self) -> bool:
+        """Move labels that touch something; return whether some still do."""
+        for index in self._touching():
+            self._remove(index)
+            self.put(index)
+            if self.costs[index] >= STRUCK:
+                self._displace_another(index)
+        return bool(self._touching())
+
+    def _touching(self) -> list[int]:
+        return [index for index, cost in self.costs.items() if cost >= STRUCK]
+
+    def _displace_another(self, index: int) -> None:
+        """Take the position of one other label, if that one finds a clear position elsewhere."""
+        for text in self._candidates(index):
+            cost = self.obstacles.cost(text.rect)
+            if not COVERED <= cost < COVERED + STRUCK:
+                continue
+            (rect,) = self.obstacles.covered(text.rect)
+            other = self.owner.get(rect)
+            if other is None or other == index:
+                continue
+            before = dict(self.found), dict(self.costs)
+            self._remove(index)
+            self._remove(other)
+            self._set(index, text, 0.0)
+            self.put(other)
+            if self.costs[other] < STRUCK:
+                return
+            for each in (index, other):
+                self._remove(each)
+                self._set(each, before[0][each], before[1][each])
+
+    def _set(self, index: int, text: Text, cost: float) -> None:
+        self.found[index], self.costs[index] = text, cost
+        self.owner[text.rect] = index
+        self.obstacles.add_rect(text.rect)
+
+    def _remove(self, index: int) -> None:
+        rect = self.found.pop(index).rect
+        del self.owner[rect]
+        self.obstacles.remove_rect(rect)
+
+    def _candidates(self, index: int) -> Iterator[Text]:
+        line = self.lines[index]
+        for x, y in _positions(line, self.size):
+            yield Text(x, y, self.size, line.label, self.colour)
+
+
+class _Reach(NamedTuple):
+    """How far a label extends from the middle of its base line, and its distance to its line."""
+
+    half: float
+    above: float
+    below: float
+    air: float
+
+
+def _positions(line: Line, size: float) -> Iterator[Point]:
+    """Candidates for the middle of the base line, best first."""
+    traced, half = line.trace, width_of_runs(line.label, size) / 2
+    above, below = (size * height for height in height_of_runs(line.label))
+    reach = _Reach(half, above, below, _AIR + max(line.width, line.square) / 2)
+    if traced.form is Form.BOW:
+        yield from _beside_bow(traced, reach)
+        return
+    shares = _FROM_START if traced.form is Form.ORTHOGONAL else _FROM_MIDDLE
+    yield from _beside_line(*traced.main, shares, reach)
+    reach = reach._replace(air=_AIR + line.width / 2)
+    yield from _beside_line(*traced.main, _FINE, reach)
+    for side in pairwise(traced.corners):
+        if side != traced.main:
+            yield from _beside_line(*side, _FINE[::2], reach)
+
+
+def _beside_bow(traced: Trace, reach: _Reach) -> Iterator[Point]:
+    (ax, y), (bx, _) = traced.main
+    for share in (0.5, 0.4, 0.6, 0.3, 0.7):
+        x = ax + (bx - ax) * share
+        yield (x, y + BOW_DEPTH + reach.air + reach.above)
+        yield (x, y - reach.air - reach.below)
+
+
+def _beside_line(a: Point, b: Point, shares: Sequence[float], reach: _Reach) -> Iterator[Point]:
+    """Above, below, right or left of a straight line."""
+    half, air = reach.half, reach.air
+    up, down = air + reach.below, air + reach.above
+    for share in shares:
+        x, y = between(a, b, share)
+        if abs(b[1] - a[1]) < 0.01:
+            yield (x, a[1] - up)
+            yield (x, a[1] + down)
+        elif abs(b[0] - a[0]) < 0.01:
+            centred = y + (reach.above - reach.below) / 2
+            yield (a[0] + air + half, centred)
+            yield (a[0] - air - half, centred)
+        else:
+            yield (x + air + half, y + down)
+            yield (x - air - half, y - up)
+            yield (x + air + half, y - up)
+            yield (x - air - half, y + down)

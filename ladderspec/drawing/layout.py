@@ -1,0 +1,116 @@
+"""Picture -> Layout: rows and columns, routes, lanes, coordinates; nothing has a colour yet."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ladderspec.drawing import frame
+from ladderspec.drawing.boxes import Content, content_of
+from ladderspec.drawing.coordinates import Coordinates, coordinates_of
+from ladderspec.drawing.grid import Channel, Grid, Spot, grid_of
+from ladderspec.drawing.options import View
+from ladderspec.drawing.paths import Trace, trace
+from ladderspec.drawing.picture import Picture
+from ladderspec.drawing.routing import Form, Lanes, Route, assign_lanes, find_routes
+from ladderspec.drawing.style import LEVEL_SIZE, MARGIN, TITLE_SIZE, Sizes, sizes_of
+from ladderspec.drawing.typesetting import Runs, width_of_runs
+
+_BESIDE_LEVELS = 8.0
+_SQUARE_ROOM = 3.0  # additional width of a lane with a square on it
+
+
+class Layout(NamedTuple):
+    """Everything that has a position."""
+
+    view: View
+    picture: Picture
+    title: str
+    plates: tuple[frame.Plate, ...]
+    grid: Grid
+    contents: Mapping[Spot, Content]
+    routes: Sequence[Route]
+    lanes: Lanes
+    places: Coordinates
+    traces: Sequence[Trace]
+    levels: Sequence[Runs]  # the texts at the left
+    levels_end: float
+    outside: float  # width of the texts at the start of arrows from iterations not shown
+
+    @property
+    def sizes(self) -> Sizes:
+        return self.places.sizes
+
+    @property
+    def right(self) -> float:
+        return self.places.extent.right + frame.plate_margins(self.plates)[1]
+
+
+def lay_out(picture: Picture, view: View, spread: float = 1.0) -> Layout:
+    """Run the stages of the layout; gaps are `spread` times as wide."""
+    sizes = sizes_of(picture, view).spread(spread)
+    plates = frame.plates_of(view, picture)
+    grid = grid_of(picture, view)
+    routes = find_routes(grid)
+    rules = [*grid.iteration_borders(), *(channel for channel, *_ in frame.plate_edges(plates))]
+    lanes = assign_lanes(routes, _label_rooms(routes, sizes), rules)
+    contents = _contents(grid, view, sizes)
+    levels = frame.level_texts(grid, view)
+    levels_end = MARGIN + max((width_of_runs(runs, LEVEL_SIZE) for runs in levels), default=0.0)
+    title = picture.title if view.title is None and picture.is_comparison else view.title or ""
+    outside = _outside(grid, sizes)
+    left = levels_end + _BESIDE_LEVELS + frame.plate_margins(plates)[0] + outside
+    origin = (left, MARGIN + (TITLE_SIZE * 1.9 if title else 0.0))
+    places = coordinates_of(
+        grid, contents, lanes, _straight_label_rooms(routes, sizes), sizes, origin
+    )
+    traces = [trace(route, index, places, lanes) for index, route in enumerate(routes)]
+    return Layout(
+        view, picture, title, plates, grid, contents, routes, lanes, places, traces, levels,
+        levels_end, outside,
+    )  # fmt: skip
+
+
+def _contents(grid: Grid, view: View, sizes: Sizes) -> dict[Spot, Content]:
+    """The content of a box is the same in every iteration, except for tasks that read the last."""
+    cache: dict[tuple[str, bool], Content] = {}
+    found = {}
+    for spot, part in grid.parts.items():
+        last = grid.columns[spot.column].iteration == grid.iterations - 1
+        if (part.name, last) not in cache:
+            cache[part.name, last] = content_of(part, view, sizes, last)
+        found[spot] = cache[part.name, last]
+    return found
+
+
+def _outside(grid: Grid, sizes: Sizes) -> float:
+    widths = [width_of_runs(link.origin, sizes.detail) for link in grid.links if link.origin]
+    return max(widths) + 4 if widths else 0.0
+
+
+def _label_rooms(routes: Sequence[Route], sizes: Sizes) -> dict[int, float]:
+    """The room that labels need beside their lane, by index of the route."""
+    rooms: dict[int, float] = {}
+    highest = max((route.link.origin_height(sizes.detail) for route in routes), default=0.0)
+    for index, route in enumerate(routes):
+        label = route.link.label
+        if route.legs and label:
+            horizontal = route.legs[route.longest_leg].channel.axis == "H"
+            width = width_of_runs(label, sizes.label)
+            rooms[index] = sizes.label * 1.1 if horizontal else width + 4
+        elif route.legs and (route.link.origin or route.link.delayed):
+            rooms[index] = max(_SQUARE_ROOM, highest - sizes.pitch)
+    return rooms
+
+
+def _straight_label_rooms(routes: Sequence[Route], sizes: Sizes) -> dict[Channel, float]:
+    """The room that labels of straight arrows need in their channel."""
+    rooms: dict[Channel, float] = defaultdict(float)
+    for route in routes:
+        label, channel = route.link.label, route.target.face.channel
+        if label and route.form is not Form.ORTHOGONAL:
+            width = width_of_runs(label, sizes.label) + 16
+            needed = width if channel.axis == "V" else sizes.label * 1.3 + 5
+            rooms[channel] = max(rooms[channel], needed)
+    return rooms

@@ -1,0 +1,177 @@
+"""Graph -> Picture: the levels, parts and arrows to draw, before anything has a position."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from ladderspec.drawing.typesetting import TIMES
+from ladderspec.names import Role, Shape, Side
+from ladderspec.wiring.graph import Graph, in_order
+
+TASK_COSTS = {"classification": "CE", "consistency": "MT"}
+
+
+class Change(StrEnum):
+    """What a variant did to a part, an arrow or a task."""
+
+    UNCHANGED = "unchanged"
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+
+
+class TaskLabel(NamedTuple):
+    """A task, shown in the part that it reads."""
+
+    text: str
+    only_last: bool  # it reads the last iteration only
+    change: Change = Change.UNCHANGED
+
+
+class Part(NamedTuple):
+    """A node, or several identical nodes drawn as one."""
+
+    name: str
+    side: Side
+    level: str
+    cell: Any
+    shape: Shape | None
+    parameters: int  # including those of incoming arrows
+    tasks: tuple[TaskLabel, ...] = ()
+    change: Change = Change.UNCHANGED
+    before: Part | None = None  # the same part in the base, if it changed
+    phase: str | None = None  # its phase in the plan: once or loop
+    copies: int = 1
+
+
+class Arrow(NamedTuple):
+    """An edge of the graph."""
+
+    source: str
+    target: str
+    key: str
+    role: Role
+    delay: int
+    label: str | None = None
+    change: Change = Change.UNCHANGED
+    initial: str = "zeros"  # its value before the first iteration
+    worth: float | None = None  # drawn as line width
+
+    @property
+    def edge(self) -> tuple[str, str, str]:
+        """The edge of the graph: source, target, key."""
+        return (self.source, self.target, self.key)
+
+
+class Level(NamedTuple):
+    name: str
+    shown: str
+    number: str
+    labelled: bool = False  # `shown` is a label from the spec, not the name
+
+
+class Picture(NamedTuple):
+    """Levels from the input upwards; arrows in the order in which an iteration runs."""
+
+    name: str
+    title: str
+    levels: tuple[Level, ...]
+    parts: Mapping[str, Part]
+    arrows: tuple[Arrow, ...]
+
+    @property
+    def has_delays(self) -> bool:
+        return any(arrow.delay for arrow in self.arrows)
+
+    @property
+    def is_comparison(self) -> bool:
+        """Whether it shows what a variant changed."""
+        return any(change is not Change.UNCHANGED for change in self.changes())
+
+    @property
+    def largest_worth(self) -> float | None:
+        """None if no arrow has a worth."""
+        return max((arrow.worth for arrow in self.arrows if arrow.worth is not None), default=None)
+
+    def changes(self) -> Iterator[Change]:
+        yield from (arrow.change for arrow in self.arrows)
+        for part in self.parts.values():
+            yield part.change
+            yield from (task.change for task in part.tasks)
+
+
+def picture_of(graph: Graph, phases: Mapping[str, str] | None = None) -> Picture:
+    """The picture of one graph; `phases` maps nodes to once or loop."""
+    names = in_order(graph)
+    used = {graph.nodes[name]["level"] for name in names}
+    labels: Mapping[str, str] = graph.graph["labels"]
+    order = graph.graph["order"]
+    return Picture(
+        name=graph.graph["name"],
+        title=_title(graph),
+        levels=tuple(
+            Level(name, labels.get(name, name), str(order[name]), name in labels)
+            for name in graph.graph["levels"]
+            if name in used
+        ),
+        parts={name: _part(graph, name, phases or {}) for name in names},
+        arrows=tuple(_arrows(graph, names)),
+    )
+
+
+def _title(graph: Graph) -> str:
+    """The title of the spec, with what `without` removed from it."""
+    title = str(graph.graph["title"] or graph.graph["name"])
+    without = graph.graph.get("without", ())
+    more = f" and {len(without) - 2} more" if len(without) > 3 else ""
+    shown = ", ".join(without[:2] if more else without)
+    return f"{title} without {shown}{more}" if without else title
+
+
+def _part(graph: Graph, name: str, phases: Mapping[str, str]) -> Part:
+    node = graph.nodes[name]
+    incoming = sum(count or 0 for _, _, count in graph.in_edges(name, data="parameters"))
+    return Part(
+        name=name,
+        side=node["side"],
+        level=node["level"],
+        cell=node["cell"],
+        shape=node.get("shape"),
+        parameters=(node.get("parameters") or 0) + incoming,
+        tasks=tuple(_tasks_at(graph, name)),
+        phase=phases.get(name),
+    )
+
+
+def _tasks_at(graph: Graph, node: str) -> Iterator[TaskLabel]:
+    for name, entry in graph.graph["tasks"].items():
+        if node in entry["at"]:
+            task = entry["task"]
+            cost = getattr(task, "cost", None) or TASK_COSTS.get(task.kind, task.kind)
+            text = f"{task.label or name}: {cost.upper()}{_weight(task.weight)}"
+            yield TaskLabel(text, task.when == "last")
+
+
+def _weight(weight: Any) -> str:
+    """
+    >>> _weight(1.0), _weight(100.0) == " " + chr(0xD7) + " 100"
+    ('', True)
+    """
+    if not isinstance(weight, int | float):
+        return f" {TIMES} {weight.start:g}\u2026{weight.to:g}"
+    return "" if weight == 1 else f" {TIMES} {weight:g}"
+
+
+def _arrows(graph: Graph, names: list[str]) -> Iterator[Arrow]:
+    order = list(Role)
+    for target in names:
+        incoming = [
+            Arrow(
+                source, target, key, edge["role"], edge["delay"], edge.get("label"),
+                initial=graph.nodes[source].get("initial", "zeros"),
+            )
+            for source, _, key, edge in graph.in_edges(target, keys=True, data=True)
+        ]  # fmt: skip
+        yield from sorted(incoming, key=lambda a: (order.index(a.role), a.delay, a.source))

@@ -1,0 +1,274 @@
+"""The look of a drawing: one table of roles, the themes, and all sizes in points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ladderspec.drawing.options import View, check_choice
+from ladderspec.drawing.picture import Arrow, Change, Picture
+from ladderspec.drawing.scene import Ink
+from ladderspec.names import Role, Side
+
+# --- roles and sides ------------------------------------------------------------------------------
+
+
+class RoleStyle(NamedTuple):
+    """How the arrows of one role look: their line in each theme, and their letter."""
+
+    paper: Ink
+    safe: Ink
+    mono: Ink
+    dark: Ink
+    basic: bool = False  # part of the plain ladder: routed first, labelled in the mini view
+    letter: str = ""  # the paper's letter for the value; default: that of the source's side
+
+
+_SOLID = 1.25
+_DASHED, _DOTTED, _DASH_DOT = (5.0, 2.5), (1.2, 2.2), (6.0, 2.0, 1.2, 2.0)
+_SHORT, _DASH_DOT_DOT = (4.5, 2.0), (6.0, 2.0, 1.2, 2.0, 1.2, 2.0)
+_GONE = (3.5, 2.5)
+
+# The table of roles, in the order of the legend. `safe` has the colours of Okabe and Ito; arrows
+# that share a hue differ in their dashes. `mono` differs in dashes and widths alone.
+ROLES: dict[Role, RoleStyle] = {
+    Role.ENCODER: RoleStyle(
+        paper=Ink("#c62828", _SOLID), safe=Ink("#d55e00", _SOLID),
+        mono=Ink("#000000", 1.7), dark=Ink("#ff8a80", _SOLID), basic=True,
+    ),
+    Role.LATERAL: RoleStyle(
+        paper=Ink("#202124", _SOLID), safe=Ink("#5f6368", _SOLID),
+        mono=Ink("#000000", 0.8), dark=Ink("#e8eaed", _SOLID), basic=True,
+    ),
+    Role.DECODER: RoleStyle(
+        paper=Ink("#1450b0", _SOLID), safe=Ink("#0072b2", _SOLID),
+        mono=Ink("#000000", 1.5, _SHORT), dark=Ink("#8ab4f8", _SOLID), basic=True,
+    ),
+    Role.DECODER_TO_ENCODER: RoleStyle(
+        paper=Ink("#0b7d3b", _SOLID), safe=Ink("#009e73", 1.5, _SHORT),
+        mono=Ink("#000000", 1.3, _DASH_DOT), dark=Ink("#81c995", _SOLID), basic=True,
+    ),
+    Role.STATE: RoleStyle(
+        paper=Ink("#202124", _SOLID), safe=Ink("#000000", _SOLID),
+        mono=Ink("#000000", 1.2, _DOTTED), dark=Ink("#e8eaed", _SOLID), basic=True, letter="s",
+    ),
+    Role.RECURRENT_DECODER: RoleStyle(
+        paper=Ink("#1450b0", _SOLID, _DOTTED), safe=Ink("#56b4e9", 1.4, _DOTTED),
+        mono=Ink("#000000", 0.8, _SHORT), dark=Ink("#8ab4f8", _SOLID, _DOTTED),
+    ),
+    Role.UPWARD_DIAGONAL: RoleStyle(
+        paper=Ink("#0b7d3b", _SOLID, _DASHED), safe=Ink("#cc79a7", 1.4, _DASHED),
+        mono=Ink("#000000", 1.3, _DASH_DOT_DOT), dark=Ink("#81c995", _SOLID, _DASHED),
+    ),
+    Role.DOWNWARD_DIAGONAL: RoleStyle(
+        paper=Ink("#1450b0", _SOLID, _DASHED), safe=Ink("#56b4e9", 1.4, _DASH_DOT),
+        mono=Ink("#000000", 0.9, _DASH_DOT_DOT), dark=Ink("#8ab4f8", _SOLID, _DASHED),
+    ),
+    Role.SKIP: RoleStyle(
+        paper=Ink("#8e24aa", _SOLID), safe=Ink("#e69f00", 1.5),
+        mono=Ink("#000000", 1.1, (2.0, 1.4)), dark=Ink("#d7aefb", _SOLID),
+    ),
+}  # fmt: skip
+
+
+class BoxColours(NamedTuple):
+    line: str
+    fill: str
+
+
+class SideStyle(NamedTuple):
+    """How the boxes of one side look in each theme, and the paper's letter for their values."""
+
+    letter: str
+    paper: BoxColours
+    safe: BoxColours
+    mono: BoxColours
+    dark: BoxColours
+
+
+SIDES: dict[Side, SideStyle] = {
+    Side.ENCODER: SideStyle(
+        letter="e",
+        paper=BoxColours("#c62828", "#fdeceb"), safe=BoxColours("#d55e00", "#fcefe5"),
+        mono=BoxColours("#000000", "#ffffff"), dark=BoxColours("#ff8a80", "#3a2224"),
+    ),
+    Side.LATERAL: SideStyle(
+        letter="h",
+        paper=BoxColours("#3c4043", "#f3f4f5"), safe=BoxColours("#3c4043", "#f3f4f5"),
+        mono=BoxColours("#000000", "#f7f7f7"), dark=BoxColours("#cfd4da", "#2a2d33"),
+    ),
+    Side.DECODER: SideStyle(
+        letter="d",
+        paper=BoxColours("#1450b0", "#e8f0fb"), safe=BoxColours("#0072b2", "#e5f1f8"),
+        mono=BoxColours("#000000", "#e9e9e9"), dark=BoxColours("#8ab4f8", "#1f2b40"),
+    ),
+}  # fmt: skip
+
+
+# --- themes ---------------------------------------------------------------------------------------
+
+
+class Theme(NamedTuple):
+    """Every colour of a drawing."""
+
+    background: str
+    text: str
+    faint: str  # details, levels, legend
+    rule: str  # lines between iterations
+    removed: Ink
+    sides: Mapping[Side, BoxColours]
+    inks: Mapping[Role, Ink]
+    task: BoxColours
+    phases: Mapping[str, str]
+    phase_edge: str | None = None  # outline of phases whose tints are hard to distinguish
+
+    @property
+    def phase_ink(self) -> Ink | None:
+        return Ink(self.phase_edge, 0.6) if self.phase_edge else None
+
+    @property
+    def unmeasured(self) -> Ink:
+        """An arrow without a worth, if others have one."""
+        return Ink(self.rule, 0.9)
+
+
+PAPER = Theme(
+    background="#ffffff",
+    text="#1a1a1a",
+    faint="#5f6368",
+    rule="#9aa0a6",
+    removed=Ink("#a9aeb4", 1.1, _GONE),
+    sides={side: style.paper for side, style in SIDES.items()},
+    inks={role: style.paper for role, style in ROLES.items()},
+    task=BoxColours("#b26a00", "#fff4dc"),
+    phases={"once": "#f1f3f4", "loop": "#fdf0c8"},
+)
+
+SAFE = Theme(
+    background="#ffffff",
+    text="#1a1a1a",
+    faint="#55585c",
+    rule="#8f959b",
+    removed=Ink("#a9aeb4", 1.1, _GONE),
+    sides={side: style.safe for side, style in SIDES.items()},
+    inks={role: style.safe for role, style in ROLES.items()},
+    task=BoxColours("#8a6d00", "#fdf8cf"),
+    phases={"once": "#f1f3f4", "loop": "#fbf3c1"},
+    phase_edge="#8f959b",
+)
+
+MONO = Theme(
+    background="#ffffff",
+    text="#000000",
+    faint="#3d3d3d",
+    rule="#7a7a7a",
+    removed=Ink("#9e9e9e", 0.9, _GONE),
+    sides={side: style.mono for side, style in SIDES.items()},
+    inks={role: style.mono for role, style in ROLES.items()},
+    task=BoxColours("#000000", "#ffffff"),
+    phases={"once": "#f4f4f4", "loop": "#dedede"},
+    phase_edge="#7a7a7a",
+)
+
+DARK = Theme(
+    background="#16181d",
+    text="#f1f3f4",
+    faint="#b4bac2",
+    rule="#6f7681",
+    removed=Ink("#6f7681", 1.1, _GONE),
+    sides={side: style.dark for side, style in SIDES.items()},
+    inks={role: style.dark for role, style in ROLES.items()},
+    task=BoxColours("#fdd663", "#3d3520"),
+    phases={"once": "#22252b", "loop": "#3b3622"},
+)
+
+THEMES = {"paper": PAPER, "mono": MONO, "safe": SAFE, "dark": DARK}
+
+
+def theme_of(name: str) -> Theme:
+    check_choice("theme", name, THEMES)
+    return THEMES[name]
+
+
+WIDEST, THINNEST = 5.0, 0.6  # line widths of the largest worth, and of zero worth
+_ADDED = 1.9  # how much wider an added arrow is
+
+
+def ink_of(arrow: Arrow, theme: Theme, largest_worth: float | None) -> Ink:
+    """The line of an arrow, by its role and change; its width by its worth, if arrows have one."""
+    ink = theme.inks[arrow.role]
+    if arrow.change is Change.REMOVED:
+        return theme.removed
+    if largest_worth is None:
+        return ink._replace(width=ink.width * (_ADDED if arrow.change is Change.ADDED else 1.0))
+    if arrow.worth is None:
+        return theme.unmeasured
+    share = arrow.worth / largest_worth if largest_worth > 0 else 0.0
+    return ink._replace(width=max(THINNEST, WIDEST * share))
+
+
+# --- sizes ----------------------------------------------------------------------------------------
+
+
+class Sizes(NamedTuple):
+    """The sizes that differ between views."""
+
+    heading: float = 10.5  # font sizes
+    detail: float = 8.5
+    label: float = 9.0
+    box_width: float = 72.0  # minimum
+    box_height: float = 32.0
+    radius: float = 9.0
+    row_gap: float = 26.0
+    inner_gap: float = 46.0  # between the sides of one iteration
+    outer_gap: float = 60.0  # between two iterations
+    corner: float = 12.0  # from the corner of a box to its first port, along the top and bottom
+    edge: float = 8.0  # the same along the left and right edges
+    pitch: float = 7.0  # between neighbouring lanes, and between neighbouring ports
+    pad: float = 9.0  # left and right inside a box
+    filled: bool = True
+
+    def spread(self, factor: float) -> Sizes:
+        """The same with all gaps `factor` times as wide."""
+        return self._replace(
+            row_gap=self.row_gap * factor,
+            inner_gap=self.inner_gap * factor,
+            outer_gap=self.outer_gap * factor,
+            pitch=self.pitch * factor,
+        )
+
+    def compact(self) -> Sizes:
+        """For a given width on paper: smaller gaps, so that text shrinks less."""
+        return self._replace(
+            box_width=50.0,
+            inner_gap=self.inner_gap * 0.65,
+            outer_gap=self.outer_gap * 0.65,
+            corner=9.0,
+            pad=5.0,
+        )
+
+
+_ROLLED = Sizes(inner_gap=66.0)
+_MINI = Sizes(
+    label=9.5, box_width=26.0, box_height=26.0, radius=7.0, row_gap=28.0, inner_gap=36.0,
+    outer_gap=46.0, corner=5.5, edge=6.5, filled=False,
+)  # fmt: skip
+_WORTH_PITCH = 11.0  # if line widths show the worth of arrows
+
+
+def sizes_of(picture: Picture, view: View) -> Sizes:
+    sizes = _MINI if view.mini else _ROLLED if view.rolled else Sizes()
+    if picture.largest_worth is not None:
+        sizes = sizes._replace(pitch=_WORTH_PITCH)
+    return sizes.compact() if view.width and not view.mini else sizes
+
+
+TEXT_PITCH = 10.0  # minimum distance of ports whose arrows have a text at their start
+CLEARANCE = 9.5  # between a box and the first lane: room for an arrowhead
+PAD_Y = 5.0  # above and below inside a box
+MARGIN = 10.0  # around everything
+PILL_HEIGHT, PILL_GAP, PILL_SIZE = 11.5, 2.5, 8.0
+LEVEL_SIZE, TIME_SIZE, TITLE_SIZE, LEGEND_SIZE = 9.0, 12.0, 13.0, 9.0
+HEAD_LENGTH, HEAD_WIDTH, HEAD_NOTCH = 8.0, 6.4, 6.0
+SQUARE = 6.4
+TURN = 10.0  # radius of a turn

@@ -1,0 +1,175 @@
+"""Picture -> a ladder for the terminal: two lines per level, in Unicode or in ASCII."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from unicodedata import combining, east_asian_width
+
+from ladderspec.drawing.boxes import details, heading
+from ladderspec.drawing.options import DEFAULT_LABELS
+from ladderspec.drawing.picture import Arrow, Part, Picture
+from ladderspec.drawing.typesetting import DASH, DOT, MINUS, TIMES, text_of
+from ladderspec.names import TABLE, Role, Side, show_arrow
+
+_SYMBOLS = "\u2191\u2193\u2500\u25b6\u25c0\u256e\u25a0\u21ba\u2502\u2503"
+_UP, _DOWN, _LINE, _RIGHT, _LEFT, _TURN, _SQUARE, _LOOP, _WALL, _THICK = tuple(_SYMBOLS)
+_ASCII_SYMBOLS = str.maketrans(_SYMBOLS, "^v-><+#@|!")
+_ASCII_TEXT = {f" {DOT} ": ", ", TIMES: "x", DASH: "-", "\u2026": "..", MINUS: "-"}
+_GAP = 6  # columns between two sides
+_MEANINGS = {
+    Role.ENCODER: f"{_UP} encoder",
+    Role.DECODER: f"{_DOWN} decoder",
+    Role.LATERAL: f"{_LINE}{_RIGHT} lateral",
+    Role.DECODER_TO_ENCODER: f"{_LEFT}{_SQUARE} decoder to encoder, next t",
+    Role.STATE: f"{_LOOP} state",
+    Role.RECURRENT_DECODER: f"{_LOOP} recurrent decoder",
+}
+
+
+def to_terminal(picture: Picture, ascii_only: bool = False) -> str:
+    """The ladder, the meaning of its symbols, and a list of arrows and tasks without a symbol."""
+    text = "\n".join(line.rstrip() for line in _Ladder(picture, ascii_only).lines()) + "\n"
+    return text.translate(_ASCII_SYMBOLS) if ascii_only else text
+
+
+def _to_ascii(text: str) -> str:
+    for character, replacement in _ASCII_TEXT.items():
+        text = text.replace(character, replacement)
+    return text.encode("ascii", "replace").decode()
+
+
+def _width(text: str) -> int:
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def _padded(text: str, width: int) -> str:
+    return text + " " * (width - _width(text))
+
+
+def _show(arrow: Arrow) -> str:
+    return show_arrow(arrow.source, arrow.target, arrow.delay)
+
+
+class _Ladder:
+    def __init__(self, picture: Picture, ascii_only: bool) -> None:
+        self.picture = picture
+        self.convert = _to_ascii if ascii_only else str
+        by_side = {
+            side: [part for part in picture.parts.values() if part.side is side] for side in Side
+        }
+        self.sides = [side for side in Side if by_side[side]]
+        self.texts = {side: self._texts(by_side[side]) for side in self.sides}
+        self.widths = {side: max(map(_width, self.texts[side].values())) for side in self.sides}
+        self.margin = max(_width(level.shown) for level in picture.levels)
+        self.drawn: set[Arrow] = set()
+        self.into = {(arrow.target, arrow.role): arrow for arrow in picture.arrows}
+
+    def _texts(self, parts: Sequence[Part]) -> dict[str, str]:
+        """Headings and details in two columns, by name of the part."""
+        headings = [text_of(heading(part, DEFAULT_LABELS)) for part in parts]
+        width = max(map(_width, headings))
+        return {
+            part.name: self.convert(
+                f"{_padded(first, width)}  {text_of(details(part, DEFAULT_LABELS))}"
+            )
+            for part, first in zip(parts, headings, strict=True)
+        }
+
+    def lines(self) -> Iterator[str]:
+        levels = list(reversed(self.picture.levels))
+        for level, below in zip(levels, [*levels[1:], None], strict=True):
+            yield self._row(level.name, self.convert(level.shown), below.name if below else None)
+            if below:
+                yield self._between(level.name, below.name)
+        yield ""
+        roles = {arrow.role for arrow in self.drawn}
+        yield "   ".join(text for role, text in _MEANINGS.items() if role in roles)
+        rest = [arrow for arrow in self.picture.arrows if arrow not in self.drawn]
+        width = max((len(_show(arrow)) for arrow in rest), default=0)
+        yield from (f"{_show(arrow):<{width}}  {arrow.role}" for arrow in rest)
+        for part in self.picture.parts.values():
+            for task in part.tasks:
+                yield f"task {self.convert(task.text)} at {part.name}"
+
+    def _part(self, side: Side, level: str | None) -> Part | None:
+        return self.picture.parts.get(f"{side}.{level}")
+
+    def _take(self, target: Part | None, role: Role, source: Part | None) -> bool:
+        """Whether there is such an arrow; it counts as drawn then."""
+        arrow = self.into.get((target.name, role)) if target else None
+        if arrow is None or source is None or arrow.source != source.name:
+            return False
+        if arrow.delay != TABLE[role].delay:
+            return False  # no symbol for this delay: it is listed below the ladder
+        self.drawn.add(arrow)
+        return True
+
+    def _row(self, level: str, shown: str, below: str | None) -> str:
+        line = " " * (self.margin - _width(shown)) + shown + "  "
+        elbow = self._elbow(level, below)
+        previous: Part | None = None
+        for side in self.sides:
+            part = self._part(side, level)
+            straight = side is Side.LATERAL and part is None and self._passes(level)
+            if straight:
+                line += _LINE * _GAP
+            elif line[-1] == _LINE and not elbow:
+                line += _LINE * (_GAP - 2) + _RIGHT + " "
+            elif side is not self.sides[0]:
+                line += self._sideways(previous, part, elbow)
+            if part is None:
+                line += self._empty(side, elbow, straight)
+            else:
+                line += self._cell(part)
+                previous = part
+        return line
+
+    def _empty(self, side: Side, elbow: bool, straight: bool) -> str:
+        """A side without a cell: an arrow may pass through it, or turn down in it."""
+        width = self.widths[side] + 6
+        if elbow and side is self.sides[-1]:
+            return _LINE * (width // 2) + _TURN
+        return (_LINE if elbow or straight else " ") * width
+
+    def _passes(self, level: str) -> bool:
+        encoder, decoder = self._part(Side.ENCODER, level), self._part(Side.DECODER, level)
+        return self._take(decoder, Role.LATERAL, encoder)
+
+    def _cell(self, part: Part) -> str:
+        loop = self._take(part, Role.STATE, part) or self._take(part, Role.RECURRENT_DECODER, part)
+        wall = _THICK if getattr(part.cell, "stateful", False) else _WALL
+        text = _padded(self.texts[part.side][part.name], self.widths[part.side])
+        return f"{_LOOP if loop else ' '} {wall} {text} {wall}"
+
+    def _elbow(self, level: str, below: str | None) -> bool:
+        """From an encoder with no decoder beside it, down to the decoder of the level below."""
+        if Side.DECODER not in self.sides or self._part(Side.DECODER, level):
+            return False
+        source, target = self._part(Side.ENCODER, level), self._part(Side.DECODER, below)
+        return self._take(target, Role.DECODER, source)
+
+    def _sideways(self, left: Part | None, right: Part | None, elbow: bool) -> str:
+        if elbow:
+            return _LINE * _GAP
+        over = self._take(right, Role.LATERAL, left)
+        back = self._take(left, Role.DECODER_TO_ENCODER, right)
+        start = _LEFT + _SQUARE if back else _LINE * 2 if over else "  "
+        end = _RIGHT if over else _LINE if back else " "
+        middle = _LINE if over or back else " "
+        return f" {start}{middle * (_GAP - 5)}{end} "
+
+    def _between(self, level: str, below: str) -> str:
+        """The line between two levels."""
+        line = " " * (self.margin + 2)
+        for index, side in enumerate(self.sides):
+            here, under = self._part(side, level), self._part(side, below)
+            symbol = " "
+            if side is Side.ENCODER and self._take(here, Role.ENCODER, under):
+                symbol = _UP
+            if side is Side.DECODER and under:
+                source = here or self._part(Side.ENCODER, level)
+                down = self._take(under, Role.DECODER, source) or self._elbow(level, below)
+                symbol = _DOWN if down else " "
+            width = self.widths[side] + 6
+            line += (" " * _GAP if index else "") + symbol.rjust(width // 2 + 1).ljust(width)
+        return line

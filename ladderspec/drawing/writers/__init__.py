@@ -1,1 +1,0 @@
-"""Scene -> text: one small file per format."""

@@ -1,0 +1,194 @@
+"""Configuration of an experiment file: a table of runs, rows by columns, over seeds.
+
+    name: ommnist
+    data: {set: occluded_mnist, canvas: 16, digits: embedded}
+    spec: ../ommnist/rladder_tiny.yaml
+    rows:
+      - {name: rladder, paper: {all_labels: {digit: 0.74 ± 0.09}}}
+      - {name: no_feedback, variant: no_decoder_to_encoder}
+    columns:
+      - {name: all_labels}
+      - {name: labels_1k, data: {labelled: 1000}}
+    training: {updates: 1000, optimiser: {lr: 0.001}}
+    seeds: 3
+
+Rows and columns change the spec in the spec language (variant, set, tasks, edges, without) and
+merge into `data`, `training` and `evaluation`: columns over the file, rows over columns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from ladderspec.cells import Config
+from ladderspec.cells.fields import by_form, refusal
+from ladderspec.errors import tick
+from ladderspec.experiments.training import MachineConfig
+from ladderspec.language.edges import Edges, Names, Selectors
+from ladderspec.language.spec import Name
+
+# --- the paper's numbers --------------------------------------------------------------------------
+
+
+class Quoted(Config):
+    """A published number and its standard deviation."""
+
+    value: float
+    spread: float | None = None
+    text: str  # as published, with all its digits
+
+    def __str__(self) -> str:
+        return self.text
+
+
+_QUOTED = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*(?:(?:±|\+-|\+/-)\s*(\d+(?:\.\d+)?))?\s*")
+
+
+def _quoted(value: Any) -> Any:
+    """
+    >>> _quoted("0.74 ± 0.09"), _quoted(2)
+    ({'value': 0.74, 'spread': 0.09, 'text': '0.74 ± 0.09'}, {'value': 2.0, 'text': '2'})
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return {"value": float(value), "text": f"{value:g}"}
+    if isinstance(value, str):
+        found = _QUOTED.fullmatch(value)
+        if found is None:
+            raise refusal("S104", f"{tick(value)} is no number", "like 0.74 or 0.74 ± 0.09")
+        value, spread = found.groups()
+        if spread is None:
+            return {"value": float(value), "text": value}
+        return {"value": float(value), "spread": float(spread), "text": f"{value} ± {spread}"}
+    return value
+
+
+_QUOTED_SCHEMA = {"anyOf": [{"type": "number"}, {"type": "string"}]}
+Number = Annotated[Quoted, BeforeValidator(_quoted), WithJsonSchema(_QUOTED_SCHEMA)]
+Measures = dict[str, Number]  # by metric: `digit`, or `digit.error`
+if TYPE_CHECKING:
+    Reported = Quoted | Measures
+else:
+    Reported = by_form(word=Number, mapping=Measures)
+Paper = dict[str, Reported]
+
+
+# --- rows and columns -----------------------------------------------------------------------------
+
+
+class Patch(Config):
+    """Changes to the spec: its parameters, and the fields of a variant."""
+
+    params: Mapping[str, int | float] = Field(
+        default_factory=dict, description="Values of the spec's parameters: {width: 8}."
+    )
+    set: Mapping[str, Any] = Field(
+        default_factory=dict, description="Fields of nodes or tasks: {task.digit.weight: 0}."
+    )
+    tasks: Mapping[str, Any] = Field(
+        default_factory=dict, description="Tasks that are added or changed. null removes a task."
+    )
+    edges: Edges = Field(Edges.model_construct(), description="Changes to the arrows.")
+    without: Selectors = Field(
+        (), description="Selectors of what is removed: roles, arrows, nodes, tasks."
+    )
+
+
+class Change(Patch):
+    """The changes of a row or a column."""
+
+    name: Name = Field(description="Name, used in the names of folders.")
+    title: str | None = Field(None, description="Title in tables and figures.")
+    variant: Names = Field((), description="Variants of the spec to apply.")
+    data: Mapping[str, Any] = Field(default_factory=dict, description="Changes to the data.")
+    training: Mapping[str, Any] = Field(
+        default_factory=dict, description="Changes to the training."
+    )
+    evaluation: Mapping[str, Any] = Field(
+        default_factory=dict, description="Changes to the evaluation."
+    )
+    paper: Paper = Field(
+        default_factory=dict,
+        description="Numbers of the paper: {digit: 0.74}, or by column: {all: {digit: 1}}.",
+    )
+
+
+class Row(Change):
+    """A row of the table: a network."""
+
+    of: str | None = Field(
+        None, description="Another row to build on: its changes are applied first."
+    )
+    spec: str | None = Field(None, description="Spec file. Default: that of the experiment.")
+    start: str | None = Field(
+        None, description="Initial weights: the name of another row, or the folder of a run."
+    )
+    freeze: Selectors = Field(
+        (), description="Selectors of nodes whose weights are not trained: [encoder.*]."
+    )
+
+
+class Column(Change):
+    """A column of the table: data and tasks."""
+
+
+def _seeds(value: Any) -> Any:
+    """
+    >>> _seeds(3), _seeds([4, 7])
+    ((0, 1, 2), (4, 7))
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        if value < 1:
+            raise refusal("S106", f"`seeds` is {value}: at least one is needed", "like `seeds: 3`")
+        return tuple(range(value))
+    if isinstance(value, list):
+        twice = [seed for i, seed in enumerate(value) if seed in value[:i]]
+        if twice:
+            raise refusal("S106", f"seed {twice[0]} stands there twice", "like `seeds: [0, 1, 2]`")
+        return tuple(value)
+    return value
+
+
+def _rows(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+Seeds = Annotated[
+    tuple[Annotated[int, Field(ge=0, lt=2**31)], ...],
+    Field(min_length=1),
+    BeforeValidator(_seeds),
+    WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "array"}]}),
+]
+
+
+class ExperimentConfig(Patch):
+    """An experiment: rows by columns, over seeds."""
+
+    name: Name | None = Field(
+        None, description="Name of the experiment. Default: that of the file."
+    )
+    extends: str | None = Field(None, description="Another experiment file to build on.")
+    title: str | None = Field(None, description="Title in tables and figures.")
+    description: str | None = Field(None, description="Description in one line.")
+    spec: str | None = Field(None, description="Spec file of the rows that name none.")
+    data: Any = Field(description="Data set: {set: occluded_mnist, canvas: 16}.")
+    rows: Annotated[tuple[Row, ...], BeforeValidator(_rows), Field(min_length=1)] = Field(
+        description="Rows of the table: the networks."
+    )
+    columns: Annotated[tuple[Column, ...], BeforeValidator(_rows)] = Field(
+        (), description="Columns of the table: data and tasks. Default: one, without changes."
+    )
+    base: Name | None = Field(
+        None, description="Row that the others are compared with in tables. Default: the first."
+    )
+    training: Any = Field(description="Training: {updates: 1000, batch: 50}.")
+    evaluation: Any = Field(
+        default_factory=dict, description="Evaluation: {every: 100, items: 1000}."
+    )
+    machine: MachineConfig = Field(
+        MachineConfig(), description="Device, threads, checkpoints, logging."
+    )
+    seeds: Seeds = Field((0,), description="Number of seeds, or a list of them: 3, or [1, 2].")

@@ -1,0 +1,258 @@
+"""The identity of a run: everything that its numbers depend on, as JSON, and a digest of that.
+
+A finished run is recognised by the digest in its `result.json`. So that the library can grow
+without orphaning finished runs, an identity contains
+
+- the fields of cells, tasks, data, training and evaluation that differ from their defaults,
+- the `revision` of every cell, task and data set. Whoever changes a default or a computation raises
+  the revision of that class: runs of before are then other runs. Revision 1 is left out.
+
+A new optional field therefore changes no digest. The fields in `RECORDED` are the exception: early
+runs were recorded with all their fields, so these are part of an identity even at their defaults.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from ladderspec.data import DataConfig
+from ladderspec.experiments.training import (
+    EvaluationConfig,
+    EvaluationNoise,
+    TrainingConfig,
+    noise_of,
+    tasks_of,
+)
+from ladderspec.names import TABLE, Role
+from ladderspec.wiring.graph import Graph
+
+FORMAT = "ladderspec run 1"
+
+_NORM = "norm norm.kind norm.terms statistics"
+_TASK = "kind at weight weight.start weight.to weight.updates when target"
+_DATA = "set input seed labelled_per_batch"
+
+# Fields that are recorded even at their defaults. This table never grows: a new field is not in it.
+RECORDED: dict[str, frozenset[str]] = {
+    name: frozenset(fields.split())
+    for name, fields in {
+        # cells
+        "Input": "cell initial channels size noise noise.gaussian noise.flip",
+        "Conv": f"cell initial channels filter stride activation {_NORM}",
+        "ConvGRU": f"cell initial channels filter stride {_NORM}",
+        "ConvLSTM": f"cell initial channels filter stride forget_bias gate_bias {_NORM}",
+        "FC": f"cell initial channels activation {_NORM}",
+        "GRU": f"cell initial channels {_NORM}",
+        "LSTM": f"cell initial channels forget_bias gate_bias {_NORM}",
+        "Pool": "cell initial mode filter stride",
+        "SoftMax": f"cell initial channels weights {_NORM}",
+        "Average": "cell initial",
+        "Identity": "cell initial",
+        "G1": f"cell initial w w_s {_NORM}",
+        "convG1": f"cell initial filter w w_s {_NORM}",
+        "convG2": f"cell initial channels filter inner w {_NORM}",
+        "convG3": f"cell initial channels filter inner inner_filter {_NORM}",
+        # tasks
+        "classification": _TASK,
+        "prediction": f"{_TASK} cost ahead",
+        "denoising": f"{_TASK} cost",
+        "consistency": f"{_TASK} decay ramp_decay ramp",
+        "probe": f"{_TASK} cost",
+        # data sets
+        "arrays": f"{_DATA} path scale still valid test",
+        "digits": f"{_DATA} digits side flat valid labelled",
+        "music": f"{_DATA} name file transpose",
+        "occluded_mnist": f"{_DATA} digits canvas digit visible bar velocity frames extra bounce"
+        " flights valid labelled keep",
+        # sections of an experiment file
+        "training": "updates epochs batch optimiser optimiser.kind optimiser.lr optimiser.betas"
+        " optimiser.eps optimiser.probe optimiser.schedule optimiser.schedule.kind"
+        " optimiser.schedule.floor optimiser.schedule.watch optimiser.schedule.stop"
+        " optimiser.schedule.start optimiser.warm_up optimiser.clip optimiser.clip.norm"
+        " optimiser.clip.tasks stop stop.patience stop.watch retrain steps recompute precision"
+        " explode",
+        "evaluation": "every every.epochs statistics batch items report",
+    }.items()
+}
+
+
+def identity(
+    seed: int,
+    graph: Graph,
+    data: DataConfig,
+    training: TrainingConfig,
+    evaluation: EvaluationConfig,
+    start: str | None,
+    freeze: Sequence[str],
+    all_fields: bool = False,
+) -> dict[str, Any]:
+    """Everything that the numbers of a run depend on, as JSON.
+
+    Args:
+        seed: the seed of the run.
+        graph: its network.
+        data: its data set.
+        training: how it is trained.
+        evaluation: how it is evaluated.
+        start: the digest of the run whose weights it starts from, or a folder.
+        freeze: selectors of what is not trained.
+        all_fields: include all fields of cells and data sets that are not in `RECORDED`, as runs
+            with classes of users were recorded before only differences counted.
+    """
+    evaluated = fields(evaluation, "evaluation")
+    evaluated.pop("noise", None)
+    if EvaluationNoise(evaluation.noise, noise_of(graph)).any_noisy(tasks_of(graph)):
+        evaluated["noise"] = evaluation.noise  # early runs were measured on clean input, without it
+    found = {
+        "format": FORMAT,
+        "seed": seed,
+        "graph": _graph(graph, all_fields),
+        "data": data_identity(data, all_fields),
+        "training": fields(training, "training"),
+        "evaluation": evaluated,
+        "start": start,
+        "freeze": list(freeze),
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(found))
+    return plain
+
+
+def data_identity(data: DataConfig, all_fields: bool = False) -> dict[str, Any]:
+    """What identifies the data of a run; `data.config_of_run` opens them again.
+
+    >>> from ladderspec.data import data_config
+    >>> data_identity(data_config("music", name="etudes", transpose=2))["transpose"]
+    2
+    """
+    return {"set": data.set, **fields(data, data.set, all_fields)}
+
+
+def digest(identity: Mapping[str, Any]) -> str:
+    """
+    >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
+    True
+    """
+    text = json.dumps(identity, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+# --- fields ---------------------------------------------------------------------------------------
+
+
+def fields(config: BaseModel, name: str, all_fields: bool = False) -> dict[str, Any]:
+    """The fields of a config that identify it: those recorded under `name`, and differences.
+
+    >>> fields(EvaluationConfig(), "another")
+    {}
+    >>> fields(EvaluationConfig(items=40), "another")
+    {'items': 40}
+    """
+    if all_fields and name not in RECORDED:
+        found = config.model_dump(mode="json")
+    else:
+        found = dict(_fields(config, RECORDED.get(name, frozenset())))
+    revision = getattr(config, "revision", 1)
+    return found | ({"revision": revision} if revision != 1 else {})
+
+
+def _fields(
+    config: BaseModel, always: frozenset[str], prefix: str = ""
+) -> Iterator[tuple[str, Any]]:
+    for name, dumped in config.model_dump(mode="json").items():
+        value, path = getattr(config, name), f"{prefix}{name}"
+        default = type(config).model_fields[name].get_default(call_default_factory=True)
+        if path in always or value != default:
+            nested = isinstance(value, BaseModel)
+            yield name, dict(_fields(value, always, f"{path}.")) if nested else dumped
+
+
+def _without_none(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: _without_none(value) if isinstance(value, dict) else value
+        for name, value in fields.items()
+        if value is not None
+    }
+
+
+# --- the network ----------------------------------------------------------------------------------
+
+
+# Roles whose delays are always included: early runs were recorded with them. It must never grow.
+RECORDED_ROLES = frozenset(
+    {
+        "encoder",
+        "state",
+        "lateral",
+        "decoder",
+        "decoder_to_encoder",
+        "upward_diagonal",
+        "downward_diagonal",
+        "recurrent_decoder",
+    }
+)
+
+
+def _graph(graph: Graph, all_fields: bool) -> dict[str, Any]:
+    """Nodes, arrows and tasks; not their titles, labels and places in files."""
+    return {
+        "graph": {
+            **{key: graph.graph[key] for key in ("levels", "frames", "iterations")},
+            "delays": {
+                str(role): delay
+                for role, delay in graph.graph["delays"].items()
+                if role in RECORDED_ROLES or delay != TABLE[role].delay
+            },
+            "tasks": {
+                name: {
+                    **_without_none(fields(entry["task"], entry["task"].kind)),
+                    "nodes": entry["at"],
+                }
+                for name, entry in graph.graph["tasks"].items()
+            },
+        },
+        "nodes": [_node(graph, node, all_fields) for node in graph],
+        "edges": [_edge(graph, *edge) for edge in graph.edges(keys=True)],
+    }
+
+
+def _node(graph: Graph, node: str, all_fields: bool) -> dict[str, Any]:
+    attributes = graph.nodes[node]
+    cell = attributes["cell"]
+    return {
+        "id": node,
+        "side": str(attributes["side"]),
+        "level": attributes["level"],
+        "cell": {"cell": cell.cell, **_without_none(fields(cell, cell.cell, all_fields))},
+        "initial": attributes["initial"],
+        "shape": attributes["shape"],
+        "parameters": attributes["parameters"],
+    }
+
+
+def _edge(graph: Graph, source: str, target: str, key: str) -> dict[str, Any]:
+    attributes = graph.edges[source, target, key]
+    found = {"source": source, "target": target, "key": key, "role": str(attributes["role"])}
+    found |= {name: attributes[name] for name in ("delay", "parameters", "declared")}
+    optional = {name: attributes.get(name) for name in ("filter", "norm", "gain")}
+    found |= {name: value for name, value in optional.items() if value is not None}
+    projection = attributes.get("projection")
+    if "gain" not in found and projection is not None and projection.norm != "none":
+        first = _first_gain(graph, target, attributes["role"])
+        found |= {"initial_gain": projection.gain} if projection.gain != first else {}
+    return found
+
+
+def _first_gain(graph: Graph, target: str, role: Role) -> float:
+    """The initial gain of an arrow's norm by the rule of the first recorded runs.
+
+    Arrows into cells without a state then started at 1, whatever their delay.
+    """
+    roles = {role for *_, role in graph.in_edges(target, data="role")}
+    if role in (Role.ENCODER, Role.LATERAL, Role.DECODER) or Role.STATE not in roles:
+        return 1.0
+    return 1 / 8 if role is Role.STATE else 1 / 64

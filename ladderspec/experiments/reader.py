@@ -1,0 +1,411 @@
+"""Reads an experiment file: YAML -> Experiment, with every mistake at its place.
+
+Settings are merged in layers: those of the file, then of the column, then of the row and the rows
+that it builds on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from ladderspec.api import compile_once
+from ladderspec.data import DataConfig, registered
+from ladderspec.errors import Finding, Findings, SpecError, did_you_mean, one_of, tick
+from ladderspec.experiments.checks import (
+    check_batch,
+    check_frozen,
+    check_names,
+    check_noise,
+    check_paper,
+    check_starts,
+)
+from ladderspec.experiments.config import Change, Column, ExperimentConfig, Quoted, Row
+from ladderspec.experiments.runs import Experiment, Run
+from ladderspec.experiments.training import EvaluationConfig, TrainingConfig
+from ladderspec.language.explain import explain
+from ladderspec.language.extends import extend, merge, read_source
+from ladderspec.language.read import MAX_ROUNDS, Document, Request, Spec, open_document, read
+from ladderspec.language.unknown_keys import find_unknown_keys
+from ladderspec.text.parse import parse
+from ladderspec.text.tree import Node, items_of
+from ladderspec.wiring.graph import Graph
+
+M = TypeVar("M", bound=BaseModel)
+
+
+# Networks that are compiled already, by the file of the spec and the changes to it.
+Networks = dict[tuple[Path, str], tuple[Spec, Graph]]
+
+
+def open_experiment(path: str | Path, networks: Networks | None = None) -> Experiment:
+    """Read an experiment file.
+
+    Args:
+        path: the file.
+        networks: lets several experiments share their networks: those in it are not compiled
+            again, and those that are compiled are added to it.
+
+    Raises:
+        SpecError: all mistakes in the file and in its specs.
+    """
+    findings = Findings()
+    tree = _tree(Path(path), findings)
+    config, tree = _validate(tree, ExperimentConfig, findings)
+    cells: list[Run] = []
+    if config is not None:
+        known = {} if networks is None else networks
+        cells = _Reader(Path(path), config, tree, findings, known).cells()
+    findings.raise_if_any()
+    assert config is not None
+    runs = [run.of_seed(seed) for run in cells for seed in config.seeds]
+    return Experiment(Path(path), config, tuple(runs))
+
+
+def read_experiment(path: str | Path) -> Node:
+    """The YAML tree of an experiment file, merged with the files that it extends."""
+    findings = Findings()
+    tree = _tree(Path(path), findings)
+    findings.raise_if_any()
+    return tree
+
+
+def _tree(path: Path, findings: Findings) -> Node:
+    tree, whole = extend(parse(read_source(path), findings), path, None, findings)
+    if not whole:  # missing keys may be in the file that cannot be read
+        findings.raise_if_any()
+    return tree
+
+
+def _last(line: Sequence[Node], key: str) -> Node | None:
+    """The value of a key in the last row that has it."""
+    found = [node for row in line if (node := row.get(key)) is not None]
+    return found[-1] if found else None
+
+
+def _items(node: Node | None) -> list[Node]:
+    """The items of a list, or a single value."""
+    if node is None or node.value is None:
+        return []
+    return node.value if isinstance(node.value, list) else [node]
+
+
+@dataclass
+class _Reader:
+    """Resolves the runs of an experiment, row by row and column by column."""
+
+    path: Path
+    config: ExperimentConfig
+    tree: Node
+    findings: Findings
+    networks: Networks
+
+    def cells(self) -> list[Run]:
+        """A run for each row and column, with seed 0."""
+        for table in ("rows", "columns"):
+            self._check_unique(table)
+        self._check_base()
+        lines = [self._line(i) for i in range(len(self.config.rows))]
+        rows = list(zip(self.config.rows, lines, strict=True))
+        check_starts({row.name: _last(line, "start") for row, line in rows}, self.findings)
+        documents: dict[Path, Document | None] = {}
+        found = []
+        for row, line in [(row, line) for row, line in rows if line]:
+            document = self._document(line, documents)
+            for j, column in enumerate(self.config.columns or (None,)):
+                over = None if column is None else self.tree.find(("columns", j))[0]
+                run = self._cell(row, line, column, over, document)
+                found += [run] if run is not None else []
+        if self.findings:
+            return []
+        check_paper(self.config, self.tree, found, self.findings)
+        return self._with_origins(self._with_unique_titles(found))
+
+    def _with_unique_titles(self, runs: Sequence[Run]) -> list[Run]:
+        """Rows with the same title are called by their names, unless the file sets the title."""
+        titles = Counter({run.row: run.title for run in runs}.values())
+        own = {row.name for row in self.config.rows if row.title}
+        return [
+            replace(run, title=run.row) if titles[run.title] > 1 and run.row not in own else run
+            for run in runs
+        ]
+
+    def _with_origins(self, runs: Sequence[Run]) -> list[Run]:
+        """The runs, each with the run that it starts from, if `start` names a row."""
+        cells = {(run.row, run.column): run for run in runs}
+
+        def with_origin(run: Run) -> Run:
+            origin = cells.get((run.start or "", run.column))
+            if origin is None:
+                return run
+            return replace(run, start=None, origin=with_origin(origin))
+
+        return [with_origin(run) for run in runs]
+
+    def _check_unique(self, table: str) -> None:
+        seen: set[str] = set()
+        for item in self.tree.value[table].value if table in self.tree.value else ():
+            name = item.value["name"]
+            if name.value in seen:
+                message = f"two {table} are called {tick(name.value)}"
+                self.findings.add(Finding("S107", message, name.place, name.path))
+            seen.add(name.value)
+
+    def _check_base(self) -> None:
+        names, base = [row.name for row in self.config.rows], self.tree.get("base")
+        if base is not None and base.value is not None and base.value not in names:
+            hint = did_you_mean(base.value, names) or f"there are {one_of(names, 'and')}"
+            message = f"no row {tick(base.value)}"
+            self.findings.add(Finding("S105", message, base.place, base.path, hint))
+
+    def _line(self, place: int) -> list[Node]:
+        """A row after all rows that it builds on (`of`). Empty if that is a mistake."""
+        rows = self.config.rows
+        places = {row.name: i for i, row in enumerate(rows)}
+        chain = [place]
+        while (name := rows[chain[0]].of) is not None:
+            node = self.tree.find(("rows", chain[0], "of"))[0]
+            message = "" if name in places else f"no row {tick(name)}"
+            if places.get(name) in chain:
+                names = [rows[i].name for i in reversed(chain)]
+                message = f"a row builds on itself: {' <- '.join([*names, name])}"
+            if message:
+                hint = did_you_mean(name, places) if name not in places else ""
+                self.findings.add(Finding("S105", message, node.place, node.path, hint))
+                return []
+            chain.insert(0, places[name])
+        return [self.tree.find(("rows", i))[0] for i in chain]
+
+    # --- the spec --------------------------------------------------------------------------------
+
+    def _document(
+        self, line: Sequence[Node], known: dict[Path, Document | None]
+    ) -> Document | None:
+        row, node = line[-1], _last([self.tree, *line], "spec")
+        if node is None or node.value is None:
+            hint = "like `spec: ../ommnist/rladder_tiny.yaml`, here or for all rows"
+            self.findings.add(
+                Finding("S102", "`spec` is missing", row.mark, f"{row.path}.spec", hint)
+            )
+            return None
+        name, target = str(node.value), Path(node.source.name).parent / str(node.value)
+        if target not in known:
+            known[target] = None
+            if not target.is_file():
+                hint = did_you_mean(target.name, [p.name for p in target.parent.glob("*.yaml")])
+                message = f"no file {tick(name)} beside this one"
+                self.findings.add(Finding("F001", message, node.place, node.path, hint))
+            else:
+                try:
+                    known[target] = open_document(target)
+                except SpecError as error:
+                    for finding in error.findings:
+                        self.findings.add(finding)
+        return known[target]
+
+    def _spec(self, line: Sequence[Node], over: Node | None, document: Document) -> Spec | None:
+        """The spec with the changes of the experiment, then of the column, then of the rows."""
+        layers = [("experiment", self.tree), ("column", over), *(("row", row) for row in line)]
+        patches = [(name, patch) for name, node in layers if (patch := _patch(node)) is not None]
+        changes = json.dumps([(name, patch.plain()) for name, patch in patches])
+        key, found = (Path(document.tree.source.name).resolve(), changes), Findings()
+        spec, graph = self.networks.get(key) or _compile(document, patches, found)
+        if spec is not None and graph is not None:
+            if not found:
+                self.networks[key] = spec, graph
+            check_frozen(graph, _items(_last(line, "freeze")), found)
+        self.findings.update(found)
+        return None if found else spec
+
+    def _title(self, line: Sequence[Node], document: Document) -> str:
+        """The title of the variant in the spec, or of the spec."""
+        names = [str(node.value) for row in line for node in _items(row.get("variant"))]
+        places = [("title",), *(("variants", name, "title") for name in names)]
+        found = [document.tree.find(place) for place in places]
+        titles = [
+            str(node.value)
+            for (node, depth), place in zip(found, places, strict=True)
+            if depth == len(place)
+        ]
+        return titles[-1] if titles else ""
+
+    # --- data and training -----------------------------------------------------------------------
+
+    def _cell(
+        self,
+        row: Row,
+        line: Sequence[Node],
+        column: Column | None,
+        over: Node | None,
+        document: Document | None,
+    ) -> Run | None:
+        layers = [self.tree, *([over] if over is not None else []), *line]
+        data_node = _merged(layers, "data")
+        data = self._data(data_node)
+        training, training_node = _validate(
+            _merged(layers, "training"), TrainingConfig, self.findings
+        )
+        evaluation, evaluation_node = _validate(
+            _merged(layers, "evaluation"), EvaluationConfig, self.findings
+        )
+        spec = self._spec(line, over, document) if document is not None else None
+        if training is not None and (training.updates is None) == (training.epochs is None):
+            self._report_length(training, training_node)
+        if spec is None or data is None or training is None or evaluation is None:
+            return None
+        assert document is not None
+        check_names(spec, training, evaluation, training_node, self.findings)
+        check_noise(spec, row.name, evaluation, evaluation_node, self.findings)
+        check_batch(data, training, data_node, self.findings)
+        return Run(
+            experiment=self.config.name or self.path.stem,
+            row=row.name,
+            column=column.name if column else "",
+            seed=0,
+            title=row.title or self._title(line, document) or row.name,
+            spec=spec,
+            data=data,
+            training=training,
+            evaluation=evaluation,
+            machine=self.config.machine,
+            start=self._start(line),
+            freeze=tuple(node.value for node in _items(_last(line, "freeze"))),
+            paper=_paper(row, column),
+        )
+
+    def _report_length(self, training: TrainingConfig, node: Node) -> None:
+        both = training.updates is not None
+        message = "both `updates` and `epochs`" if both else "neither `updates` nor `epochs`"
+        hint = "like `updates: 1000` or `epochs: 10`"
+        self.findings.add(Finding("S105" if both else "S102", message, node.mark, node.path, hint))
+
+    def _data(self, node: Node) -> DataConfig | None:
+        """The config of the data set; its fields depend on `set`."""
+        if isinstance(node.value, str):
+            node = node.replaced({"set": node})
+        name = node.get("set")
+        known = registered(installed=True)
+        if name is None or not isinstance(name.value, str) or name.value not in known:
+            place = node.mark if name is None else name.place
+            message = "`set` is missing" if name is None else f"no data set {tick(name.value)}"
+            meant = did_you_mean(name.value, known) if name is not None else ""
+            hint = meant or one_of(known)
+            code = "S102" if name is None else "S105"
+            self.findings.add(Finding(code, message, place, f"{node.path}.set", hint))
+            return None
+        config, _ = _validate(node, known[name.value], self.findings)
+        return config
+
+    def _start(self, line: Sequence[Node]) -> str | None:
+        """The name of another row, or a folder, relative to the file that names it."""
+        node = _last(line, "start")
+        if node is None or node.value is None:
+            return None
+        if node.value in [row.name for row in self.config.rows]:
+            return str(node.value)
+        return str((Path(node.source.name).parent / node.value).resolve())
+
+
+# --- networks -------------------------------------------------------------------------------------
+
+
+def _compile(
+    document: Document, patches: Sequence[tuple[str, Node]], findings: Findings
+) -> tuple[Spec | None, Graph | None]:
+    """The spec with these patches, and its graph."""
+    tree, names = document.tree, list[str]()
+    for name, patch in patches:
+        tree, added = _with_variant(tree, name, patch)
+        names.append(added)
+    spec = read(replace(document, tree=tree), Request(variant=tuple(names)), findings)
+    return spec, None if spec is None else compile_once(spec, findings)
+
+
+# --- layers ---------------------------------------------------------------------------------------
+
+# Keys of a row or column that change the spec, and the keys of a variant that they become.
+_PATCH = {"variant": "of", "set": "set", "tasks": "tasks", "edges": "edges", "without": "without"}
+
+
+def _validate(tree: Node, model: type[M], findings: Findings) -> tuple[M | None, Node]:
+    """Validate a tree and report mistakes; misspelt keys are corrected and reported."""
+    for _ in range(MAX_ROUNDS):
+        if not isinstance(tree.value, dict):
+            findings.add(Finding("S104", "expected a mapping", tree.mark, tree.path))
+            return None, tree
+        try:
+            return model.model_validate(tree.plain()), tree
+        except ValidationError as error:
+            items = error.errors(include_url=False, include_input=False)
+            unknown = find_unknown_keys(items, tree, model)
+            if unknown is None:
+                explain(items, tree, model, findings)
+                return None, tree
+            findings.update(unknown.findings)
+            tree = unknown.repair(tree)
+    return None, tree
+
+
+def _merged(layers: Sequence[Node], key: str) -> Node:
+    """A section of the file, merged with that of the column and of the rows."""
+    found = layers[0].get(key)
+    for layer in layers[1:]:
+        over = layer.get(key)
+        if over is not None:
+            found = over if found is None else merge(_replaceable(over, _long(found)), over)
+    return layers[0].replaced({}) if found is None else found
+
+
+def _replaceable(over: Node, found: Node) -> Node:
+    """Without `updates` if `over` sets `epochs`, and the other way round."""
+    given = [key for key in ("updates", "epochs") if over.get(key) is not None]
+    if len(given) != 1:
+        return found
+    (other,) = {"updates", "epochs"} - set(given)
+    return found.replaced({key: node for key, node in items_of(found) if key != other})
+
+
+def _long(node: Node) -> Node:
+    """`data: {set: music}` for `data: music`."""
+    return node.replaced({"set": node}) if isinstance(node.value, str) else node
+
+
+def _patch(node: Node | None) -> Node | None:
+    """The changes of a row or column as a variant; its `params` win over those of variants."""
+    if node is None:
+        return None
+    changes = {key: node.value[name] for name, key in _PATCH.items() if name in node.value}
+    params = node.get("params")
+    if params is not None and params.value:
+        own = params.replaced({f"params.{name}": value for name, value in items_of(params)})
+        changes["set"] = merge(changes["set"], own) if "set" in changes else own
+    return node.replaced(changes) if changes else None
+
+
+def _with_variant(tree: Node, name: str, patch: Node) -> tuple[Node, str]:
+    """The spec with one more variant, and the name of that variant."""
+    variants = tree.get("variants")
+    known: Mapping[str, Node] = variants.value if variants is not None else {}
+    while name in known:
+        name += "_"
+    table = (variants or patch).replaced({**known, name: patch})
+    return tree.replaced({**tree.value, "variants": table}), name
+
+
+def _paper(row: Row, column: Column | None) -> dict[str, Quoted]:
+    """The paper's numbers for a row and column: `{digit: ...}`, or `{column: {digit: ...}}`."""
+    found: dict[str, Quoted] = {}
+    changes: list[tuple[Change, str]] = [(row, column.name if column else "")]
+    if column is not None:
+        changes.append((column, row.name))
+    for change, other in changes:
+        plain = {k: v for k, v in change.paper.items() if isinstance(v, Quoted)}
+        beside = change.paper.get(other, {})
+        found |= plain | (beside if isinstance(beside, dict) else {})
+    return found

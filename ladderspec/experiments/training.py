@@ -1,0 +1,349 @@
+"""Configuration of training, evaluation and the machine: `training`, `evaluation`, `machine`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from ladderspec.cells import Config
+from ladderspec.cells.fields import by_form, refusal
+from ladderspec.cells.input import Noise
+from ladderspec.errors import did_you_mean, one_of, tick
+from ladderspec.tasks import Task
+from ladderspec.wiring.graph import Graph
+
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=1)]
+Whole = Annotated[int, Field(ge=0)]
+
+TEACHER = "teacher."  # prefix of the metrics of a Mean Teacher
+CLEAN = "clean_"  # `denoise.clean_error`: on clean input, beside `denoise.error` on noisy input
+
+
+def _pair(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+# --- learning-rate schedules ----------------------------------------------------------------------
+
+
+class Constant(Config):
+    """Constant learning rate."""
+
+    kind: Literal["constant"]
+
+
+class Halve(Config):
+    """Halves the learning rate whenever the validation error has risen, down to a floor
+    [app:ommnist].
+    """
+
+    kind: Literal["halve"]
+    floor: Positive = Field(1e-4, description="Smallest learning rate.")
+    watch: str | None = Field(
+        None,
+        description="Validation metric to watch, like `digit.error`. Default: that of early"
+        " stopping, or of the first task.",
+    )
+    stop: bool = Field(
+        True, description="Stop training if the metric rises at the smallest learning rate."
+    )
+
+
+class Cosine(Config):
+    """Cosine decay of the learning rate over all of training."""
+
+    kind: Literal["cosine"]
+    floor: NotNegative = Field(0.0, description="Learning rate at the end.")
+
+
+class Linear(Config):
+    """Linear decay of the learning rate, from some point of training to its end."""
+
+    kind: Literal["linear"]
+    start: Share = Field(0.0, description="Start of the decay, as a fraction of training.")
+    floor: NotNegative = Field(0.0, description="Learning rate at the end.")
+
+
+_SCHEDULES = ("constant", "halve", "cosine", "linear")
+
+
+def _schedule(value: Any) -> Any:
+    """`halve` for `{kind: halve}`."""
+    kind = value.get("kind") if isinstance(value, dict) else value
+    if isinstance(value, dict | str) and kind not in _SCHEDULES:
+        hint = did_you_mean(kind, _SCHEDULES) or one_of(_SCHEDULES)
+        raise refusal("S105", f"no schedule {tick(kind)}" if kind else "which schedule?", hint)
+    return {"kind": value} if isinstance(value, str) else value
+
+
+Schedule = Annotated[
+    Constant | Halve | Cosine | Linear, Field(discriminator="kind"), BeforeValidator(_schedule)
+]
+
+
+# --- optimiser ------------------------------------------------------------------------------------
+
+
+class ClipConfig(Config):
+    """Gradient-norm clipping."""
+
+    norm: Positive | None = Field(
+        None, description="Gradient-norm clipping threshold, over all parameters. Default: none."
+    )
+    tasks: dict[str, Positive] = Field(
+        default_factory=dict,
+        description="Gradient-norm clipping threshold for the cost of a single task, by task."
+        " Takes one backward pass for each task.",
+    )
+
+
+def _clip(value: Any) -> Any:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return {"norm": value} if number else value
+
+
+class OptimiserConfig(Config):
+    """The Adam optimiser and its learning-rate schedule."""
+
+    kind: Literal["adam"] = "adam"
+    lr: Positive = Field(0.001, description="Learning rate.")
+    betas: Annotated[tuple[Share, Share], BeforeValidator(_pair)] = Field(
+        (0.9, 0.999), description="Decay rates of Adam's averages of gradients and their squares."
+    )
+    eps: Positive = Field(1e-8, description="Epsilon in the denominator of Adam's update.")
+    probe: Positive | None = Field(None, description="Learning rate of probes. Default: `lr`.")
+    schedule: Schedule = Field(
+        Constant(kind="constant"),
+        description="Learning-rate schedule: constant, halve, cosine or linear.",
+    )
+    warm_up: Whole = Field(
+        0, description="Warm-up: updates over which the learning rate rises to `lr`."
+    )
+    clip: Annotated[ClipConfig, BeforeValidator(_clip)] = Field(
+        ClipConfig(), description="Gradient-norm clipping: a threshold, or {norm, tasks}."
+    )
+
+
+# --- training -------------------------------------------------------------------------------------
+
+
+class Epochs(Config):
+    """A number of passes over the training data."""
+
+    epochs: Positive
+
+
+if TYPE_CHECKING:
+    Span = int | Epochs
+else:
+    Span = by_form(word=Count, mapping=Epochs)
+
+
+class StopConfig(Config):
+    """Early stopping."""
+
+    patience: Count = Field(description="Evaluations without improvement before training stops.")
+    watch: str | None = Field(
+        None,
+        description="Validation metric to watch, like `digit.error`. Default: that of"
+        " `schedule: halve`, or of the first task.",
+    )
+
+
+def _stop(value: Any) -> Any:
+    return {"patience": value} if isinstance(value, int) else value
+
+
+class TrainingConfig(Config):
+    """Training: every setting that the trained weights depend on."""
+
+    updates: Count | None = Field(None, description="Number of updates (optimiser steps).")
+    epochs: Positive | None = Field(None, description="Number of passes over the training data.")
+    batch: Count = Field(50, description="Batch size in sequences, over all processes.")
+    optimiser: OptimiserConfig = Field(
+        OptimiserConfig(), description="Adam and its learning-rate schedule."
+    )
+    stop: Annotated[StopConfig, BeforeValidator(_stop)] | None = Field(
+        None, description="Early stopping: {patience: 5}."
+    )
+    retrain: Literal["no", "train+valid"] = Field(
+        "no",
+        description="Train a second time, on training and validation data together, with the same"
+        " learning rates and for as many updates as the reported weights had (the best ones with"
+        " `stop`).",
+    )
+    drop: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.0,
+        description="Dropout probability of the values between two cells, drawn for every arrow"
+        " and iteration. The input, the state of a cell and heads of tasks are not dropped.",
+    )
+    steps: Count | None = Field(
+        None,
+        description="Frames of truncated back-propagation through time. The state is carried from"
+        " one piece of a sequence to the next.",
+    )
+    recompute: bool | Count = Field(
+        False,
+        description="Activation checkpointing: keep this many iterations and recompute the rest in"
+        " the backward pass, to save memory.",
+    )
+    precision: Literal["float32", "float64", "bf16"] = Field(
+        "float32", description="Precision. bf16: float32 weights with bfloat16 autocast."
+    )
+    explode: Positive = Field(
+        1000.0,
+        description="Divergence threshold: stop if the cost exceeds this multiple of the first"
+        " cost.",
+    )
+
+
+# --- evaluation -----------------------------------------------------------------------------------
+
+
+def _noise(value: Any) -> Any:
+    """Whether there is noise; its kind and strength are set in the spec."""
+    if value is None or isinstance(value, bool):
+        return value
+    shown = tick(value) if isinstance(value, str) else value
+    got = "" if isinstance(value, dict | list) else f", got {shown}"
+    hint = "`true` adds the noise that the spec sets under `input.noise`"
+    raise refusal("S104", f"expected true or false{got}", hint)
+
+
+class EvaluationConfig(Config):
+    """When and how a network is evaluated."""
+
+    every: Span = Field(
+        Epochs(epochs=1), description="Interval between evaluations: updates, or {epochs: 1}."
+    )
+    statistics: Whole = Field(
+        20,
+        description="Training batches on which batch norm is recalibrated before an evaluation."
+        " 0: use the running averages.",
+    )
+    batch: Count | None = Field(
+        None, description="Batch size in sequences. Default: that of training."
+    )
+    items: Count | None = Field(
+        None,
+        description="Number of validation items evaluated during training. Default: all.",
+    )
+    report: Literal["last", "best"] | None = Field(
+        None, description="Weights that are tested. Default: best with `stop`, else last."
+    )
+    noise: Annotated[bool | None, BeforeValidator(_noise)] = Field(
+        None,
+        description="Input noise in evaluation. true: all tasks are measured on input with the"
+        " spec's `input.noise`; false: all on clean input. Default: denoising tasks on both,"
+        " all others on clean input.",
+    )
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass over the data: the tasks measured in it, each with the prefix of its metrics."""
+
+    noisy: bool
+    prefixes: dict[str, str]
+
+
+@dataclass(frozen=True)
+class EvaluationNoise:
+    """Which tasks are measured on noisy input.
+
+    Args:
+        choice: `evaluation.noise` of the experiment.
+        noise: `input.noise` of the network.
+    """
+
+    choice: bool | None
+    noise: Noise | None
+
+    def inputs(self, task: Task) -> dict[str, bool]:
+        """Whether noise is added, by the prefix of the metrics.
+
+        >>> from ladderspec.tasks import Denoising
+        >>> task = Denoising(kind="denoising", at="decoder.input")
+        >>> EvaluationNoise(None, Noise(gaussian=0.3)).inputs(task)
+        {'': True, 'clean_': False}
+        """
+        if self.noise is None or not self.noise.active or self.choice is False:
+            return {"": False}
+        if self.choice:
+            return {"": True}
+        return {"": True, CLEAN: False} if task.denoises else {"": False}
+
+    def any_noisy(self, tasks: Mapping[str, Task]) -> bool:
+        """Whether any task is measured on noisy input."""
+        return any(noisy for task in tasks.values() for noisy in self.inputs(task).values())
+
+    def passes(self, tasks: Mapping[str, Task]) -> list[Pass]:
+        """The passes over the data that measure all tasks; the one on noisy input comes first."""
+        found: dict[bool, dict[str, str]] = {}
+        for name, task in tasks.items():
+            for prefix, noisy in self.inputs(task).items():
+                found.setdefault(noisy, {})[name] = prefix
+        kinds = [noisy for noisy in (True, False) if noisy in found]
+        return [Pass(noisy, found[noisy]) for noisy in kinds] or [Pass(False, {})]
+
+    def units(self, tasks: Mapping[str, Task]) -> dict[str, str]:
+        """All metrics and their units, task by task."""
+        return {
+            f"{name}.{prefix}{metric}": unit
+            for name, task in tasks.items()
+            for prefix in self.inputs(task)
+            for metric, unit in task.units.items()
+        }
+
+
+def noise_of(graph: Graph) -> Noise | None:
+    """`input.noise` of a network."""
+    noise: Noise | None = graph.nodes["encoder.input"]["cell"].noise
+    return noise
+
+
+def tasks_of(graph: Graph) -> dict[str, Task]:
+    """The tasks of a network."""
+    return {name: entry["task"] for name, entry in graph.graph["tasks"].items()}
+
+
+# --- the machine ----------------------------------------------------------------------------------
+
+
+class SavingConfig(Config):
+    """When checkpoints are written."""
+
+    seconds: NotNegative = Field(60.0, description="Minimum time between checkpoints, in seconds.")
+    updates: Count | None = Field(
+        None, description="Updates between checkpoints, instead of a time."
+    )
+    share: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.01, description="Largest fraction of the time that may be spent on writing checkpoints."
+    )
+
+
+class MachineConfig(Config):
+    """Where and how a run is computed: nothing that its numbers depend on."""
+
+    device: Annotated[str, WithJsonSchema({"type": "string"})] = Field(
+        "auto", description="Device: cpu, cuda, ... auto: an accelerator if there is one."
+    )
+    threads: Count | None = Field(
+        None, description="CPU threads of one process. Default: torch decides."
+    )
+    workers: Whole = Field(0, description="Threads that prepare batches in advance.")
+    checkpoint: SavingConfig = Field(SavingConfig(), description="When checkpoints are written.")
+    log: Count = Field(50, description="Updates between two rows of metrics.")
+    pictures: Whole = Field(4, description="Sequences drawn at every evaluation. 0: none.")
+    keep_freed_memory: bool = Field(
+        False,
+        description="Keep freed memory with the process instead of returning it to the system"
+        " (mallopt of glibc). Large batches on a CPU may train faster.",
+    )
+    track: bool = Field(False, description="Also write metrics for TensorBoard (extra `track`).")

@@ -1,0 +1,463 @@
+"""Edges and cells of a network -> the classes of an exported file, and how each one is made.
+
+Instances that compute the same share a class. Its constructor is generated from the parameters that
+they declare: a size that is the same for all stands in the class, others are arguments.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ladderspec.cells import ACTIVATIONS, NORMS, Cell, Parameters, Projection
+from ladderspec.cells.base import iterations_of
+from ladderspec.cells.projections import KEYWORDS
+from ladderspec.errors import UsageError
+from ladderspec.export.inline import PRESENT, Template, inline
+from ladderspec.export.source import Definitions, fit
+from ladderspec.names import Role, Side, size_of
+from ladderspec.wiring.graph import Graph
+from ladderspec.wiring.shapes import site_of
+
+EDGES = {  # names of classes, by the function of the map
+    "convolve": "Conv",
+    "convolve_transposed": "Up",
+    "dense": "Dense",
+    "dense_to_map": "DenseMap",
+    "spread": "Spread",
+    "same": "Direct",
+}
+FORMULAS = {"conv": "W * x", "transposed": "W * x", "dense": "W x", "spread": "x", "none": "x"}
+
+
+class Form(NamedTuple):
+    """What the instances of one class have in common."""
+
+    compute: Callable[..., Any]
+    norm: tuple[str, str, int]  # name of the module, kind, groups of channels
+    parameters: tuple[str, ...]
+    separate: tuple[str, ...] = ()  # edges that do not enter the sum
+    owned: tuple[str, ...] = ()  # parameters of edges that are read
+    decided: tuple[tuple[str, Any], ...] = ()  # constants that decide what is computed
+
+
+@dataclass
+class Instance:
+    """One module of the network: what it declares, and how it is made."""
+
+    form: Form
+    name: str  # preferred name of the class
+    parameters: Parameters
+    sizes: dict[str, int]  # names for sizes, most telling first
+    constants: dict[str, Any]  # further values that the class reads
+    rows: int  # of running statistics
+    edges: dict[str, Instance] = field(default_factory=dict)
+    projection: Projection | None = None  # of an edge
+    cell: Cell | None = None  # of a node
+    states: tuple[str, ...] = ()
+    expression: str = ""  # that makes it
+
+
+# --- instances ------------------------------------------------------------------------------------
+
+
+def edge_instance(projection: Projection, rows: int) -> Instance | None:
+    """None if the edge owns and changes nothing."""
+    parameters = projection.parameters
+    if projection.kind == "none" and not parameters:
+        return None
+    constants = {name: getattr(projection, name) for name in KEYWORDS[projection.function]}
+    if projection.norm != "none":
+        constants["groups"] = projection.groups
+    dense, square = projection.kind == "dense", projection.filter[0] == projection.filter[1]
+    sizes = {"source": size_of(projection.source) if dense else projection.source[0]}
+    sizes["target"] = size_of(projection.target) if dense else projection.target[0]
+    if dense and len(projection.target) > 1:
+        sizes["units"], sizes["channels"] = sizes.pop("target"), projection.target[0]
+    if square:
+        sizes["filter"] = projection.filter[0]
+    sizes |= {"height": projection.filter[0], "width": projection.filter[1]}
+    if projection.kind == "none":
+        sizes = {"channels": projection.target[0], "units": size_of(projection.target)}
+    symbol = NORMS[projection.norm].symbol if projection.norm != "none" else ""
+    name = EDGES[projection.function.__name__] + symbol
+    norm = ("norm", projection.norm, 1)
+    form = Form(projection.function, norm, tuple(parameters), decided=(("square", str(square)),))
+    return Instance(form, name, parameters, sizes, constants, rows, projection=projection)
+
+
+def cell_instance(graph: Graph, node: str, length: int | None) -> Instance:
+    """The module of a node; `length` is how many iterations there are, if that is fixed."""
+    attributes = graph.nodes[node]
+    cell, out, site = attributes["cell"], attributes["shape"], site_of(graph, node)
+    rows = iterations_of(cell, length)
+    found = {key: e["projection"] for _, _, key, e in graph.in_edges(node, keys=True, data=True)}
+    edges: dict[str, Projection] = {inlet.key: found[inlet.key] for inlet in site.inlets}
+    own = {k: p for k, p in attributes["own"].items() if not k.startswith("initial")}
+    signature = cell.signature()
+    summed = [each for key, each in edges.items() if key not in signature.separate]
+    sizes = {"width": summed[0].target[0]} if summed and summed[0].has_weight else {}
+    sizes |= {"channels": out[0], "units": size_of(out)}
+    fields = {name: getattr(cell, name) for name in type(cell).model_fields}
+    sizes |= {k: v for k, v in fields.items() if isinstance(v, int) and k not in sizes}
+    constants: dict[str, Any] = {}
+    from_shapes = {"out": out, **cell.constants(site, out)}
+    for name in signature.keywords:
+        if name in from_shapes:
+            constants[name] = from_shapes[name]
+        elif name not in ("norm", *own, *signature.optional) and not _owner(name, edges):
+            constants[name] = getattr(cell, name)
+    form = Form(
+        cell.compute,
+        cell.node_norm() if summed else ("", "none", 1),
+        tuple(own),
+        tuple(key for key in edges if key in signature.separate),
+        tuple(name for name in signature.keywords if _owner(name, edges)),
+        tuple(
+            (key, value)
+            for key, value in constants.items()
+            if value is None or (isinstance(value, str) and key != "activation")
+        ),
+    )
+    made = {key: edge_instance(each, rows) for key, each in edges.items()}
+    present = {key: each for key, each in made.items() if each is not None}
+    name = next(c.__name__ for c in type(cell).__mro__ if "compute" in vars(c)).strip("_")
+    states = tuple(cell.state_shapes(out))
+    return Instance(form, name, own, sizes, constants, rows, present, None, cell, states)
+
+
+def _owner(name: str, edges: Mapping[str, Projection]) -> str:
+    """The edge that owns a parameter which `compute` reads."""
+    return next((key for key, each in edges.items() if name in each.extra), "")
+
+
+# --- classes --------------------------------------------------------------------------------------
+
+
+@dataclass
+class Classes:
+    """The classes of a file, made from all instances of a network."""
+
+    definitions: Definitions
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def make(self, instances: Iterable[Instance]) -> None:
+        """Write a class for each form, and the expression of each instance."""
+        groups: dict[Form, list[Instance]] = {}
+        for instance in instances:
+            groups.setdefault(instance.form, []).append(instance)
+        usual: dict[str, Form] = {}
+        # The most used class of a name has it; others tell how they differ.
+        for form, group in sorted(groups.items(), key=lambda item: len(item[1]), reverse=True):
+            name = group[0].name
+            words = iter(_differences(form, usual.setdefault(name, form)))
+            while name in self.texts or name == "Cell":
+                name += next(words, "_")
+            body = _Class(self.definitions, group)
+            self.texts[name] = body.cell(name) if group[0].cell else body.edge(name)
+            for index, each in enumerate(group):
+                each.expression = f"{name}({', '.join(body.arguments_of(index))})"
+
+
+def _differences(form: Form, usual: Form) -> list[str]:
+    """What tells a class from the most used one of its name: `JointLN`, `WithoutLateral`."""
+    found: list[str] = []
+    for constant, value in form.decided:
+        if (constant, value) not in usual.decided:
+            found.append(f"without {constant}" if value is None else str(value))
+    if form.norm != usual.norm:
+        symbol = "Plain" if form.norm[1] == "none" else NORMS[form.norm[1]].symbol
+        found.append(f"Joint{symbol}" if form.norm[0] == "joint" and symbol != "Plain" else symbol)
+    found += [f"without {role}" for role in usual.separate if role not in form.separate]
+    found += [f"with {name}" for name in form.parameters if name not in usual.parameters]
+    found += [f"without {name}" for name in usual.parameters if name not in form.parameters]
+    return ["".join(part[:1].upper() + part[1:] for part in each.split()) for each in found]
+
+
+class _Class:
+    """One class: its constructor from what its instances declare."""
+
+    def __init__(self, definitions: Definitions, group: Sequence[Instance]) -> None:
+        self.definitions, self.group, self.first = definitions, group, group[0]
+        self.arguments: dict[str, tuple[str, list[str]]] = {}  # type, and a value per instance
+        self.lines: list[str] = []
+
+    # --- values that are the same for all, or arguments -------------------------------------------
+
+    def argument(self, name: str, kind: str, values: list[str]) -> str:
+        self.arguments.setdefault(name, (kind, values))
+        return name
+
+    def size(self, parameter: str, axis: int) -> str:
+        values = [each.parameters[parameter].shape[axis] for each in self.group]
+        blocks = self.first.parameters[parameter].values
+        if axis == 0 and len(blocks) > 1 and set(values) == {len(blocks)}:
+            return str(len(blocks))  # one value each
+        for name in self.first.sizes:
+            if all(each.sizes.get(name) == v for each, v in zip(self.group, values, strict=True)):
+                return self.argument(name, "int", list(map(str, values)))
+        if len(set(values)) == 1:
+            return str(values[0])
+        return self.argument(f"{parameter}_{axis}", "int", list(map(str, values)))
+
+    def parameter(self, name: str) -> str:
+        """The expression that makes a parameter."""
+        declared = [each.parameters[name] for each in self.group]
+        shape = ", ".join(self.size(name, axis) for axis in range(len(declared[0].shape)))
+        if declared[0].variance is not None:
+            scales = [f"{p.variance * size_of(p.shape[1:]):.10g}" for p in declared if p.variance]
+            if set(scales) == {"1"}:
+                return f"{self.helper('weight')}({shape})"
+            same = len(set(scales)) == 1
+            scale = scales[0] if same else self.argument("scale", "float", scales)
+            return f"{self.helper('weight')}({shape}, scale={scale})"
+        values = [p.values for p in declared]
+        if set(values) in ({(0.0,)}, {(1.0,)}):
+            return f"nn.Parameter(torch.{'zeros' if values[0] == (0.0,) else 'ones'}({shape}))"
+        if len(set(values)) == 1:
+            return f"{self.helper('blocks')}({shape}, values={_tuple(values[0])})"
+        if all(len(each) == 1 for each in values):
+            start = self.argument(name, "float", [repr(each[0]) for each in values])
+            return f"nn.Parameter(torch.full(({shape},), {start}))"
+        start = self.argument(name, "tuple[float, ...]", list(map(_tuple, values)))
+        return f"{self.helper('blocks')}({shape}, values={start})"
+
+    def constant(self, name: str, kind: str) -> str:
+        """A value that the class reads: as it is, or an attribute from an argument."""
+        values = [_text(each.constants[name]) for each in self.group]
+        if name == "activation":
+            values = [self.activation(each.constants[name]) for each in self.group]
+        if len(set(values)) == 1:
+            return values[0]
+        self.lines.append(f"self.{name} = {self.argument(name, kind, values)}")
+        return f"self.{name}"
+
+    def activation(self, name: str) -> str:
+        return self.definitions.function(ACTIVATIONS[name].compute)
+
+    def helper(self, name: str) -> str:
+        return self.definitions.reference(name)
+
+    def normalised(self, kind: str, module: str, x: str, gain: str, bias: str, groups: str) -> str:
+        """The call of a norm on x."""
+        norm = NORMS[kind]
+        if "compute" in vars(norm):
+            name = self.definitions.function(norm.compute, f"{kind}_norm")
+            return f"{name}({x}, {gain}, {bias}, {groups})"
+        rest = ", ".join([gain, bias] if bias != "None" else [gain] if gain != "None" else [])
+        return f"{module}(t, {x}{', ' if rest else ''}{rest})"
+
+    def norm_module(self, kind: str, channels: str) -> str:
+        """The module of a norm that keeps statistics; empty if it keeps none."""
+        if kind == "none" or "compute" in vars(NORMS[kind]):
+            return ""
+        if kind != "batch":
+            raise UsageError(f"cannot export norm `{kind}`: it has no plain `compute`")
+        rows = [str(each.rows) for each in self.group]
+        count = rows[0] if len(set(rows)) == 1 else self.argument("rows", "int", rows)
+        return f"{self.helper('BatchNorm')}({channels}, {count})"
+
+    # --- edges ------------------------------------------------------------------------------------
+
+    def edge(self, name: str) -> str:
+        projection = self.first.projection
+        assert projection is not None
+        for own in self.first.parameters:
+            self.lines.append(f"self.{own} = {self.parameter(own)}")
+        gain = self.size("gain", 0) if projection.norm != "none" else ""
+        if module := self.norm_module(projection.norm, gain):
+            self.lines.append(f"self.norm = {module}")
+        function = projection.function
+        given = ["x", *(["self.weight"] if projection.has_weight else [])]
+        for keyword in KEYWORDS[projection.function]:
+            value = self.constant(keyword, "Pair" if keyword != "target" else "Shape")
+            default = inspect.signature(function).parameters[keyword].default
+            if value != repr(default):
+                given.append(f"{keyword}={value}")
+        y = "x"
+        if projection.kind != "none":
+            y = f"{self.definitions.function(function)}({', '.join(given)})"
+        doc, body = FORMULAS[projection.kind], list[str]()
+        if projection.norm != "none":
+            groups = self.constant("groups", "int")
+            linear, y = y, "y" if len(y) > 50 else y
+            body = [f"y = {linear}"] if y == "y" else []
+            y = self.normalised(projection.norm, "self.norm", y, "self.gain", "None", groups)
+            doc = f"{NORMS[projection.norm].symbol}({doc}), with a gain per channel"
+        if projection.extra:
+            doc = f"The value as it is, with {' and '.join(projection.extra)}"
+        notes = {"transposed": "; here * is transposed", "dense": "; maps are flattened"}
+        if projection.kind == "spread":
+            doc = "Each value over its window"
+        return self._text(
+            f"class {name}(nn.Module):",
+            [f'"""{doc}{notes.get(projection.kind, "")}."""'],
+            "super().__init__()",
+            "def forward(self, t: int, x: Tensor) -> Tensor:",
+            [*body, f"return {y}"],
+        )
+
+    # --- cells ------------------------------------------------------------------------------------
+
+    def cell(self, name: str) -> str:
+        cell = self.first.cell
+        assert cell is not None
+        self.definitions.owner = f"the cell `{cell.cell}`"
+        for own in self.first.parameters:
+            self.lines.append(f"self.{own} = {self.parameter(own)}")
+        signature = cell.signature()
+        separate = [role for role in signature.positional if role in self.first.form.separate]
+        taken = [*separate, *(s for s in self.first.states if s in signature.positional)]
+        body = [] if "a" not in signature.positional else [self._pre_activation(cell, signature)]
+        known, names = self._arguments(cell, signature, separate)
+        source = self.definitions.method(cell.compute)
+        returned = "tuple[Tensor, " + ", ".join(["Tensor"] * len(cell.returns)) + "]"
+        result = returned if cell.returns else "Tensor"
+        owner = next(c for c in type(cell).__mro__ if "compute" in vars(c))
+        doc = inspect.cleandoc(owner.__doc__ or name).splitlines()
+        given = "".join(f", {each}: Tensor" for each in taken)
+        return self._text(
+            f"class {name}({self.helper('Cell')}):",
+            [f'"""{doc[0]}"""'] if len(doc) == 1 else [f'"""{doc[0]}', *doc[1:], '"""'],
+            "super().__init__(**edges)",
+            f"def forward(self, t: int{given}, **values: Tensor) -> {result}:",
+            [*body, *inline(source, known, names, self.definitions)],
+            ["**edges: nn.Module"],
+        )
+
+    def _arguments(
+        self, cell: Cell, signature: Any, separate: list[str]
+    ) -> tuple[dict[str, Any], dict[str, str]]:
+        """What is known of the arguments of `compute`, and the text of each."""
+        known: dict[str, Any] = {}
+        names: dict[str, str] = {}
+        for name in signature.positional:
+            known[name] = PRESENT
+            if name == "edges":
+                names[name] = "{key: self._modules[key](t, x) for key, x in values.items()}"
+            elif name == "h":
+                names[name] = "state" if "state" in separate else 'values["state"]'
+            elif name in frozenset(Role) and name not in separate:
+                known[name], names[name] = None, "None"
+            elif name in separate and not self._is_unchanged(name):
+                names[name] = f'self._modules["{name}"](t, {name})'
+        annotations = inspect.signature(cell.compute).parameters
+        edges = {k: e.projection for k, e in self.first.edges.items() if e.projection}
+        for name in signature.keywords:
+            owner = _owner(name, edges)
+            if name in self.first.parameters or owner:
+                known[name] = PRESENT
+                names[name] = f"self.{owner}.{name}" if owner else f"self.{name}"
+            elif name == "norm":
+                known[name], names[name] = self._norm_argument(cell)
+            elif name == "activation" and len({e.constants[name] for e in self.group}) == 1:
+                known[name] = ACTIVATIONS[self.first.constants[name]].compute
+            elif name in self.first.constants:
+                kind = "Callable" if name == "activation" else str(annotations[name].annotation)
+                names[name] = self.constant(name, kind)
+                if not names[name].startswith("self."):
+                    known[name] = self.first.constants[name]
+            else:
+                known[name], names[name] = None, "None"
+        return known, names
+
+    def _norm_argument(self, cell: Cell) -> tuple[Any, str]:
+        module, kind, groups = cell.node_norm()
+        if kind == "none":
+            return None, "None"
+        given = ("{}", "self.gain", f"self.{cell.offset}", str(groups))
+        return Template(self.normalised(kind, f"self.{module}", *given)), "None"
+
+    def _is_unchanged(self, name: str) -> bool:
+        edges = [each.edges[name].projection for each in self.group if name in each.edges]
+        return all(edge is not None and edge.kind == "none" for edge in edges)
+
+    def _pre_activation(self, cell: Cell, signature: Any) -> str:
+        offset = f"self.{cell.offset}" if cell.offset in self.first.parameters else ""
+        module, kind, groups = cell.node_norm()
+        if kind == "none" or not self.first.form.norm[0]:
+            return f"a = self.total(t, values{', ' + offset if offset else ''})"
+        gain = "gain" in self.first.parameters
+        channels = self.size("gain" if gain else cell.offset, 0)
+        if made := self.norm_module(kind, channels):
+            self.lines.append(f"self.{module} = {made}")
+        if "norm" in signature.keywords:
+            return "a = self.total(t, values)"
+        x = "self.total(t, values)" if gain else f"self.total(t, values, {offset})"
+        scale, shift = ("self.gain", offset) if gain else ("None", "None")
+        return f"a = {self.normalised(kind, f'self.{module}', x, scale, shift, str(groups))}"
+
+    # --- text -------------------------------------------------------------------------------------
+
+    def _text(
+        self,
+        head: str,
+        doc: list[str],
+        init: str,
+        forward: str,
+        body: list[str],
+        more: list[str] | None = None,
+    ) -> str:
+        arguments = [f"{name}: {kind}" for name, (kind, _) in self._required()]
+        arguments += [
+            f"{name}: {kind} = {self._default(name)}"
+            for name, (kind, _) in self.arguments.items()
+            if self._default(name)
+        ]
+        lines = [head, *(f"    {line}".rstrip() for line in doc), ""]
+        if self.lines:
+            given = ", ".join(["self", *arguments, *(more or [])])
+            lines += fit(f"    def __init__({given}) -> None:")
+            lines += [f"        {init}", *(f"        {line}" for line in self.lines), ""]
+        lines += fit(f"    {forward}")
+        for line in body:
+            lines += fit(f"        {line}")
+        return "\n".join(lines)
+
+    def _default(self, name: str) -> str:
+        """The usual value of an argument that is no size; empty if there is none."""
+        kind, values = self.arguments[name]
+        usual, count = Counter(values).most_common(1)[0]
+        if kind == "int" or (count == 1 and "1.0" not in values):
+            return ""
+        return "1.0" if "1.0" in values else usual
+
+    def _required(self) -> list[tuple[str, tuple[str, list[str]]]]:
+        """The arguments without a default: sizes first, in the order of their names."""
+        order = list(self.first.sizes)
+
+        def rank(item: tuple[str, tuple[str, list[str]]]) -> tuple[bool, int]:
+            name, (kind, _) = item
+            return kind != "int", order.index(name) if name in order else len(order)
+
+        found = [item for item in self.arguments.items() if not self._default(item[0])]
+        return sorted(found, key=rank)
+
+    def arguments_of(self, index: int) -> list[str]:
+        """The arguments of an instance: sizes by place, others by name."""
+        sizes = [values[index] for _, (kind, values) in self._required() if kind == "int"]
+        named = [
+            f"{name}={values[index]}"
+            for name, (kind, values) in self.arguments.items()
+            if kind != "int" and values[index] != self._default(name)
+        ]
+        edges = [f"{key}={each.expression}" for key, each in self.group[index].edges.items()]
+        return [*sizes, *named, *edges]
+
+
+def _text(value: Any) -> str:
+    """A value as a formatter would write it."""
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def _tuple(values: tuple[float, ...]) -> str:
+    return repr(tuple(values))
+
+
+def sides_of(nodes: Iterable[str]) -> list[Side]:
+    """The columns of the ladder that have modules."""
+    there = Counter(node.partition(".")[0] for node in nodes)
+    return [side for side in Side if side in there]

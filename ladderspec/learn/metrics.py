@@ -1,0 +1,186 @@
+"""Metrics of a network: each task's, in the paper's units, over batches and processes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from ladderspec.experiments.training import TEACHER
+from ladderspec.learn import processes
+from ladderspec.learn.batches import Collator, TensorBatch
+from ladderspec.network.carry import Carry
+from ladderspec.network.net import Net
+from ladderspec.tasks import Classification, Task
+
+
+@dataclass
+class Averages:
+    """Weighted means by name, from sums in float64."""
+
+    sums: dict[str, Tensor] = field(default_factory=dict)
+    weights: dict[str, Tensor] = field(default_factory=dict)
+
+    def add(self, name: str, values: Tensor, weights: Tensor) -> None:
+        """Add values, summed over the first axis."""
+        weights = weights.double()
+        weighted = torch.where(weights > 0, values.double() * weights, 0.0)
+        for table, new in ((self.sums, weighted), (self.weights, weights)):
+            table[name] = table[name] + new.sum(0) if name in table else new.sum(0)
+
+    def means(self, names: Sequence[str]) -> dict[str, Tensor]:
+        """The means of these names, over all processes."""
+        sums = processes.summed_tables(self.sums, names)
+        weights = processes.summed_tables(self.weights, names)
+        return {name: sums[name] / weights[name] for name in names if name in sums}
+
+
+@dataclass(frozen=True)
+class Report:
+    """The metrics of an evaluation: a number each, by iteration, and confusion matrices."""
+
+    metrics: dict[str, float]
+    by_time: dict[str, list[float]]
+    confusion: dict[str, list[list[int]]]
+    units: dict[str, str]
+
+    def with_teacher(self, teacher: Report) -> Report:
+        """The report with the metrics of the network's Mean Teacher."""
+        extra = {f"{TEACHER}{name}": value for name, value in teacher.metrics.items()}
+        return replace(self, metrics={**self.metrics, **extra})
+
+
+def merged(reports: Sequence[Report], units: Mapping[str, str]) -> Report:
+    """The metrics of several passes over the data, in the order of `units`."""
+    return Report(
+        {n: report.metrics[n] for n in units for report in reports if n in report.metrics},
+        {n: report.by_time[n] for n in units for report in reports if n in report.by_time},
+        {n: table for report in reports for n, table in report.confusion.items()},
+        dict(units),
+    )
+
+
+@torch.no_grad()
+def measure(
+    net: Net,
+    collator: Collator,
+    batches: Iterable[TensorBatch],
+    prefixes: Mapping[str, str] | None = None,
+) -> Report:
+    """Run a network over batches and measure its tasks.
+
+    Args:
+        net: the network, in evaluation mode.
+        collator: the data and the tasks.
+        batches: inputs and targets.
+        prefixes: the tasks to measure, each with the prefix of its metrics (`clean_` gives
+            `denoise.clean_error`). Default: all tasks, without a prefix.
+    """
+    prefixes = dict.fromkeys(collator.tasks, "") if prefixes is None else prefixes
+    tasks = {name: task for name, task in collator.tasks.items() if name in prefixes}
+    overall, by_time = Averages(), Averages()
+    # By iteration only if all sequences have the same, and are not cut into pieces.
+    data = collator.data
+    equal = not data.forms[collator.input].time or (data.steps and not collator.truncates)
+    times = by_time if equal else None
+    confusion: dict[str, Tensor] = {}
+    carry: Carry | None = None
+    for batch in batches:
+        carry = trimmed(carry, len(batch)) if not batch.first else None
+        outputs = net(batch.frames, batch.lengths, carry)
+        carry = outputs.carry
+        for name, task in tasks.items():
+            if task.units:
+                seen = outputs[name]
+                for value in seen.values() if isinstance(seen, dict) else [seen]:
+                    targets = aligned(name, task, collator, batch, value)
+                    _add(f"{name}.{prefixes[name]}", task, value, *targets, overall, times)
+                    if isinstance(task, Classification) and value.dim() == 3:
+                        _count_confusions(confusion, name, task, value, *targets)
+    units = {f"{n}.{prefixes[n]}{m}": u for n, task in tasks.items() for m, u in task.units.items()}
+    metrics = {name: float(value) for name, value in overall.means(list(units)).items()}
+    by_times = {name: value.tolist() for name, value in by_time.means(list(units)).items()}
+    counts = processes.summed_tables(confusion, list(tasks))
+    tables = {name: _square(table).long().tolist() for name, table in counts.items()}
+    return Report(metrics, by_times, tables, units)
+
+
+def _square(table: Tensor) -> Tensor:
+    side = math.isqrt(table.numel())
+    return table.view(side, side)
+
+
+def trimmed(carry: Carry | None, rows: int) -> Carry | None:
+    """The carried state of the first sequences; the others have ended."""
+    if carry is None:
+        return None
+    t = carry.t if isinstance(carry.t, int) else carry.t[:rows]
+    values = {name: tuple(value[:rows] for value in past) for name, past in carry.values.items()}
+    return Carry(t, values)
+
+
+def _add(
+    prefix: str,
+    task: Task,
+    seen: Tensor,
+    target: Tensor,
+    there: Tensor,
+    overall: Averages,
+    by_time: Averages | None,
+) -> None:
+    """Add the metrics of one task and batch."""
+    batch, length = there.shape
+    flat_seen, flat_target = seen[:, :length].flatten(0, 1), target.flatten(0, 1)
+    known = task.known(flat_target)
+    there = there if known is None else there & known.view(batch, length)
+    for metric, values in task.measure(flat_seen, flat_target).items():
+        values = values.view(batch, length)
+        counts = there * _time_weights(task, there)
+        overall.add(f"{prefix}{metric}", values.flatten(), counts.flatten())
+        if by_time is not None:
+            by_time.add(f"{prefix}{metric}", values, there)
+
+
+def aligned(
+    name: str, task: Task, collator: Collator, batch: TensorBatch, seen: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The target of every iteration that has one, (B, T, ...), and a mask of these, (B, T)."""
+    own, steps, ahead = name in batch.targets, seen.shape[1], collator.ahead(task)
+    field = collator.field(task)
+    assert field is not None
+    target = batch.target(name, field)
+    shape = task.target_shape(seen.shape[2:])
+    timed = own or collator.data.forms[field].time
+    if not timed:
+        target = target.reshape(len(seen), 1, *shape).expand(-1, steps, *shape)
+    late = 0 if own else ahead
+    target = target[:, late:steps].reshape(len(seen), -1, *shape)
+    ends = torch.tensor(batch.lengths or (steps,) * len(seen), device=seen.device)
+    times = torch.arange(late, steps, device=seen.device)
+    return target, times < ends[:, None]
+
+
+def _time_weights(task: Task, there: Tensor) -> Tensor:
+    """The weight of each iteration by `when`, (B, T)."""
+    if task.when == "all":
+        return there.double()
+    if task.when == "last":
+        later = torch.zeros_like(there)
+        later[:, :-1] = there[:, 1:]
+        return (there & ~later).double()
+    weights = torch.tensor(task.when[: there.shape[1]], device=there.device).double()
+    return weights.expand(there.shape[0], -1)
+
+
+def _count_confusions(
+    found: dict[str, Tensor], name: str, task: Task, seen: Tensor, target: Tensor, there: Tensor
+) -> None:
+    """Confusion matrix: rows are true classes, columns predicted ones, at the t that count."""
+    counts = there & (_time_weights(task, there) > 0) & (target >= 0)
+    classes = seen.shape[2]
+    pairs = target[counts] * classes + seen[:, : there.shape[1]].argmax(2)[counts]
+    table = torch.bincount(pairs, minlength=classes * classes).view(classes, classes).double()
+    found[name] = found[name] + table if name in found else table

@@ -1,0 +1,168 @@
+"""The folder of a run: which run it holds, its result, its metrics, and a lock.
+
+run.json        identity and settings of the run
+graph.json      its network
+metrics.jsonl   a row for every so many updates and for every evaluation, without times
+times.jsonl     speed
+last.json, best.json and their .safetensors
+pictures/
+result.json     written last: the run is finished
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ladderspec.errors import UsageError
+from ladderspec.experiments.runs import Run
+from ladderspec.files import make_folder, write_atomic
+from ladderspec.wiring import graph_json
+
+try:
+    import fcntl
+except ImportError:  # Windows: folders are not locked
+    fcntl = None  # type: ignore[assignment]
+
+
+def read_rows(folder: Path) -> list[dict[str, Any]]:
+    """The rows of metrics of a run, without an incomplete last line."""
+    rows = []
+    try:
+        text = (folder / "metrics.jsonl").read_text(encoding="utf-8")
+    except OSError:
+        return []
+    for line in text.splitlines():
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            break
+    return rows
+
+
+def read_result(folder: Path, run: Run | None = None) -> dict[str, Any] | None:
+    """The result of a finished run; None if it is not finished, or if it is not `run`."""
+    try:
+        found: dict[str, Any] = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if run is None or run.is_recorded_as(found.get("digest")) else None
+
+
+def reported(folder: Path) -> tuple[Path, str]:
+    """The weights that the result of a run is about: their folder, and `best` or `last`."""
+    retrained = folder / "retrain"
+    place = retrained if (retrained / "last.json").exists() else folder
+    return place, str((read_result(place) or {}).get("reported", "last"))
+
+
+def check(folder: Path, run: Run, resume: bool) -> None:
+    """Refuse a folder that holds another run, or that would be overwritten."""
+    place = folder / "run.json"
+    try:
+        before = json.loads(place.read_text(encoding="utf-8")) if place.exists() else None
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(f"cannot read {place}: {reason}") from None
+    except ValueError:
+        raise UsageError(f"{place} is damaged; remove the folder to start again") from None
+    if before is not None:
+        recorded = {key: before.get(key) for key in run.identity}
+        if recorded not in run.identities:
+            raise UsageError(f"{folder} holds another run: {difference(recorded, run.identity)}")
+        if (folder / "last.json").exists() and not resume:
+            raise UsageError(f"{folder} holds this run already; --resume goes on with it")
+
+
+def claim(folder: Path, run: Run, resume: bool) -> None:
+    """Check a folder and write the identity and the graph of the run into it."""
+    check(folder, run, resume)
+    write_atomic(folder / "graph.json", graph_json.dumps(run.graph) + "\n")
+    write_atomic(folder / "run.json", json.dumps(run.dump(), indent=1) + "\n")
+
+
+def difference(before: Any, now: Any, path: str = "") -> str:
+    """The first few places where two trees of JSON differ.
+
+    >>> difference({"a": {"b": 1, "c": 2}}, {"a": {"b": 3, "c": 2}})
+    'a.b is 1, not 3'
+    >>> difference({"a": {}}, {"a": {"b": 3}})
+    'a.b is absent, not 3'
+    """
+    found = _differences(before, now, path)
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return "; ".join(found[:3]) + more
+
+
+def _differences(before: Any, now: Any, path: str) -> list[str]:
+    if isinstance(before, dict) and isinstance(now, dict):
+        keys = dict.fromkeys([*before, *now])
+        missing = {key: _UNRECORDED.get(key, _ABSENT) for key in keys}
+        pairs = [(k, before.get(k, missing[k]), now.get(k, missing[k])) for k in keys]
+        inner = [_differences(a, b, f"{path}.{k}".lstrip(".")) for k, a, b in pairs]
+        return [each for part in inner for each in part]
+    if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        inner = [
+            _differences(a, b, f"{path}[{_label(a, i)}]")
+            for i, (a, b) in enumerate(zip(before, now, strict=True))
+        ]
+        return [each for part in inner for each in part]
+    if before == now:
+        return []
+    return [f"{path} is {_short(before)}, not {_short(now)}"]
+
+
+def _label(item: Any, index: int) -> str:
+    """The name of a node, the ends of an arrow, or a place in a list."""
+    if isinstance(item, dict) and "source" in item:
+        return f"{item['source']} -> {item['target']}"
+    return str(item.get("id", index)) if isinstance(item, dict) else str(index)
+
+
+_ABSENT = object()
+_UNRECORDED = {"revision": 1, "initial_gain": 1.0}  # the meaning of an identity without these
+
+
+def _short(value: Any) -> str:
+    if value is _ABSENT:
+        return "absent"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+# --- lock -----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Lock a folder against other processes. The system unlocks it if this process dies.
+
+    Two processes would overwrite each other's checkpoints.
+    """
+    make_folder(folder)
+    try:
+        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(f"cannot write {folder}: {reason}") from None
+    try:
+        # Some file systems have no locks; there is no protection then.
+        with contextlib.suppress(OSError):
+            if fcntl is not None and not _try_lock(handle):
+                raise UsageError(f"another process is training {folder}")
+        yield
+    finally:
+        os.close(handle)
+
+
+def _try_lock(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

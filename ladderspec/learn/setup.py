@@ -1,0 +1,146 @@
+"""Before the first update: checks of data and network, initial weights, freezing, dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ladderspec.api import build
+from ladderspec.data import DataError, DataSet, Split
+from ladderspec.errors import UsageError
+from ladderspec.experiments.checks import frozen_prefixes
+from ladderspec.experiments.runs import Run
+from ladderspec.learn import checkpoint
+from ladderspec.learn.batches import Collator, Sampler
+from ladderspec.learn.processes import device_of
+from ladderspec.learn.run_folder import read_result, reported
+from ladderspec.learn.update import not_finite_message
+from ladderspec.network.executor import INPUT
+from ladderspec.network.net import Net
+from ladderspec.nn import Edge
+from ladderspec.tasks import Denoising, Prediction
+
+ITEMS = 1000  # training items of the mean that offsets start at
+
+
+def check_runs(
+    runs: Iterable[Run], output: Path, data: Path | None, device: str | None = None
+) -> None:
+    """Refuse runs that cannot be trained on their data, before any of them is trained.
+
+    Only one seed of each row and column is checked, and no finished runs.
+    """
+    opened: dict[str, DataSet] = {}
+    seen = set[tuple[str, str]]()
+    for run in runs:
+        cell = run.row, run.column
+        if cell in seen or read_result(output / run.id, run) is not None:
+            continue
+        seen.add(cell)
+        device_of(device or run.machine.device)
+        key = run.data.model_dump_json()
+        try:
+            if key not in opened:
+                opened[key] = run.data.open(run.seed, data)
+            _check(run, opened[key])
+        except DataError as error:
+            raise DataError(f"{run.id}: {error}") from None
+
+
+def _check(run: Run, data: DataSet) -> None:
+    net, config = build(run.spec, run.seed), run.training
+    collator = Collator(data, net.tasks, config.steps)
+    collator.check(net, run.spec.config.time.frames)
+    Sampler(collator, Split.TRAIN, config.batch).epoch(0)
+
+
+def initialise(net: Net, run: Run, data: DataSet, folder: Path) -> str:
+    """Set output offsets to the mean of the data, then load the weights of `start`, if any.
+
+    Returns:
+        A message about parameters that the other run lacks, or has in another shape. These keep
+        their random initial values.
+    """
+    for name, task in net.tasks.items():
+        if isinstance(task, Prediction | Denoising):
+            net.set_offset(_mean(data, task.field or data.config.input), name)
+    place = _start_folder(run, folder)
+    if place is None:
+        return ""
+    adopted = net.adopt(weights_of(place))
+    if not adopted.kept:
+        raise UsageError(f"nothing of {place} fits this network; it cannot start from there")
+    new = [*adopted.missing, *adopted.reshaped]
+    return f"starts from {place.name}, but for {_few(new)}" if new else ""
+
+
+def _few(names: list[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
+
+
+def _mean(data: DataSet, field: str) -> torch.Tensor:
+    mean = torch.from_numpy(data.mean(field, ITEMS))
+    if not bool(mean.isfinite().all()):
+        items = np.arange(min(ITEMS, data.size(Split.TRAIN)))
+        values = data.batch(Split.TRAIN, 0, items, [field])[field]
+        wrong = ~np.isfinite(values.reshape(len(items), -1)).all(1)
+        raise DataError(not_finite_message(field, int(np.argmax(wrong))))
+    return mean
+
+
+def _start_folder(run: Run, folder: Path) -> Path | None:
+    """The folder of the run that this one starts from: beside its own, or a given one."""
+    if run.origin is None:
+        return None if run.start is None else Path(run.start)
+    place = folder.parent / run.origin.id
+    if read_result(place, run.origin) is None:
+        raise UsageError(f"{place} does not hold {run.origin.id}, finished; train that run first")
+    return place
+
+
+def weights_of(folder: Path) -> dict[str, torch.Tensor]:
+    """The weights that a run reports, or its last ones if it is not finished."""
+    folder, name = reported(folder)
+    if not (folder / f"{name}.json").exists():
+        raise UsageError(f"{folder} holds no checkpoint to start from; train that run first")
+    return checkpoint.read(folder, name).under("net.")
+
+
+def set_dropout(net: Net, probability: float) -> None:
+    """Dropout on every arrow with weights between two cells.
+
+    CHOICE: not on the state of a cell, which it would forget (Zaremba et al. 2014). Cells of users
+    implement their own.
+    """
+    names = {
+        f"{head}.{key}"
+        for tail, head, key in net.graph.edges(keys=True)
+        if tail not in (INPUT, head)
+    }
+    edges = [
+        part
+        for name, part in net.named_modules()
+        if name in names and isinstance(part, Edge) and part.projection.has_weight
+    ]
+    if not edges:
+        raise UsageError(
+            "`drop` leaves nothing out: no weights between two cells; leave out `drop`"
+        )
+    for edge in edges:
+        edge.drop = probability
+
+
+def freeze(net: Net, run: Run) -> None:
+    """Exclude the parameters that `freeze` selects from training."""
+    if not run.freeze:
+        return
+    frozen = tuple(prefix for text in run.freeze for prefix in frozen_prefixes(run.graph, text))
+    for name, parameter in net.named_parameters():
+        if name.startswith(frozen):
+            parameter.requires_grad_(False)
+    if not any(parameter.requires_grad for parameter in net.parameters()):
+        raise UsageError(f"row `{run.row}` freezes all that could learn; freeze less")

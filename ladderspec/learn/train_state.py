@@ -1,0 +1,215 @@
+"""The state of a training: everything that changes from update to update, and its checkpoints."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ladderspec.experiments.training import SavingConfig, TrainingConfig
+from ladderspec.learn import checkpoint, processes
+from ladderspec.learn.batches import Collator, Sampler
+from ladderspec.learn.checkpoint import Checkpoint, CheckpointError, restore
+from ladderspec.learn.schedule import ScheduleState, learning_rate
+from ladderspec.network.carry import Carry
+from ladderspec.network.net import Net
+from ladderspec.tasks import Consistency
+
+UPDATES_BETWEEN = 500  # between checkpoints of several processes, whose clocks differ
+_COUNTERS = ("update", "epoch", "number", "piece", "summed", "written")
+
+
+@dataclass
+class TrainState:
+    """A network in training with its optimiser, its schedules and its position in the data."""
+
+    seed: int
+    config: TrainingConfig
+    total: int  # updates
+    collator: Collator
+    sampler: Sampler
+    net: Net
+    teacher: Net | None  # Mean Teacher
+    optimiser: torch.optim.Adam
+    schedule: ScheduleState = field(default_factory=ScheduleState)
+    replays: bool = False  # whether the learning rates are those of an earlier training
+    update: int = 0  # updates so far
+    epoch: int = 0  # position of the next piece: epoch, batch of the epoch, piece of the batch
+    number: int = 0
+    piece: int = 0
+    carry: Carry | None = None
+    first_cost: float | None = None
+    sums: dict[str, float] = field(default_factory=dict)  # since the last row of metrics
+    summed: int = 0
+    written: int = 0  # bytes of metrics.jsonl
+
+    @property
+    def trained_parameters(self) -> list[tuple[str, nn.Parameter]]:
+        """All parameters that are not frozen, by name."""
+        return [(name, p) for name, p in self.net.named_parameters() if p.requires_grad]
+
+    def set_learning_rates(self) -> None:
+        """Set the learning rates of the next update."""
+        config = self.config.optimiser
+        if self.replays:
+            self.schedule.replay(self.update)
+        lr = learning_rate(config, self.update, self.total, self.schedule.factor)
+        for group in self.optimiser.param_groups:
+            group["lr"] = lr * (config.probe or config.lr) / config.lr if group["probe"] else lr
+
+    def add(self, values: Mapping[str, float]) -> None:
+        """Add the costs of an update to the next row of metrics."""
+        for name, value in values.items():
+            self.sums[name] = self.sums.get(name, 0.0) + value
+        self.summed += 1
+
+    def means(self) -> dict[str, float]:
+        """The next row of metrics: means since the last one."""
+        found = {name: value / self.summed for name, value in self.sums.items()}
+        self.sums, self.summed = {}, 0
+        return found | {"lr": self.optimiser.param_groups[0]["lr"]}
+
+    # --- checkpoints -----------------------------------------------------------------------------
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All tensors by name."""
+        found = {f"net.{name}": value for name, value in self.net.state_dict().items()}
+        if self.teacher is not None:
+            states = self.teacher.state_dict()
+            found |= {f"teacher.{name}": value for name, value in states.items()}
+        for name, parameter in self.trained_parameters:
+            for key, value in self.optimiser.state.get(parameter, {}).items():
+                found[f"optimiser.{name}.{key}"] = value
+        if self.carry is not None:
+            for name, values in self.carry.values.items():
+                found |= {f"carry.{name}.{i}": value.clone() for i, value in enumerate(values)}
+            if isinstance(self.carry.t, Tensor):
+                found["carry.t"] = self.carry.t
+        return found
+
+    def attributes(self) -> dict[str, Any]:
+        """Everything else, as JSON."""
+        found: dict[str, Any] = {name: getattr(self, name) for name in _COUNTERS}
+        found |= {"first_cost": self.first_cost, "sums": self.sums}
+        found["schedule"] = self.schedule.dump()
+        found["carry"] = None if self.carry is None else _carry_attributes(self.carry)
+        return found
+
+    def load(self, found: Checkpoint) -> None:
+        """Continue from a checkpoint."""
+        restore(self.net, found.under("net."), "the checkpoint")
+        if self.teacher is not None:
+            restore(self.teacher, found.under("teacher."), "the teacher of the checkpoint")
+        _load_optimiser(self, found.under("optimiser."))
+        attributes = found.attributes
+        for name in _COUNTERS:
+            setattr(self, name, int(attributes[name]))
+        self.first_cost, self.sums = attributes["first_cost"], dict(attributes["sums"])
+        schedule = attributes["schedule" if "schedule" in attributes else "course"]  # older name
+        self.schedule = ScheduleState.load(schedule)
+        self.carry = _carry(attributes["carry"], found.under("carry."), self.collator.device)
+
+
+def _carry_attributes(carry: Carry) -> dict[str, Any]:
+    return {
+        "t": carry.t if isinstance(carry.t, int) else None,
+        "depths": {name: len(values) for name, values in carry.values.items()},
+    }
+
+
+def _carry(
+    attributes: Mapping[str, Any] | None, tensors: Mapping[str, Tensor], device: torch.device
+) -> Carry | None:
+    if attributes is None:
+        return None
+    values = {
+        name: tuple(tensors[f"{name}.{i}"].to(device) for i in range(depth))
+        for name, depth in attributes["depths"].items()
+    }
+    t = attributes["t"]
+    return Carry(tensors["t"].to(device) if t is None else int(t), values)
+
+
+def _load_optimiser(state: TrainState, tensors: Mapping[str, Tensor]) -> None:
+    """Adam's averages get the memory layout of their parameters, so that they round equally."""
+    fused = bool(state.optimiser.defaults.get("fused"))
+    for name, parameter in state.trained_parameters:
+        for key in ("step", "exp_avg", "exp_avg_sq"):
+            value = tensors.get(f"{name}.{key}")
+            if value is None:
+                continue
+            if key != "step" and value.shape != parameter.shape:
+                raise CheckpointError(
+                    f"the optimiser's {key} of {name} is {tuple(value.shape)},"
+                    f" not {tuple(parameter.shape)}"
+                )
+            loaded = value.clone() if key == "step" else torch.empty_like(parameter).copy_(value)
+            device = parameter.device if key != "step" or fused else loaded.device
+            state.optimiser.state[parameter][key] = loaded.to(device).detach()
+
+
+def new_train_state(
+    net: Net, collator: Collator, sampler: Sampler, config: TrainingConfig, seed: int, total: int
+) -> TrainState:
+    """The state before the first update."""
+    probes = {
+        id(parameter)
+        for name, readouts in net.readouts.items()
+        if not net.tasks[name].teaches
+        for readout in readouts.values()
+        for parameter in readout.parameters()
+    }
+    trained = [p for p in net.parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for p in trained if id(p) not in probes], "probe": False},
+        {"params": [p for p in trained if id(p) in probes], "probe": True},
+    ]
+    adam = config.optimiser
+    optimiser = torch.optim.Adam(
+        [group for group in groups if group["params"]],
+        lr=adam.lr,
+        betas=adam.betas,
+        eps=adam.eps,
+        fused=True,
+    )
+    has_teacher = any(isinstance(task, Consistency) for task in net.tasks.values())
+    teacher = copy.deepcopy(net).requires_grad_(False) if has_teacher else None
+    return TrainState(seed, config, total, collator, sampler, net, teacher, optimiser)
+
+
+# --- when checkpoints are written -----------------------------------------------------------------
+
+
+def save(state: TrainState, folder: Path) -> float:
+    """Write the checkpoint `last`. Returns the seconds that took."""
+    start = time.monotonic()
+    if processes.rank() == 0:
+        checkpoint.write(folder, "last", state.tensors(), state.attributes())
+    processes.wait()
+    return time.monotonic() - start
+
+
+@dataclass
+class CheckpointTimer:
+    """Decides when to write a checkpoint, from the configuration and the cost of writing one."""
+
+    config: SavingConfig
+    last: float = field(default_factory=time.monotonic)
+    cost: float = 0.0  # seconds
+
+    def due(self, update: int) -> bool:
+        every = self.config.updates or (UPDATES_BETWEEN if processes.world() > 1 else None)
+        if every is not None:
+            return update % every == 0
+        pause = max(self.config.seconds, self.cost / self.config.share)
+        return time.monotonic() - self.last >= pause
+
+    def save(self, state: TrainState, folder: Path) -> None:
+        self.cost = save(state, folder)
+        self.last = time.monotonic()

@@ -1,0 +1,287 @@
+"""The executor: a loop over t, and over the nodes that are needed at t."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ladderspec.names import Role
+from ladderspec.network.carry import Carry
+from ladderspec.network.history import History, Slot, channels_last
+from ladderspec.nn import BatchNorm, CellModule, Edge, TimeStep
+from ladderspec.ops import Plain, choose
+from ladderspec.schedule.equations import Reader
+from ladderspec.schedule.needs import need_masks
+from ladderspec.schedule.plan import Plan
+
+INPUT = "encoder.input"
+MOST_CACHED = 64  # kinds of calls whose needs are cached
+
+Needs = dict[str, int]  # by node, the t at which it is needed: bit 0 is the first
+
+
+class Home(NamedTuple):
+    """Where a module stands: looked up at every call, so that another one can take its place."""
+
+    parent: nn.Module
+    key: str
+
+    @property
+    def module(self) -> nn.Module:
+        # Not getattr: a level may be called `train`.
+        return self.parent._modules[self.key]  # type: ignore[return-value]
+
+
+def home_of(root: nn.Module, name: str) -> Home:
+    """Where the module of a dotted name stands."""
+    *path, last = name.split(".")
+    for part in path:
+        root = Home(root, part).module
+    return Home(root, last)
+
+
+class Read(NamedTuple):
+    """One edge, as its target reads it."""
+
+    key: str
+    source: str
+    delay: int
+    may_lack: bool  # left out if the value does not exist yet; else zeros are read
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node: its module, the edges that it reads, the slots that it fills besides its output."""
+
+    name: str
+    home: Home
+    reads: tuple[Read, ...]
+    states: tuple[tuple[str, str], ...]  # further values of the past that it reads, by slot
+    state_delay: int
+    keeps: tuple[tuple[str, str], ...]  # further values that it returns, by slot
+    seen: str  # the slot that tasks read: logits if there are some, else the output
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a call asks for."""
+
+    batch: int
+    length: int
+    ends: tuple[int, ...] | None = None  # of every sequence, if they differ
+    readers: tuple[Reader, ...] | None = None  # None: everything at all t
+    carries: bool = True
+    keep: tuple[str, ...] = ()  # slots by name that are read at the end
+
+
+class Executor:
+    """Runs the nodes of a plan, t by t."""
+
+    def __init__(self, plan: Plan, root: nn.Module) -> None:
+        self.plan = plan
+        self.slots: dict[str, Slot] = {}
+        order = [node for phase in plan.phases for node in phase.nodes]
+        self.nodes = {name: self._node(name, home_of(root, name)) for name in order}
+        self.static = frozenset(n for phase in plan.phases if phase.static for n in phase.nodes)
+        self.lead = max((slot.depth for slot in self.slots.values()), default=0)
+        self.carried = [name for name, slot in self.slots.items() if slot.depth]
+        self.learned = [
+            (node, parameter, slot)
+            for node in self.nodes.values()
+            for parameter, slot in self._initial_parameters(node)
+            if parameter in dict(node.home.module.named_parameters(recurse=False))
+        ]
+        self.cached: dict[Call, Needs] = {}
+
+    def _node(self, name: str, home: Home) -> Node:
+        equation, carried = self.plan.equations[name], self.plan.carry.get(name)
+        self.slots[name] = Slot(name, equation.shape, carried.depth if carried else 0)
+        module = home.module
+        states = dict(equation.state)
+        keeps = []
+        for further in module.cell.returns if isinstance(module, CellModule) else states:
+            depth = carried.state_depth if carried and further in states else 0
+            slot = f"{name}.{further}"
+            self.slots[slot] = Slot(slot, states.get(further, equation.shape), depth)
+            keeps.append((further, slot))
+        may_lack = module.may_lack if isinstance(module, CellModule) else lambda key: False
+        delays = [edge.delay for edge in equation.edges if edge.role is Role.STATE]
+        logits = f"{name}.logits"
+        return Node(
+            name,
+            home,
+            tuple(Read(e.key, e.source, e.delay, may_lack(e.key)) for e in equation.edges),
+            tuple((state, f"{name}.{state}") for state in states),
+            delays[0] if delays else 0,
+            tuple(keeps),
+            logits if logits in self.slots else name,
+        )
+
+    # --- the loop ---------------------------------------------------------------------------------
+
+    def run(self, frames: Tensor, call: Call, carry: Carry | None) -> History:
+        """All values that a call asks for, from frames (B, T, ...) or one input (B, ...)."""
+        history = History(self.slots, self.lead, call.length, frames, call.batch)
+        history.begin({} if carry is not None else self.initial_values(), carry)
+        steps = self.steps(frames, call, carry, choose(frames))
+        self.loop(history, frames, self.needs(call), steps, self.droppable(call))
+        return history
+
+    def loop(
+        self,
+        history: History,
+        frames: Tensor,
+        needs: Needs,
+        steps: Iterator[TimeStep],
+        droppable: list[str],
+        repeat_static: bool = True,
+    ) -> None:
+        """Fill a history that has its past."""
+        self.read_input(history, frames)
+        repeats = repeat_static and history.length > 1 and self.static_holds()
+        static = self.static if repeats else frozenset()
+        for t, step in enumerate(steps):
+            for name, node in self.nodes.items():
+                if not needs[name] >> t & 1 or name == INPUT:
+                    continue
+                if name not in static:
+                    self.compute(node, t, history, step)
+                elif history.at(name, t) is None:  # the same at every later t
+                    times = needs[name].bit_count()
+                    self.compute(node, t, history, replace(step, repeats=times))
+                    for slot in (name, *(slot for _, slot in node.keeps)):
+                        history.put_from(slot, t, history.rows[slot][history.lead + t])  # type: ignore[arg-type]
+            if not torch.is_grad_enabled():
+                history.drop(droppable, t)
+
+    def compute(self, node: Node, t: int, history: History, step: TimeStep) -> None:
+        """One node at one t."""
+        values: dict[str, Tensor] = {}
+        for key, source, delay, may_lack in node.reads:
+            value = history.at(source, t - delay)
+            if value is None:
+                if may_lack:
+                    continue
+                value = history.zeros(source)
+            values[key] = value
+        previous = None
+        if node.states and Role.STATE in values:
+            past = {state: history.at(slot, t - node.state_delay) for state, slot in node.states}
+            previous = {state: value for state, value in past.items() if value is not None}
+        output, further = node.home.module(values, previous, step)
+        history.put(node.name, t, output)
+        for name, slot in node.keeps:
+            history.put(slot, t, further[name])
+
+    def read_input(self, history: History, frames: Tensor) -> None:
+        """Put the input into a history."""
+        if self.plan.iterations:
+            history.put_from(INPUT, 0, channels_last(frames))
+            return
+        for t, frame in enumerate(frames.unbind(1)):
+            history.put(INPUT, t, channels_last(frame))
+
+    def steps(
+        self, frames: Tensor, call: Call, carry: Carry | None, ops: Plain
+    ) -> Iterator[TimeStep]:
+        """The time steps of a call."""
+        start = 0 if carry is None else carry.t
+        ends = None if call.ends is None else torch.tensor(call.ends, device=frames.device)
+        for t in range(call.length):
+            yield TimeStep(start + t, None if ends is None else t < ends, ops=ops)
+
+    # --- what is needed ---------------------------------------------------------------------------
+
+    def needs(self, call: Call) -> Needs:
+        """At which t each node is needed."""
+        key = replace(call, batch=0, ends=None if call.ends is None else ())
+        if key in self.cached:
+            return self.cached[key]
+        if call.readers is None:
+            found = dict.fromkeys(self.nodes, (1 << call.length) - 1)
+        else:
+            readers = call.readers + (tuple(self._carried_by(call)) if call.carries else ())
+            found = need_masks(replace(self.plan, tasks=readers), call.length)
+        if not torch.compiler.is_compiling():  # a compiled call writes nothing
+            if len(self.cached) >= MOST_CACHED:
+                self.cached.clear()
+            self.cached[key] = found
+        return found
+
+    def _carried_by(self, call: Call) -> Iterator[Reader]:
+        for node, carried in self.plan.carry.items():
+            # A sequence may end at any t.
+            depth = min(carried.depth, call.length) if call.ends is None else call.length
+            when = (0.0,) * (call.length - depth) + (1.0,) * depth
+            yield Reader(node, (node,), when, 0, 0, 0)
+
+    def droppable(self, call: Call) -> list[str]:
+        """The slots whose values nobody reads at the end."""
+        reads = self.plan.tasks if call.readers is None else call.readers
+        kept = {self.nodes[node].seen for reader in reads for node in reader.at}
+        kept |= set(call.keep) | set(self.carried if call.ends is not None else ())
+        return [name for name in self.slots if name not in kept and name != INPUT]
+
+    def has_unused_delays(self, call: Call) -> bool:
+        """Whether a delayed edge is never read after its initial values."""
+        needs = self.needs(call)
+        edges = [edge for each in self.plan.equations.values() for edge in each.edges]
+        return any(needs[e.target] and not needs[e.target] >> e.delay for e in edges)
+
+    def static_holds(self) -> bool:
+        """Whether what follows from the input alone is the same at every t.
+
+        Batch norms with statistics for each t may differ in evaluation, dropout in training.
+        """
+        modules = [self.nodes[node].home.module for node in self.static]
+        parts = [part for module in modules for part in module.modules()]
+        if any(isinstance(part, Edge) and part.drop and part.training for part in parts):
+            return False
+        norms = [p for p in parts if isinstance(p, BatchNorm) and p.iterations > 1]
+        norms = [norm for norm in norms if not norm.training]
+        if not norms or torch.compiler.is_compiling():
+            return not norms
+        return all(
+            bool((statistics == statistics[:1]).all())
+            for norm in norms
+            for statistics in (norm.running_mean, norm.running_var)
+        )
+
+    # --- before the first t, and after the last ---------------------------------------------------
+
+    def initial_values(self) -> dict[str, Tensor]:
+        """Learned initial values by slot: one number per channel."""
+        return {slot: getattr(node.home.module, name) for node, name, slot in self.learned}
+
+    def _initial_parameters(self, node: Node) -> list[tuple[str, str]]:
+        """The names that learned initial values of a node would have, by slot."""
+        return [("initial", node.name), *((f"initial_{n}", slot) for n, slot in node.states)]
+
+    def unread_initial_values(self, call: Call, carry: Carry | None) -> list[Tensor]:
+        """Learned initial values that a call never reads."""
+        learned = self.initial_values()
+        if not learned:
+            return []
+        needs = self.needs(call)
+        read = {
+            edge.source
+            for each in self.plan.equations.values()
+            for edge in each.edges
+            if carry is None and needs[edge.target] & ((1 << edge.delay) - 1)
+        }
+        return [v for slot, v in learned.items() if ".".join(slot.split(".")[:2]) not in read]
+
+    def carry(self, history: History, call: Call, before: Carry | None) -> Carry:
+        """What the next iteration reads of every sequence."""
+        start = 0 if before is None else before.t
+        values = {}
+        for name in self.carried:
+            ages = range(1, self.slots[name].depth + 1)
+            values[name] = tuple(history.last(name, age, call.ends) for age in ages)
+        if call.ends is None:
+            return Carry(start + call.length, values)
+        return Carry(start + torch.tensor(call.ends, device=history.like.device), values)

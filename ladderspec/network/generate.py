@@ -1,0 +1,52 @@
+"""A network that feeds its prediction back to itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ladderspec.network.carry import Carry
+from ladderspec.network.inputs import Lengths, check_count
+from ladderspec.tasks import Prediction
+
+if TYPE_CHECKING:
+    from ladderspec.network.net import Net
+
+
+def generate(
+    net: Net, frames: Tensor, n: int, sample: bool, lengths: Lengths, carry: Carry | None
+) -> Tensor:
+    """The next n frames, (B, n, ...), after those that are given."""
+    name, task = _predictor(net)
+    if sample and task.cost != "bce":
+        raise ValueError(f"task `{name}` predicts by mse: there is no distribution to sample")
+    check_count(n, 0, "the number of frames to generate is whole")
+    before = net(frames, lengths, carry)
+    seen, carry = _last(before[name], lengths), before.carry
+    found: list[Tensor] = []
+    while len(found) < n:
+        frame = task.present(seen).view(-1, *net.shape)
+        found.append(torch.bernoulli(frame) if sample else frame)
+        if len(found) < n:
+            outputs, carry = net.iterate(found[-1], carry)
+            seen = outputs[name]
+    return torch.stack(found, 1) if found else seen.new_empty(len(seen), 0, *net.shape)
+
+
+def _predictor(net: Net) -> tuple[str, Prediction]:
+    for name, task in net.tasks.items():
+        if isinstance(task, Prediction) and task.ahead == 1 and len(net.readouts[name]) == 1:
+            return name, task
+    raise ValueError("no task predicts the next frame: nothing can be fed back")
+
+
+def _last(seen: Tensor, lengths: Lengths) -> Tensor:
+    """What is seen of every sequence at its own end."""
+    if lengths is None:
+        return seen[:, -1]
+    ends = torch.as_tensor(lengths, device=seen.device)
+    if int(ends.min()) < 1:
+        raise ValueError("what comes after no frame at all cannot be generated: lengths are 1 up")
+    return seen[torch.arange(len(seen), device=seen.device), ends - 1]

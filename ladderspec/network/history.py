@@ -1,0 +1,86 @@
+"""The values of a network over time, while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ladderspec.names import Shape
+from ladderspec.network.carry import Carry
+
+Row = list[Tensor | None]
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One series of values: the output of a node, or a further value of its cell."""
+
+    name: str
+    shape: Shape
+    depth: int  # how many of its last values the next iteration reads
+
+
+class History:
+    """One row of values per slot: first the past (`lead` values), then t = 0, 1, ...
+
+    None is a value that does not exist: from before the first t, not needed, or dropped.
+    """
+
+    def __init__(
+        self, slots: Mapping[str, Slot], lead: int, length: int, like: Tensor, batch: int
+    ) -> None:
+        self.slots, self.lead, self.length, self.like, self.batch = slots, lead, length, like, batch
+        self.rows: dict[str, Row] = {name: [None] * (lead + length) for name in slots}
+
+    def zeros(self, name: str) -> Tensor:
+        return self.like.new_zeros(self.batch, *self.slots[name].shape)
+
+    def at(self, name: str, t: int) -> Tensor | None:
+        return self.rows[name][self.lead + t]
+
+    def put(self, name: str, t: int, value: Tensor) -> None:
+        self.rows[name][self.lead + t] = value
+
+    def put_from(self, name: str, t: int, value: Tensor) -> None:
+        """The same value at `t` and at all later iterations."""
+        self.rows[name][self.lead + t :] = [value] * (self.length - t)
+
+    def drop(self, names: Iterable[str], t: int) -> None:
+        """Let go of the values that no iteration after `t` reads."""
+        for name in names:
+            self.rows[name][self.lead + t - self.slots[name].depth] = None
+
+    def series(self, name: str, times: list[int]) -> Tensor:
+        """The values of some iterations, (n, B, ...)."""
+        values = [value for t in times if (value := self.at(name, t)) is not None]
+        if len(values) < len(times):
+            raise RuntimeError(f"not all values of {name} were kept")
+        return torch.stack(values)
+
+    def last(self, name: str, age: int = 1, ends: tuple[int, ...] | None = None) -> Tensor:
+        """The last value (age 1) or an earlier one; by sequence if these have their own ends."""
+        if ends is None:
+            value = self.at(name, self.length - age)
+            return self.zeros(name) if value is None else value
+        values = {end: self.at(name, end - age) for end in set(ends)}
+        whole = {end: self.zeros(name) if v is None else v for end, v in values.items()}
+        return torch.stack([whole[end][b] for b, end in enumerate(ends)])
+
+    def begin(self, initial: Mapping[str, Tensor], carry: Carry | None) -> None:
+        """Fill the past: what was carried, else learned initial values, else nothing."""
+        for name, slot in self.slots.items():
+            if slot.depth and carry is not None:
+                self.rows[name][self.lead - slot.depth : self.lead] = reversed(carry.values[name])
+            elif slot.depth and name in initial:
+                wide = initial[name].view(-1, *(1 for _ in slot.shape[1:]))
+                self.rows[name][: self.lead] = [wide.expand(self.batch, *slot.shape)] * self.lead
+
+
+def channels_last(value: Tensor) -> Tensor:
+    """Maps in the memory format in which all cells pass them on."""
+    if value.dim() == 4:
+        return value.contiguous(memory_format=torch.channels_last)
+    return value.contiguous()

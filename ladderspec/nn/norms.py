@@ -1,0 +1,281 @@
+"""Layer norm and batch norm as modules, and the iteration that a call computes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+import torch.distributed
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ladderspec.cells.norms import NORMS
+from ladderspec.ops import PLAIN, Plain, transforms
+
+# CHOICE: the original Ladder uses 1e-10, whose 1 / sqrt(eps) = 1e5 explodes where u is constant.
+EPS = 1e-5
+MOMENTUM = 0.1
+
+
+@dataclass(frozen=True)
+class TimeStep:
+    """The iteration that a cell computes, and how.
+
+    Args:
+        t: The index of the iteration; 0 is the first. In evaluation it may be a tensor.
+        alive: A mask (B,) of the sequences that have not ended. Default: all.
+        repeats: The number of iterations for which this one value stands.
+        recomputed: Whether this is a second pass, which running statistics do not count again.
+        ops: The algorithms with which edges compute their maps.
+    """
+
+    t: int | Tensor = 0
+    alive: Tensor | None = None
+    repeats: int = 1
+    recomputed: bool = False
+    ops: Plain = PLAIN
+
+
+FIRST = TimeStep()
+
+
+class Stateless(nn.Module):
+    """A registered norm that keeps no statistics, like layer norm."""
+
+    def __init__(self, name: str, groups: int = 1) -> None:
+        super().__init__()
+        self.name, self.groups = name, groups
+
+    def forward(
+        self,
+        x: Tensor,
+        gain: Tensor | None = None,
+        bias: Tensor | None = None,
+        step: TimeStep = FIRST,
+    ) -> Tensor:
+        compute = NORMS[self.name].compute
+        if torch.compiler.is_compiling() or transforms.has_tangents():
+            # On channels-last maps, gradients of group_norm are wrong in compiled graphs (maps of
+            # height 1, backend aot_eager), and tangents end in an error (torch 2.13).
+            y = compute(x.contiguous(), gain, bias, self.groups)
+            return y.contiguous(memory_format=torch.channels_last) if y.dim() == 4 else y
+        if x.requires_grad or not torch.is_grad_enabled():
+            return compute(x, gain, bias, self.groups)
+        # On channels-last maps that need no gradient, backward of group_norm crashes (torch 2.13).
+        y = compute(x, None, None, self.groups)
+        wide = (-1, *(1 for _ in x.shape[2:]))
+        y = y if gain is None else y * gain.view(wide)
+        return y if bias is None else y + bias.view(wide)
+
+    def extra_repr(self) -> str:
+        return f"{self.name}, groups={self.groups}"
+
+
+class LayerNorm(Stateless):
+    """LN(x) = gain . (x - mean) / std + bias, over C, H, W of each sample.
+
+    Args:
+        groups: The number of groups of channels that are normalised separately.
+    """
+
+    def __init__(self, groups: int = 1) -> None:
+        super().__init__("layer", groups)
+
+
+class BatchNorm(nn.Module):
+    """BN(x) = gain . (x - mean) / std + bias, with the statistics of each iteration by itself.
+
+    Running statistics of the first `iterations` iterations are kept for evaluation; later ones use
+    the last. `iterations=1` shares one set. Those that training never computed, because no cost
+    reads them, get the statistics of the nearest trained iteration when evaluation begins. Gain and
+    bias belong to the caller. If only one sequence is still alive at some t, it is normalised by
+    the running statistics. Across processes, training statistics are those of the whole batch.
+
+    Args:
+        channels: The number of channels.
+        iterations: How many iterations have statistics of their own.
+    """
+
+    running_mean: Tensor  # (iterations, C)
+    running_var: Tensor
+
+    def __init__(self, channels: int, iterations: int = 1) -> None:
+        super().__init__()
+        self.iterations = iterations
+        self.filled: dict[int, int] = {}  # rows that were never trained, and which row they copy
+        self.register_buffer("running_mean", torch.zeros(iterations, channels))
+        self.register_buffer("running_var", torch.ones(iterations, channels))
+
+    def train(self, mode: bool = True) -> Self:
+        if self.training and not mode:
+            self._fill_untrained()
+        elif mode:
+            self._clear_filled()
+        return super().train(mode)
+
+    @torch.no_grad()
+    def _clear_filled(self) -> None:
+        mean, var = self.running_mean, self.running_var
+        for row, nearest in self.filled.items():
+            # If they differ by now, others have been loaded.
+            if torch.equal(mean[row], mean[nearest]) and torch.equal(var[row], var[nearest]):
+                mean[row], var[row] = 0.0, 1.0
+        self.filled.clear()
+
+    @torch.no_grad()
+    def _fill_untrained(self) -> None:
+        statistics = self.running_mean, self.running_var
+        # Not if there are no numbers yet, or none that may change.
+        if self.iterations == 1 or any(map(_is_fixed, statistics)):
+            return
+        counted = ((statistics[0] != 0) | (statistics[1] != 1)).any(1).tolist()
+        known = [row for row, is_counted in enumerate(counted) if is_counted]
+        for row in {*range(self.iterations)} - {*known} if known else ():
+            nearest = min(known, key=lambda other: abs(other - row))
+            for each in statistics:
+                each[row] = each[nearest]
+            self.filled[row] = nearest
+
+    def forward(
+        self,
+        x: Tensor,
+        gain: Tensor | None = None,
+        bias: Tensor | None = None,
+        step: TimeStep = FIRST,
+    ) -> Tensor:
+        if not self.training:
+            return self._evaluate(x, gain, bias, step)
+        if step.alive is None:  # else one sequence may be left of a batch
+            _refuse_one_value(x)
+        if step.alive is not None or processes() > 1:
+            return self._train_on_part(x, gain, bias, step)
+        if step.repeats > 1:
+            return self._train_repeated(x, gain, bias, step)
+        row = self.rows(step)[0]
+        mean, var = self.running_mean[row], self.running_var[row]
+        if step.recomputed:  # copies, so that as many tensors wait for the backward pass as before
+            mean, var = mean.clone(), var.clone()
+        return functional.batch_norm(x, mean, var, gain, bias, True, MOMENTUM, EPS)
+
+    def rows(self, step: TimeStep) -> list[int]:
+        """The rows of running statistics that a training call updates."""
+        # Sequences that ended earlier no longer count.
+        t = step.t if isinstance(step.t, int) else int(step.t.max())
+        return [min(t + i, self.iterations - 1) for i in range(step.repeats)]
+
+    def _evaluate(
+        self, x: Tensor, gain: Tensor | None, bias: Tensor | None, step: TimeStep
+    ) -> Tensor:
+        if isinstance(step.t, Tensor):
+            rows = step.t.clamp(max=self.iterations - 1).reshape(-1)
+            return _normalise(x, self.running_mean[rows], self.running_var[rows], gain, bias)
+        row = min(step.t, self.iterations - 1)
+        mean, var = self.running_mean[row], self.running_var[row]
+        return functional.batch_norm(x, mean, var, gain, bias, False, MOMENTUM, EPS)
+
+    def _train_repeated(
+        self, x: Tensor, gain: Tensor | None, bias: Tensor | None, step: TimeStep
+    ) -> Tensor:
+        mean, var = torch.zeros_like(self.running_mean[0]), torch.ones_like(self.running_var[0])
+        y = functional.batch_norm(x, mean, var, gain, bias, True, 1.0, EPS)
+        for row in self.rows(step):
+            self.running_mean[row].lerp_(mean, MOMENTUM)
+            self.running_var[row].lerp_(var, MOMENTUM)
+        return y
+
+    def _train_on_part(
+        self, x: Tensor, gain: Tensor | None, bias: Tensor | None, step: TimeStep
+    ) -> Tensor:
+        n, mean, var = statistics_of(x, step.alive)
+        rows = self.rows(step)
+        enough = n > 1
+        unbiased = var.detach() * (n / (n - 1).clamp(min=1))
+        for row in () if step.recomputed else rows:
+            share = MOMENTUM * enough
+            for running, seen in ((self.running_mean, mean.detach()), (self.running_var, unbiased)):
+                running[row].add_((share * (seen - running[row])).to(running.dtype))
+        # CHOICE: if only one value per channel is still alive, running statistics normalise it.
+        mean = torch.where(enough, mean, self.running_mean[rows[0]].to(mean.dtype))
+        var = torch.where(enough, var, self.running_var[rows[0]].to(var.dtype))
+        return _normalise(x, mean, var, gain, bias)
+
+
+def make_norm(kind: str, channels: int, groups: int = 1, iterations: int = 1) -> nn.Module | None:
+    """The norm of that name; None for `none`."""
+    if kind == "none":
+        return None
+    return BatchNorm(channels, iterations) if NORMS[kind].statistics else Stateless(kind, groups)
+
+
+def _is_fixed(statistics: Tensor) -> bool:
+    return type(statistics) is not Tensor or statistics.is_meta or statistics.is_inference()
+
+
+def _normalise(
+    x: Tensor, mean: Tensor, var: Tensor, gain: Tensor | None, bias: Tensor | None
+) -> Tensor:
+    """By `mean` and `var` of each channel, (C,), or of each channel and sample, (B, C)."""
+    scale = torch.rsqrt(var + EPS)
+    scale = scale if gain is None else scale * gain
+    shift = -mean * scale if bias is None else bias - mean * scale
+    wide = (*mean.shape, *(1 for _ in x.shape[2:]))
+    return (x * scale.view(wide)).add_(shift.view(wide)).to(x.dtype)
+
+
+def statistics_of(x: Tensor, alive: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Values per channel, mean and variance of the living sequences, over all processes."""
+    x = x if x.dtype in (torch.float32, torch.float64) else x.float()
+    # First per sample, so that weights by sample and sums over processes are small tables only.
+    places = x.shape[2:].numel()
+    if x.dim() > 2:
+        var, mean = torch.var_mean(x, tuple(range(2, x.dim())), correction=0)
+    else:
+        var, mean = torch.zeros_like(x), x
+    weight = x.new_ones(x.shape[0]) if alive is None else alive.to(x.dtype)
+    weight = weight[:, None] * places
+    sums = over_processes(torch.cat([(weight * mean).sum(0), weight.sum(0)]))
+    n = sums[-1:]
+    middle = sums[:-1] / n.clamp(min=1)
+    spread = weight * (var + (mean - middle) ** 2)
+    return n.detach(), middle, over_processes(spread.sum(0)) / n.clamp(min=1)
+
+
+def _refuse_one_value(x: Tensor) -> None:
+    if x.numel() // x.shape[1] * processes() == 1:
+        raise ValueError(
+            "batch norm cannot be trained on one value per channel:"
+            f" it got one sequence of {x.shape[1]} channels;"
+            " train on more sequences at once, or use norm: layer or none"
+        )
+
+
+# --- processes that train together ----------------------------------------------------------------
+
+
+def processes() -> int:
+    """How many processes train together."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_world_size()
+    return 1
+
+
+def over_processes(local: Tensor) -> Tensor:
+    """The sum over all processes."""
+    if processes() == 1:
+        return local
+    return _SumOverProcesses.apply(local)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _SumOverProcesses(torch.autograd.Function):
+    """The sum of a tensor over all processes; so is its gradient, since each one reads the sum."""
+
+    @staticmethod
+    def forward(ctx: Any, local: Tensor) -> Tensor:
+        total = local.clone()
+        torch.distributed.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return _SumOverProcesses.forward(ctx, gradient)

@@ -1,0 +1,126 @@
+"""Let a trained network generate: continuations of sequences, as pictures and as MIDI files."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ladderspec.data import sheet
+from ladderspec.data.picture import Picture
+from ladderspec.data.sets.music import LOWEST
+from ladderspec.errors import UsageError
+from ladderspec.learn.evaluation import recalibrated
+from ladderspec.trained.evaluate import first_items
+from ladderspec.trained.run import TrainedRun
+
+QUARTER = 480  # ticks of a quarter
+TEMPO = 500_000  # microseconds of a quarter: 120 beats a minute
+VELOCITY = 80
+
+
+@torch.no_grad()
+def generate(
+    opened: TrainedRun,
+    frames: int,
+    split: str = "test",
+    first: int = 0,
+    count: int = 4,
+    given: int | None = None,
+    sample: bool = False,
+    seed: int = 0,
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Let a network continue sequences in closed loop.
+
+    Args:
+        opened: the run.
+        frames: how many frames to generate.
+        split: the data to take the beginnings from.
+        first: the first item.
+        count: the number of items.
+        given: frames given to the network. Default: all of the shortest item.
+        sample: draw binary values from the predicted probabilities.
+        seed: of these draws.
+
+    Returns:
+        The given frames, (items, T, ...), and the generated ones, (items, frames, ...).
+    """
+    net = opened.net()
+    collator = opened.collator(net)
+    batch, items = first_items(collator, split, count, first)
+    if batch.frames.dim() != len(net.shape) + 2:
+        raise UsageError("the network looks at one input: there is nothing to go on with")
+    longest = min(batch.lengths or (batch.frames.shape[1],))
+    shown = longest if given is None else given
+    if not 1 <= shown <= longest:
+        raise UsageError(f"between 1 and {longest} frames can be given here, not {shown}")
+    if frames < 1:
+        raise UsageError(f"the network has to go on for at least 1 frame, not {frames}")
+    start = batch.frames[np.argsort(items), :shown]
+    calibration = opened.training_batches(collator)
+    with recalibrated(net, calibration), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        try:
+            later = net.generate(start, frames, sample=sample)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+    return start.cpu().numpy(), later.cpu().numpy()
+
+
+def continuation_sheet(
+    given: NDArray[Any], later: NDArray[Any], title: str, first: int = 0
+) -> Picture:
+    """A picture of given and generated frames, one row for each item."""
+    if given.ndim == 5 and given.shape[3] == 1:
+        whole = np.concatenate([given, later], 1)[:, :, 0, 0] > 0.5
+        pieces = [(f"item {i}", w) for i, w in enumerate(whole, first)]
+        return sheet.rolls(title, pieces, given=given.shape[1])
+    columns = [f"t = {t + 1}" for t in range(given.shape[1])]
+    columns += [f"+{t + 1}" for t in range(later.shape[1])]
+    rows = [
+        sheet.Strip(f"item {i}", [np.clip(sheet.as_image(f), 0, 1) for f in (*before, *after)])
+        for i, (before, after) in enumerate(zip(given, later, strict=True), first)
+    ]
+    return sheet.strips(title, columns, [("", rows)])
+
+
+# --- MIDI -----------------------------------------------------------------------------------------
+
+
+def to_midi(roll: NDArray[Any], step: float = 0.5) -> bytes:
+    """A piano roll (steps, 88) of 0 and 1 as a MIDI file. `step`: length of a step in quarters.
+
+    >>> roll = np.zeros((2, 88)); roll[0, 39] = 1
+    >>> to_midi(roll)[:4], to_midi(roll)[14:18]
+    (b'MThd', b'MTrk')
+    """
+    ticks = round(QUARTER * step)
+    sounds = np.asarray(roll) > 0.5
+    silence = np.zeros((1, sounds.shape[1]), bool)
+    before, after = np.concatenate([silence, sounds]), np.concatenate([sounds, silence])
+    events = bytearray(b"\x00\xff\x51\x03" + TEMPO.to_bytes(3, "big"))
+    last = 0
+    for at in range(len(after)):
+        ends, begins = before[at] & ~after[at], after[at] & ~before[at]
+        for kind, notes in ((0x80, ends), (0x90, begins)):
+            for note in np.flatnonzero(notes).tolist():
+                events += _variable((at - last) * ticks) + bytes([kind, note + LOWEST, VELOCITY])
+                last = at
+    events += _variable((len(sounds) - last) * ticks) + b"\xff\x2f\x00"
+    header = struct.pack(">4sIHHH", b"MThd", 6, 0, 1, QUARTER)
+    return header + struct.pack(">4sI", b"MTrk", len(events)) + bytes(events)
+
+
+def _variable(number: int) -> bytes:
+    """A variable-length quantity: seven bits a byte, the highest bit set on all but the last.
+
+    >>> _variable(0), _variable(127), _variable(480)
+    (b'\\x00', b'\\x7f', b'\\x83`')
+    """
+    found = [number & 0x7F]
+    while number := number >> 7:
+        found.append(number & 0x7F | 0x80)
+    return bytes(reversed(found))

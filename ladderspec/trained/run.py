@@ -1,0 +1,148 @@
+"""A trained run, opened from its folder: its network, its data, its training."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ladderspec.data import DataSet, config_of_run
+from ladderspec.errors import UsageError
+from ladderspec.experiments.training import (
+    EvaluationConfig,
+    EvaluationNoise,
+    TrainingConfig,
+    noise_of,
+)
+from ladderspec.learn import checkpoint
+from ladderspec.learn.batches import Collator, TensorBatch
+from ladderspec.learn.evaluation import training_batches
+from ladderspec.learn.run_folder import reported
+from ladderspec.network.net import Net
+from ladderspec.trained.lesion import lesion
+from ladderspec.trained.store import net_of, open_graph, open_net
+from ladderspec.wiring.graph import Graph
+
+
+@dataclass
+class TrainedRun:
+    """A run that was trained, or is still being trained."""
+
+    folder: Path
+    record: dict[str, Any]  # run.json
+    weights: checkpoint.Checkpoint
+    which: str  # checkpoint: `best` or `last`
+    graph: Graph
+    root: Path | None = None  # data folder
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Data, training and evaluation, complete. Early runs recorded them in their identity."""
+        found: dict[str, Any] = self.record.get("settings", self.record)
+        return found
+
+    @cached_property
+    def training(self) -> TrainingConfig:
+        return TrainingConfig.model_validate(self.settings["training"])
+
+    @cached_property
+    def evaluation(self) -> EvaluationConfig:
+        """As it was. Runs recorded before there was `noise` were measured on clean input."""
+        return EvaluationConfig.model_validate({"noise": False, **self.settings["evaluation"]})
+
+    @cached_property
+    def data(self) -> DataSet:
+        """Refused if the data set has another revision now."""
+        config = config_of_run({**self.record["data"], **self.settings["data"]})
+        return config.open(int(self.record["seed"]), self.root)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return torch.float64 if self.training.precision == "float64" else torch.float32
+
+    def net(self, without: Sequence[str] = (), teacher: bool = False) -> Net:
+        """The trained network or its Mean Teacher, in evaluation mode.
+
+        Args:
+            without: selectors of what is removed (a lesion).
+            teacher: the teacher instead of the network.
+        """
+        tensors = self.weights.under("teacher." if teacher else "net.")
+        if not without:
+            net = net_of(self.graph, self.dtype)
+            checkpoint.restore(net, tensors, str(self.folder))
+            return net.eval()
+        net = net_of(lesion(self.graph, without), self.dtype)
+        adopted = net.adopt(tensors)
+        untrained = [*adopted.missing, *adopted.reshaped]
+        if untrained:
+            raise UsageError(
+                f"without that, {untrained[0]} would have to be trained again; take out less"
+            )
+        return net.eval()
+
+    @property
+    def has_teacher(self) -> bool:
+        return any(name.startswith("teacher.") for name in self.weights.tensors)
+
+    def collator(self, net: Net) -> Collator:
+        """Turns the run's data into the tensors of a network."""
+        return Collator(self.data, net.tasks, self.training.steps, dtype=self.dtype)
+
+    def noise(self, asked: bool | None = None) -> bool | None:
+        """`evaluation.noise`, as asked for or as in the run."""
+        if asked and noise_of(self.graph) is None:
+            raise UsageError("there is no noise to add: the network has no `input.noise`")
+        return self.evaluation.noise if asked is None else asked
+
+    def shown(self, net: Net, asked: bool | None = None) -> Collator:
+        """The inputs of pictures and activations: noisy if any task is measured on noisy input."""
+        noisy = EvaluationNoise(self.noise(asked), net.noise).any_noisy(net.tasks)
+        return self.collator(net).with_noise(net.noise if noisy else None)
+
+    def training_batches(self, collator: Collator, batches: int | None = None) -> list[TensorBatch]:
+        """Training data to recalibrate batch norm on."""
+        count = self.evaluation.statistics if batches is None else batches
+        split = "train+valid" if self.folder.name == "retrain" else "train"
+        return list(training_batches(collator, split, self.training.batch, count))
+
+
+def open_run(place: str | Path, which: str | None = None, data: Path | None = None) -> TrainedRun:
+    """Open a run by its folder or one of its checkpoints: `out/run` or `out/run/best.json`.
+
+    Args:
+        place: the folder or checkpoint.
+        which: `best` or `last`. Default: the weights that the result reports.
+        data: the data folder.
+    """
+    place = Path(place)
+    if place.suffix == ".json" and place.is_file():
+        place, which = place.parent, place.stem
+    elif which and (place / "retrain" / f"{which}.json").exists():
+        place = place / "retrain"
+    home = place.parent if place.name == "retrain" else place
+    record = home / "run.json"
+    try:
+        content = json.loads(record.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"{home} holds no run: there is no run.json") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {record}: {error}") from None
+    place, chosen = (place, which) if which else reported(place)
+    weights = checkpoint.read(place, chosen)
+    return TrainedRun(place, content, weights, chosen, open_graph(home), data)
+
+
+def take_weights(net: Net, place: str | Path) -> None:
+    """Load the weights of a run, of one of its checkpoints, or of a saved network."""
+    if (Path(place) / "net.json").exists():
+        tensors = open_net(place).state_dict()
+    else:
+        tensors = open_run(place).weights.under("net.")
+    net.to(next(iter(tensors.values())).dtype)
+    checkpoint.restore(net, tensors, str(place))

@@ -1,0 +1,212 @@
+"""Graph -> graph: what a patch of the spec, of a variant or of the command line changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ladderspec.cells import UNKNOWN
+from ladderspec.errors import Finding, did_you_mean, tick
+from ladderspec.language.edges import ArrowConfig, EndsConfig, RoleConfig
+from ladderspec.language.read import Patch
+from ladderspec.names import INPUT, TABLE, Role, Side, edge_key, node_name, show_arrow, split_node
+from ladderspec.text.notation import Arrow, Selector, matches, parse_selector
+from ladderspec.text.tree import Node
+from ladderspec.wiring.graph import Edge, LadderGraph, cell_of
+from ladderspec.wiring.selection import closest, missing_node, parts, select
+from ladderspec.wiring.wire import Compilation, accepts, connect, delay_of, ends
+
+
+def apply(work: Compilation, patch: Patch) -> None:
+    """Remove, then move, then add: a patch never removes what it adds."""
+    _remove(work, patch)
+    for role in TABLE:
+        config: RoleConfig | None = getattr(patch.edges, role.value)
+        if config is not None:
+            _move(work, role, config, patch.node.find(("edges", role.value))[0])
+    for index, arrow in enumerate(patch.edges.add):
+        at = patch.node.find(("edges", "add", index))[0]
+        for hop in arrow.hops:
+            _add(work, hop, arrow, at)
+
+
+# --- what a patch removes -------------------------------------------------------------------------
+
+
+def _remove(work: Compilation, patch: Patch) -> None:
+    graph, findings = work.graph, work.findings
+    nodes: set[str] = set()
+    edges: set[Edge] = set()
+    for index, text in enumerate(patch.without):
+        if findings.enough:
+            return
+        selector, at = parse_selector(text), patch.node.find(("without", index))[0]
+        if selector.kind in ("level", "task"):
+            continue  # applied to the rows and tasks already
+        found_nodes, found_edges = select(graph, selector)
+        for part in parts(selector):
+            if not any(select(graph, part)) and not _doubtful(work, part):
+                message = f"{tick(text)} matches nothing"
+                hint = _added_here(patch, part) or closest(graph, part, text)
+                findings.add(Finding("G202", message, at.place, at.path, hint))
+                found_edges.clear()
+                break
+        if node_name(Side.ENCODER, INPUT) in found_nodes:
+            message = f"{tick(text)} would remove the input"
+            findings.add(Finding("G205", message, at.place, at.path))
+            found_nodes.clear()
+        _remember(work, found_nodes, found_edges, at)
+        nodes |= found_nodes
+        edges |= found_edges
+    graph.remove_edges_from(edges)
+    graph.remove_nodes_from(nodes)
+
+
+def _doubtful(work: Compilation, selector: Selector) -> bool:
+    """Whether a mistake elsewhere may be the reason that a selector matches nothing."""
+    if "levels" in work.unsure:
+        return True
+    unknown = (cell_of(work.graph, node).cell == UNKNOWN for node in work.graph)
+    return selector.kind != "node" and any(unknown)
+
+
+def _added_here(patch: Patch, part: Selector) -> str:
+    """A hint if the arrow to remove is added by the same patch, or by one that it inherits."""
+    for arrow in patch.edges.add:
+        for hop in arrow.hops:
+            level = split_node(hop.target)[1]
+            skips = part.role is Role.SKIP and matches(level, part.pattern)
+            if skips or hop in part.arrows:
+                shown = show_arrow(hop.source, hop.target, hop.delay)
+                return f"`edges.add` brings `{shown}` after that; leave it out of `add` instead"
+    return ""
+
+
+def _remember(work: Compilation, nodes: set[str], edges: set[Edge], at: Node) -> None:
+    """Note which selector removes an edge, and whether together with the node it came from."""
+    graph = work.graph
+    for edge in edges:
+        work.removed_edges.setdefault((edge[1], graph.edges[edge]["role"]), ("", at))
+    for node in nodes:
+        work.removed_nodes[node] = at
+        for _, target, role in graph.out_edges(node, data="role"):
+            work.removed_edges.setdefault((target, role), (node, at))
+
+
+# --- roles and single arrows ----------------------------------------------------------------------
+
+
+def _move(work: Compilation, role: Role, config: RoleConfig, at: Node) -> None:
+    """Give a role another delay, other levels or another initial gain."""
+    graph = work.graph
+    if config.delay is not None:
+        graph.graph["delays"][role] = config.delay
+        for source, _, edge in graph.edges(data=True):
+            if edge["role"] is role:
+                delay = delay_of(graph, role, source)
+                edge.update(delay=delay, place=at.place, path=at.path, declared=True)
+    if config.levels is not None:
+        _place(work, role, config, at)
+    if config.gain is not None:
+        work.gains[role] = at.get("gain") or at
+        for _, _, edge in graph.edges(data=True):
+            if edge["role"] is role:
+                edge["gain"] = config.gain
+
+
+def _place(work: Compilation, role: Role, config: RoleConfig, at: Node) -> None:
+    """Give a role other levels."""
+    graph = work.graph
+    old = {(a, b, k) for a, b, k, r in graph.edges(keys=True, data="role") if r is role}
+    _remember(work, set(), old, at)
+    graph.remove_edges_from(old)
+    for level, named in _levels(work, role, config, at):
+        found = list(ends(graph, role, level))
+        if not found and "levels" not in work.unsure:
+            work.findings.add(_no_ends(graph, role, level, named))
+        fits = [pair for pair in found if accepts(graph, role, pair[1])]
+        for source, target in fits or found:
+            connect(graph, source, target, role, delay_of(graph, role, source), named)
+
+
+def _levels(
+    work: Compilation, role: Role, config: RoleConfig, at: Node
+) -> Iterator[tuple[str, Node]]:
+    """The levels that a role is given, each with the place in the spec that names it."""
+    graph = work.graph
+    levels = graph.graph["levels"]
+    if config.levels == "none":
+        return
+    if config.levels in ("all", "stateful"):
+        for level in levels:
+            if (config.levels == "all" or _stateful(graph, role, level)) and any(
+                accepts(graph, role, target) for _, target in ends(graph, role, level)
+            ):
+                yield level, at
+        return
+    chosen: set[str] = set()
+    for index, pattern in enumerate(config.levels or ()):
+        named = (at.get("levels") or at).find((index,))[0]
+        found = [level for level in levels if matches(level, pattern)]
+        dropped = any(matches(pattern, level) for level in work.dropped)
+        if not found and not dropped and "levels" not in work.unsure:
+            hint = did_you_mean(pattern, levels)
+            message = f"no level {tick(pattern)}"
+            work.report(Finding("G201", message, named.place, named.path, hint))
+        yield from ((level, named) for level in found if level not in chosen)
+        chosen.update(found)
+
+
+def _stateful(graph: LadderGraph, role: Role, level: str) -> bool:
+    sides = (Side.ENCODER, Side.LATERAL) if role is Role.STATE else (Side.ENCODER,)
+    nodes = [node_name(side, level) for side in sides]
+    return any(node in graph and cell_of(graph, node).stateful for node in nodes)
+
+
+def _no_ends(graph: LadderGraph, role: Role, level: str, at: Node) -> Finding:
+    row, levels = TABLE[role], graph.graph["levels"]
+    index = levels.index(level) + row.offset
+    source = node_name(row.source, levels[index]) if 0 <= index < len(levels) else ""
+    nodes = (node_name(row.target, level), source)
+    missing = [node for node in nodes if node and node not in graph]
+    hint = f"there is no `{missing[0]}`" if missing else "it is the first or last level"
+    message = f"no {role} arrow can be at level `{level}`"
+    return Finding("G201", message, at.place, at.path, hint)
+
+
+def _add(work: Compilation, arrow: Arrow, config: ArrowConfig | EndsConfig, at: Node) -> None:
+    """Add a declared arrow in the role that its ends and delay fit."""
+    graph = work.graph
+    for end in (arrow.source, arrow.target):
+        if end not in graph:
+            dropped = any(matches(end.partition(".")[2], level) for level in work.dropped)
+            if not dropped and "levels" not in work.unsure:
+                hint = missing_node(graph, end)
+                work.report(Finding("G201", f"no node {tick(end)}", at.place, at.path, hint))
+            return
+    role = _role(graph, arrow)
+    key = edge_key(role, arrow.source, arrow.delay)
+    if graph.has_edge(arrow.source, arrow.target, key):
+        if cell_of(graph, arrow.target).cell != UNKNOWN:
+            shown = show_arrow(arrow.source, arrow.target, arrow.delay)
+            edge = graph.edges[arrow.source, arrow.target, key]
+            hint = f"it follows from the rows, as {role}"
+            hint = f"from {edge['place']}" if edge["declared"] else hint
+            message = f"`{shown}` is there already"
+            work.findings.add(Finding("G206", message, at.place, at.path, hint))
+        return
+    connect(
+        graph, arrow.source, arrow.target, role, arrow.delay, at,
+        filter=config.filter, norm=config.norm, gain=config.gain, label=config.label,
+    )  # fmt: skip
+    if config.initial is not None:
+        graph.nodes[arrow.source]["initial"] = config.initial
+
+
+def _role(graph: LadderGraph, arrow: Arrow) -> Role:
+    _, level = split_node(arrow.target)
+    cell = cell_of(graph, arrow.target)
+    for role in TABLE:
+        fits = (arrow.source, arrow.target) in ends(graph, role, level)
+        if fits and arrow.delay == delay_of(graph, role, arrow.source) and role in cell.takes:
+            return role
+    return Role.SKIP

@@ -1,0 +1,280 @@
+"""Spec -> graph: the nodes and edges of the rows, the nodes that tasks read, and pruning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+
+import networkx as nx
+
+from ladderspec.cells import Cell, Unknown
+from ladderspec.errors import Finding, Findings, Place, did_you_mean, tick
+from ladderspec.language.read import COMMAND_LINE, Spec
+from ladderspec.names import INPUT, TABLE, Role, Side, edge_key, node_name
+from ladderspec.text.notation import matches, parse_selector
+from ladderspec.text.tree import Node
+from ladderspec.wiring.graph import (
+    EdgeAttributes,
+    GraphAttributes,
+    LadderGraph,
+    NodeAttributes,
+    Pair,
+    TaskAttributes,
+    cell_of,
+    level_grids,
+)
+from ladderspec.wiring.selection import few, missing_node
+
+
+@dataclass
+class Compilation:
+    """A graph that is being compiled, with what only the stages of the compiler need."""
+
+    graph: LadderGraph
+    findings: Findings = field(default_factory=Findings)
+    broken: bool = False  # the spec has mistakes that were read past
+    unsure: frozenset[str] = frozenset()  # the parts of the spec that they leave open
+    dropped: list[str] = field(default_factory=list)  # patterns of removed levels
+    # The selector that removed a node or an edge; for an edge, also the node that took it along.
+    removed_nodes: dict[str, Node] = field(default_factory=dict)
+    removed_edges: dict[tuple[str, Role], tuple[str, Node]] = field(default_factory=dict)
+    gains: dict[Role, Node] = field(default_factory=dict)  # roles that the spec gives a gain
+    # The places of the fields of tasks: by task, then by field.
+    task_fields: dict[str, dict[str, tuple[Place, str]]] = field(default_factory=dict)
+
+    def report(self, finding: Finding) -> None:
+        """Add a finding about names, unless there are too many already."""
+        if not self.findings.enough:
+            self.findings.add(finding)
+
+
+# --- nodes ----------------------------------------------------------------------------------------
+
+
+def place_nodes(spec: Spec, findings: Findings) -> Compilation:
+    """Begin a graph: its own attributes and the nodes of the rows; no edge yet."""
+    config = spec.config
+    names = _level_names(spec, findings)
+    levels = [INPUT, *names]
+    selectors = [parse_selector(text) for patch in spec.patches for text in patch.without]
+    attributes: GraphAttributes = {
+        "name": spec.name,
+        "title": spec.title,
+        "variants": spec.variants,
+        "without": [text for p in spec.patches if p.name == COMMAND_LINE for text in p.without],
+        "levels": levels,
+        "order": {level: index for index, level in enumerate(levels)},
+        "labels": {str(row.name): row.label for row in config.levels if row.label},
+        "frames": config.time.frames,
+        "iterations": config.time.iterations,
+        "tasks": {},
+        "delays": {role: row.delay for role, row in TABLE.items()},
+        "notes": [],
+        "level_shapes": {},
+        "grids": level_grids(
+            zip(names, (row.encoder.row_stride for row in config.levels), strict=True)
+        ),
+    }
+    work = Compilation(
+        LadderGraph(**attributes),
+        findings,
+        broken=spec.broken,
+        unsure=spec.unsure,
+        dropped=[selector.pattern for selector in selectors if selector.kind == "level"],
+    )
+    bottom: Cell = Unknown() if "input" in spec.unsure else config.input
+    _add_node(work.graph, Side.ENCODER, INPUT, bottom, spec.at("input"))
+    below = INPUT
+    for index, (level, row) in enumerate(zip(names, config.levels, strict=True)):
+        encoder, decoder = (spec.at("levels", index, side) for side in ("encoder", "decoder"))
+        _add_node(work.graph, Side.ENCODER, level, row.encoder, encoder)
+        if row.decoder is not None:
+            _add_node(work.graph, Side.DECODER, below, row.decoder, decoder)
+        below = level
+    if config.top is not None:
+        _add_node(work.graph, Side.DECODER, below, config.top, spec.at("top"))
+    for level, cell in config.laterals.items():
+        _place_lateral(work, level, cell, spec.at("laterals"))
+    return work
+
+
+def _level_names(spec: Spec, findings: Findings) -> list[str]:
+    """The names of the rows; if two rows have the same name, the second gets another one."""
+    lines: dict[str, Node] = {}
+    for index, row in enumerate(spec.config.levels):
+        name, node = str(row.name), spec.at("levels", index, "name")
+        if name in lines and not findings.enough:
+            hint = f"first on line {lines[name].mark.line}"
+            if node.mark == lines[name].mark:
+                hint = "a row that is used twice: `repeat: 2` numbers its copies"
+            elif isinstance(node.key, int):  # not written: made from cell and position
+                hint += "; a row without a name is called by its cell and position"
+            findings.add(Finding("S108", f"two levels `{name}`", node.mark, node.path, hint))
+        if name in lines:
+            name = f"{name}'{index}"
+        lines[name] = node
+    return list(lines)
+
+
+def _place_lateral(work: Compilation, level: str, cell: Cell | None, table: Node) -> None:
+    graph, findings = work.graph, work.findings
+    place, path = table.key_place(level), f"{table.path}.{level}"
+    levels = graph.graph["levels"]
+    if any(matches(level, pattern) for pattern in work.dropped):
+        return  # removed together with its level
+    if level not in levels and "levels" not in work.unsure:
+        hint = did_you_mean(level, levels) or f"there are {few(levels)}"
+        findings.add(Finding("G201", f"no level {tick(level)}", place, path, hint))
+    elif level in levels and node_name(Side.DECODER, level) not in graph:
+        message = f"level `{level}` has no decoder, so no lateral arrow either"
+        hint = missing_node(graph, node_name(Side.DECODER, level))
+        findings.add(Finding("G201", message, place, path, hint))
+    elif level in levels and cell is not None:
+        _add_node(graph, Side.LATERAL, level, cell, table.value[level])
+
+
+def _add_node(graph: LadderGraph, side: Side, level: str, cell: Cell, node: Node) -> None:
+    attributes: NodeAttributes = {
+        "side": side,
+        "level": level,
+        "cell": cell,
+        "initial": cell.initial,
+        "place": node.place,
+        "path": node.path,
+    }
+    graph.add_node(node_name(side, level), **attributes)
+
+
+# --- edges ----------------------------------------------------------------------------------------
+
+
+def wire(work: Compilation) -> None:
+    """Add the edges that follow from the rows alone."""
+    graph = work.graph
+    for level in graph.graph["levels"]:
+        for role, row in TABLE.items():
+            for source, target in ends(graph, role, level):
+                if _by_default(graph, role, target):
+                    connect(graph, source, target, role, row.delay)
+
+
+def _by_default(graph: LadderGraph, role: Role, target: str) -> bool:
+    default = TABLE[role].default
+    if default == "stateful":
+        return cell_of(graph, target).stateful
+    return default == "always" and accepts(graph, role, target)
+
+
+def ends(graph: LadderGraph, role: Role, level: str) -> Iterator[tuple[str, str]]:
+    """The edges that a role can have at a level: source and target of those whose ends exist."""
+    row = TABLE[role]
+    levels = graph.graph["levels"]
+    here = graph.graph["order"][level] + row.offset
+    if not 0 <= here < len(levels):
+        return
+    source, target = node_name(row.source, levels[here]), node_name(row.target, level)
+    through = node_name(Side.LATERAL, level)
+    if role is Role.DECODER and source not in graph:
+        source = node_name(Side.ENCODER, levels[here])  # that level has no decoder
+    pairs = [(source, target)]
+    if role is Role.LATERAL and through in graph:
+        pairs = [(source, through), (through, target)]
+    if role is Role.STATE:
+        pairs = [(node, node) for node in (target, through)]
+    yield from ((a, b) for a, b in pairs if a in graph and b in graph)
+
+
+def accepts(graph: LadderGraph, role: Role, target: str) -> bool:
+    """Whether the cell at `target` takes an edge of this role, and has a place for it."""
+    cell = cell_of(graph, target)
+    if role is Role.STATE:
+        return cell.stateful
+    if role is Role.LATERAL and cell.single:  # `top` has no other edge
+        return graph.nodes[target]["level"] == graph.graph["levels"][-1]
+    return role in cell.takes
+
+
+def delay_of(graph: LadderGraph, role: Role, source: str) -> int:
+    """The delay of a role; a lateral edge through a cell has it only before that cell."""
+    through = role is Role.LATERAL and graph.nodes[source]["side"] is Side.LATERAL
+    return 0 if through else graph.graph["delays"][role]
+
+
+def connect(
+    graph: LadderGraph,
+    source: str,
+    target: str,
+    role: Role,
+    delay: int,
+    at: Node | None = None,
+    *,
+    filter: Pair | None = None,
+    norm: str | None = None,
+    gain: float | None = None,
+    label: str | None = None,
+) -> None:
+    """Add an edge. `at` is the place in the spec that declares it, if one does."""
+    row = graph.nodes[target]
+    attributes: EdgeAttributes = {
+        "role": role,
+        "delay": delay,
+        "declared": at is not None,
+        "place": row["place"] if at is None else at.place,
+        "path": row["path"] if at is None else at.path,
+        "filter": filter,
+        "norm": norm,
+        "gain": gain,
+        "label": label,
+    }
+    graph.add_edge(source, target, key=edge_key(role, source, delay), **attributes)
+
+
+# --- tasks and pruning ----------------------------------------------------------------------------
+
+
+def read_tasks(work: Compilation, spec: Spec) -> None:
+    """Find the nodes that each task reads."""
+    graph = work.graph
+    for name, task in spec.config.tasks.items():
+        node = spec.at("tasks", name)
+        found = [each for each in graph if matches(each, task.at)]
+        if not found:
+            if "levels" not in work.unsure and not work.findings.enough:
+                work.findings.add(_unread(graph, spec, name, task.at))
+            work.broken = True
+        attributes: TaskAttributes = {
+            "task": task, "at": found, "place": node.place, "path": node.path,
+        }  # fmt: skip
+        graph.graph["tasks"][name] = attributes
+        work.task_fields[name] = {k: (child.place, child.path) for k, child in node.value.items()}
+
+
+def _unread(graph: LadderGraph, spec: Spec, name: str, pattern: str) -> Finding:
+    """A task that reads nothing: reported at the selector that removed the node, or at the task."""
+    for patch in spec.patches:
+        for index, text in enumerate(patch.without):
+            selector = parse_selector(text)
+            level = pattern.partition(".")[2]
+            name_read = {"node": pattern, "level": level}.get(selector.kind)
+            if name_read and matches(name_read, selector.pattern):
+                at = patch.node.find(("without", index))[0]
+                message = f"{tick(text)} removes {tick(pattern)}, which task `{name}` reads"
+                hint = f"remove `task.{name}` too"
+                return Finding("G207", message, at.place, at.path, hint)
+    at = spec.at("tasks", name, "at")
+    message = f"task `{name}` reads {tick(pattern)}, which does not exist"
+    return Finding("G207", message, at.place, at.path, missing_node(graph, pattern))
+
+
+def prune(work: Compilation) -> None:
+    """Remove what no task reads, now or at a later t; a graph without tasks keeps everything."""
+    graph = work.graph
+    read = {node for task in graph.graph["tasks"].values() for node in task["at"]}
+    if not read or work.broken:
+        return
+    needed = set(chain.from_iterable(nx.bfs_layers(graph.reverse(copy=False), read)))
+    for node in [node for node in graph if node not in needed]:
+        if graph.nodes[node]["cell"].cell != "Input":
+            graph.remove_node(node)
+            graph.graph["notes"].append(f"{node} pruned: no task reads it, now or at a later t")

@@ -1,0 +1,374 @@
+"""The command line as a user meets it: output, exit codes, no traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import networkx as nx
+import pytest
+
+import ladderspec as ls
+from ladderspec.cli import COMMANDS, main
+
+RLADDER = "specs/ommnist/rladder.yaml"
+TINY = "specs/ommnist/rladder_tiny.yaml"
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    try:
+        code = main(words)
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    out, err = capsys.readouterr()
+    assert "Traceback" not in out + err
+    return code, out, err
+
+
+@pytest.mark.parametrize("command", list(COMMANDS))
+def test_every_command_has_help_with_an_example(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(capsys, command, "--help")
+    assert code == 0
+    assert f"ladderspec {command}" in out.split("example:")[1]
+
+
+def test_no_words_print_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys)
+    assert code == 0
+    assert all(name in out for name in COMMANDS)
+
+
+def test_unknown_command_is_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "vlidate")[0] == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "evaluate run --threads 0",
+        "evaluate run --statistics -1",
+        "generate run --threads -3",
+        "generate run --seed -1",
+        "train file --threads 0",
+        "train file --workers -1",
+        "train file --seed -1",
+        "ablate file --threads -3",
+        "ablate file --seed 0 -1",
+        "ablate file --seed 1.5",
+    ],
+)
+def test_numbers_that_cannot_be(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, *words.split())
+    option, value = words.split()[2], words.split()[-1]
+    least = 1 if option == "--threads" else 0
+    assert (code, out) == (2, "")
+    said = f"argument {option}: a whole number, at least {least}, not '{value}'"
+    assert err.splitlines()[-1].endswith(said)
+
+
+def test_validate_good_files(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "validate", RLADDER, TINY)
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        f"{RLADDER}: fine, 17 levels, 2,861,140 parameters, 5 variants",
+        f"{TINY}: fine, 17 levels, 33,120 parameters, 5 variants",
+    ]
+
+
+def test_validate_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "validate", "specs")
+    assert code == 0
+    assert len(out.splitlines()) == len(list(Path("specs").rglob("*.yaml")))
+
+
+def test_validate_a_folder_without_specs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(capsys, "validate", str(tmp_path))
+    assert (code, err) == (2, f"ladderspec: {tmp_path} holds no .yaml file\n")
+    levels = "levels: [{encoder: {cell: Conv, channels: 2}}]"
+    (tmp_path / "a.yml").write_text(f"input: {{channels: 1, size: 8}}\n{levels}\n")
+    assert run(capsys, "validate", str(tmp_path))[0] == 0
+
+
+@pytest.mark.parametrize("name", ["2024", "true", "x: y", "a #b", "mine"])
+def test_new_files_have_their_name(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / f"{name}.yaml"
+    assert run(capsys, "new", str(path))[0] == 0
+    assert ls.load(path).name == name
+
+
+def test_validate_experiments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "validate", "specs/experiments/table1_small.yaml")
+    assert (code, out) == (0, "specs/experiments/table1_small.yaml: fine, 21 runs\n")
+    spec = Path("specs/ommnist/rladder_tiny.yaml").resolve()
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text(
+        f"spec: {spec}\nparams: {{width: 8}}\ndata: occluded_mnist\n"
+        "rows: [{name: a, varient: none}]\ntraining: {updates: 1}\n"
+    )
+    code, out, err = run(capsys, "validate", str(wrong))
+    assert (code, out) == (1, "")
+    assert "did you mean `variant`?" in err
+    assert "nothing uses the parameter" not in err
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> Path:
+    path = tmp_path / "bad.yaml"
+    path.write_text(
+        "input: {channels: 1, size: [8, 8]}\n"
+        "levels:\n"
+        "  - encoder: {cell: convlstm, channels: 4}\n"
+        "  - encoder: {cell: Conv, chanels: 4}\n"
+    )
+    return path
+
+
+def test_errors_go_to_stderr_all_at_once(bad: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "validate", str(bad))
+    assert (code, out) == (1, "")
+    assert "error[S103]: unknown cell `convlstm`" in err
+    assert f"--> {bad}:3:21  (levels[0].encoder.cell)" in err
+    assert "did you mean `ConvLSTM`?" in err
+    assert "did you mean `channels`?" in err
+
+
+def test_concise_json_and_github(bad: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, _, concise = run(capsys, "validate", str(bad), "--output-format", "concise")
+    assert len(concise.splitlines()) == 2
+    code, out, _ = run(capsys, "validate", str(bad), "--json")
+    found = json.loads(out)
+    assert code == 1
+    assert [(f["code"], f["line"], f["column"]) for f in found] == [
+        ("S103", 3, 21),
+        ("S101", 4, 27),
+    ]
+    _, out, _ = run(capsys, "validate", str(bad), "--output-format", "github")
+    assert out.splitlines()[0].startswith(f"::error file={bad},line=3,col=21,")
+
+
+def test_validate_json_of_good_files_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "validate", TINY, "--json")
+    assert (code, json.loads(out)) == (0, [])
+
+
+def test_missing_file_is_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "validate", "nowhere.yaml")
+    assert code == 2
+    assert "cannot read nowhere.yaml: no such file or directory" in err
+    assert run(capsys, "show", "nowhere.yaml")[0] == 2
+
+
+def test_show_prints_the_paper_s_table(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "show", RLADDER)
+    assert code == 0
+    rows = out.splitlines()
+    assert rows[5].split() == ["lstm1", "ConvLSTM", "1", "32", "3", "32x32x32", "75,392",
+                               "convG3", "9", "input", "1x32x32", "85,728"]  # fmt: skip
+    assert "2,861,140 parameters (encoder 425,972, rest 2,435,168); frames: 5" in rows
+    assert any("no_decoder_to_encoder" in row and "2,786,516" in row for row in rows)
+
+
+def test_show_says_what_was_pruned(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "show", RLADDER, "--variant", "no_prediction")
+    assert "note: decoder.input pruned: no task reads it, now or at a later t" in out
+
+
+def test_show_markdown_latex_json(capsys: pytest.CaptureFixture[str]) -> None:
+    _, markdown, _ = run(capsys, "show", TINY, "--format", "markdown")
+    assert "| conv_1 | Conv | 1 | 4 | 3 | 4x16x16 | 152 |" in markdown
+    _, latex, _ = run(capsys, "show", TINY, "--format", "latex")
+    assert r"\toprule" in latex
+    assert r"conv\_1 & Conv" in latex
+    columns = latex.split(r"\begin{tabular}{")[1].split("}")[0]
+    body = [line for line in latex.splitlines() if line.endswith(r"\\") and "multi" not in line]
+    assert all(line.count("&") == len(columns) - 1 for line in body)
+    _, out, _ = run(capsys, "show", TINY, "--json")
+    facts = json.loads(out)
+    assert facts["parameters"] == 33120
+    assert len(facts["rows"]) == 17
+    assert facts["variants"][0] == {
+        "name": "no_prediction",
+        "title": "RLadder w/o prediction task",
+        "parameters": 31476,
+    }
+
+
+def test_graph_json_is_read_by_networkx_and_by_us(capsys: pytest.CaptureFixture[str]) -> None:
+    from ladderspec.wiring.graph_json import dumps, loads
+
+    _, out, _ = run(capsys, "graph", RLADDER, "--json")
+    theirs = nx.node_link_graph(json.loads(out), edges="edges")
+    assert (len(theirs), theirs.number_of_edges()) == (33, 53)
+    assert dumps(loads(out)) + "\n" == out
+
+
+def test_graph_json_of_something_else_is_refused() -> None:
+    from ladderspec.errors import UsageError
+    from ladderspec.wiring.graph_json import loads
+
+    for text in ("", "[]", "{}", '{"graph": {"format": "other"}}', "null"):
+        with pytest.raises(UsageError, match="no graph of ladderspec"):
+            loads(text)
+
+
+def test_diff_of_a_variant(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "diff", RLADDER, "--without", "decoder_to_encoder")
+    assert code == 1
+    assert out.splitlines() == [
+        "- arrow decoder.lstm1(t-1) -> encoder.lstm1  decoder_to_encoder  (-36,992 parameters)",
+        "- arrow decoder.lstm6(t-1) -> encoder.lstm6  decoder_to_encoder  (-36,992 parameters)",
+        "- arrow decoder.top(t-1) -> encoder.top  decoder_to_encoder  (-640 parameters)",
+        "parameters: 2,861,140 -> 2,786,516 (-74,624)",
+    ]
+
+
+def test_diff_of_equals_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "diff", TINY, TINY) == (0, "", "")
+
+
+def test_diff_of_fields_tasks_and_nodes(capsys: pytest.CaptureFixture[str]) -> None:
+    changes = ("--set", "encoder.top.channels=8", "--set", "task.digit.weight=2")
+    code, out, _ = run(capsys, "diff", TINY, *changes, "--json")
+    facts = json.loads(out)
+    assert code == 1
+    assert facts["parameters"] == [
+        33120,
+        33120 + sum(d["parameters"] for d in facts["differences"]),
+    ]
+    top = next(d for d in facts["differences"] if d["name"] == "encoder.top")
+    assert top["detail"] == "channels 16 -> 8, shape 16 -> 8"
+    digit = next(d for d in facts["differences"] if d["kind"] == "task")
+    assert digit["detail"] == "weight 1 -> 2"
+    _, out, _ = run(capsys, "diff", RLADDER, "--variant", "no_prediction")
+    assert "- node  decoder.input  convG3  (-128 parameters)" in out
+    assert "- task  next_frame  prediction" in out
+
+
+def test_diff_without_a_second_side_is_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "diff", TINY)
+    assert code == 2
+    assert "diff needs a second spec" in err
+
+
+def test_changes_compose(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(
+        capsys, "show", RLADDER, "--variant", "no_decoder_to_encoder", "--set", "params.width=4",
+        "--add", "decoder.input(t-1) -> encoder.conv_2", "--without", "lateral@conv_*", "--json",
+    )  # fmt: skip
+    assert code == 0
+    assert json.loads(out)["variants"] == []
+
+
+def test_new_writes_templates_that_are_valid(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = run(capsys, "new", "--list")
+    names = [line.split()[0] for line in out.splitlines()]
+    assert {"ladder", "classifier", "sequence", "denoising"} <= set(names)
+    for name in names:
+        path = tmp_path / f"{name}.yaml"
+        assert run(capsys, "new", str(path), "--template", name)[0] == 0
+        assert run(capsys, "validate", str(path))[0] == 0
+        assert "# yaml-language-server: $schema=" in path.read_text()
+
+
+def test_new_never_overwrites(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("precious")
+    code, _, err = run(capsys, "new", str(path))
+    assert code == 2
+    assert "exists; --force replaces it" in err
+    assert path.read_text() == "precious"
+    assert run(capsys, "new", str(path), "--force")[0] == 0
+    assert "levels:" in path.read_text()
+
+
+def test_new_where_nothing_can_be_written(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "new", "/nowhere/mine.yaml")
+    assert code == 2
+    assert "cannot write /nowhere/mine.yaml" in err
+
+
+def test_completion_knows_the_options(capsys: pytest.CaptureFixture[str]) -> None:
+    for shell in ("bash", "zsh", "tcsh"):
+        code, out, _ = run(capsys, "completion", shell)
+        assert code == 0
+        assert "--output-format" in out
+
+
+def test_standard_input() -> None:
+    text = "input: {size: [16, 16]}\nlevels: [{encoder: {cell: Conv, channels: 3}}]\n"
+    done = subprocess.run(
+        [sys.executable, "-m", "ladderspec", "validate", "-"],
+        input=text.encode(), capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.stdout.decode() == "-: fine, 2 levels, 33 parameters\n"
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    command = f"{sys.executable} -m ladderspec graph {RLADDER} | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, check=False)
+    assert done.stderr == b""
+
+
+TORCH_FREE = [
+    ["validate", "-q", RLADDER],
+    ["show", RLADDER],
+    ["graph", RLADDER, "--json"],
+    ["diff", RLADDER, "--variant", "no_prediction"],
+    ["new", "-"],
+    ["schema"],
+    ["completion", "bash"],
+]
+
+
+@pytest.mark.parametrize("words", TORCH_FREE, ids=lambda words: words[0])
+def test_no_command_of_the_language_imports_torch(words: list[str]) -> None:
+    code = (
+        "import sys\nfrom ladderspec.cli import main\n"
+        f"main({words!r})\nassert 'torch' not in sys.modules, 'torch was imported'\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_a_folder_with_a_pipe_is_validated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "one.yaml").write_text(Path(RLADDER).read_text(encoding="utf-8"), encoding="utf-8")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    code, out, _ = run(capsys, "validate", str(tmp_path))
+    assert code == 0
+    assert out.count("fine") == 1
+
+
+def test_versions(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, err = run(capsys, "--version")
+    assert (code, err) == (0, "")
+    found = dict(line.split(" ", 1) for line in out.splitlines())
+    assert list(found) == [
+        "ladderspec", "python", "torch", "pydantic", "networkx", "numpy", "graphviz",
+        "safetensors", "pyyaml", "dot",
+    ]  # fmt: skip
+    assert found["ladderspec"] == ls.__version__
+    assert found["networkx"] == nx.__version__
+    monkeypatch.setenv("PATH", "")
+    assert run(capsys, "--version")[1].endswith("dot not found\n")
+
+
+def test_versions_import_nothing() -> None:
+    code = (
+        "import sys; from ladderspec.cli import versions; versions();"
+        "print({'torch', 'pydantic', 'networkx', 'numpy'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

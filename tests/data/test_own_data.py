@@ -1,0 +1,96 @@
+"""A data set in one file, from the documentation: as a plug-in, and as a file of the package."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SPEC = """
+input: {channels: 1, size: 8}
+time: {frames: any}
+levels:
+  - {name: conv, encoder: {cell: Conv, channels: 3, stride: 4}}
+  - {name: top, encoder: {cell: LSTM, channels: 4}}
+  - {name: class, encoder: {cell: SoftMax, channels: 2}}
+tasks: {rises: {kind: classification, at: encoder.class, when: last}}
+"""
+EXPERIMENT = """
+data: {set: ramps, side: 8}
+spec: mine.yaml
+rows: [{name: one}]
+training: {updates: 40, batch: 20, optimiser: {lr: 0.03}}
+machine: {threads: 1}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    page = (ROOT / "docs" / "own_data.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n(.*?)```", page, re.DOTALL)
+    assert code is not None
+    (tmp_path / "my_data.py").write_text(code[1], encoding="utf-8")
+    (tmp_path / "mine.yaml").write_text(SPEC, encoding="utf-8")
+    (tmp_path / "study.yaml").write_text(EXPERIMENT, encoding="utf-8")
+    return tmp_path
+
+
+PLUGIN = ("--plugin", "my_data.py")
+
+
+def run(folder: Path, *arguments: str, package: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Run the command with the package in this folder."""
+    command = [sys.executable, "-m", "ladderspec", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(package)}
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, env=environment
+    )
+
+
+def train(folder: Path, *options: str, package: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return run(folder, "train", "study.yaml", "-o", "out", *options, package=package)
+
+
+def result(folder: Path) -> dict[str, Any]:
+    path = folder / "out" / "one.seed0" / "result.json"
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def test_a_network_learns_from_a_plugin(folder: Path) -> None:
+    done = train(folder, *PLUGIN)
+    assert done.returncode == 0, done.stderr
+    assert result(folder)["metrics"]["test"]["rises.error"] == 0
+
+
+def test_the_same_file_inside_the_package_is_found_without_any_edit(folder: Path) -> None:
+    assert train(folder, *PLUGIN).returncode == 0
+    by_plugin = result(folder)
+    copy = folder / "copy"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "ladderspec", copy / "ladderspec", ignore=ignored)
+    shutil.move(folder / "my_data.py", copy / "ladderspec" / "data" / "sets" / "ramps.py")
+    shutil.rmtree(folder / "out")
+    listed = run(folder, "data", "list", package=copy)
+    assert "ramps           brightness that rises or falls, four frames" in listed.stdout
+    done = train(folder, package=copy)
+    assert done.returncode == 0, done.stderr
+    inside = result(folder)
+    for part in ("digest", "metrics"):
+        assert inside[part] == by_plugin[part]
+
+
+def test_its_fields_are_checked_like_any_other(folder: Path) -> None:
+    wrong = EXPERIMENT.replace("side: 8", "sid: 8")
+    (folder / "study.yaml").write_text(wrong, encoding="utf-8")
+    done = train(folder, *PLUGIN)
+    assert done.returncode == 1
+    assert "did you mean `side`?" in done.stderr

@@ -1,0 +1,120 @@
+"""Contact sheets of data sets, as PNG and SVG."""
+
+import struct
+import xml.etree.ElementTree as ElementTree
+import zlib
+
+import numpy as np
+import pytest
+
+from ladderspec.cli import main
+from ladderspec.data import data_config
+from ladderspec.data.picture import Picture, Text, Tile, encode_png, shade
+
+
+def decode_png(data):
+    """The pixels of a PNG of 8-bit RGB without filters."""
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    at, body, size = 8, b"", None
+    while at < len(data):
+        (length,) = struct.unpack(">I", data[at : at + 4])
+        kind, content = data[at + 4 : at + 8], data[at + 8 : at + 8 + length]
+        assert struct.unpack(">I", data[at + 8 + length : at + 12 + length])[0] == zlib.crc32(
+            kind + content
+        )
+        if kind == b"IHDR":
+            size = struct.unpack(">II", content[:8])
+        body += content if kind == b"IDAT" else b""
+        at += 12 + length
+    rows = np.frombuffer(zlib.decompress(body), np.uint8).reshape(size[1], -1)
+    assert not rows[:, 0].any()
+    return rows[:, 1:].reshape(size[1], size[0], 3)
+
+
+def test_a_png_holds_the_pixels():
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 7, 3)).astype(np.uint8)
+    np.testing.assert_array_equal(decode_png(encode_png(pixels)), pixels)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("occluded_mnist", {"digits": "embedded"}),
+        ("occluded_mnist", {"digits": "embedded", "canvas": 16, "frames": 3, "extra": 1}),
+        ("digits", {}),
+        ("digits", {"flat": True}),
+        ("music", {"name": "etudes"}),
+    ],
+)
+@pytest.mark.parametrize("kind", ["png", "svg"])
+def test_every_set_has_a_picture(tmp_path, name, words, kind):
+    path = tmp_path / f"sheet.{kind}"
+    picture = data_config(name, **words).open().preview(count=2)
+    picture.save(path)
+    for tile in picture.tiles:
+        height, width = tile.size
+        assert 0 < tile.x < tile.x + width < picture.width
+        assert 0 < tile.y < tile.y + height < picture.height
+    if kind == "png":
+        assert decode_png(path.read_bytes()).shape == (picture.height, picture.width, 3)
+    else:
+        root = ElementTree.parse(path).getroot()
+        assert len(root.findall("{*}image")) == len(picture.tiles)
+        assert [text.text for text in root.findall("{*}text")] == [t.text for t in picture.texts]
+
+
+def test_the_sheet_of_occluded_digits_is_laid_out_like_the_papers_figure():
+    picture = data_config("occluded_mnist", digits="embedded").open().preview(first=7, count=1)
+    words = [text.text for text in picture.texts]
+    assert words[2:7] == ["t = 1", "t = 2", "t = 3", "t = 4", "t = 5"]
+    assert words[7:] == ["observed frames", "with occlusion", "optimal reconstruction"]
+    assert len(picture.tiles) == 15
+
+
+def test_arrays_of_the_users_own_have_a_picture(tmp_path):
+    rng = np.random.default_rng(0)
+    for name, shape in {"maps": (9, 4, 3, 6, 6), "vectors": (9, 4, 5)}.items():
+        np.savez(tmp_path / f"{name}.npz", frames=rng.random(shape), label=np.arange(9))
+        picture = data_config("arrays", path=str(tmp_path / f"{name}.npz")).open().preview("train")
+        assert len(picture.tiles) == 16
+
+
+def test_text_that_leaves_the_sheet_is_cut():
+    texts = tuple(Text(x, y, "long text é") for x, y in ((-9, 3), (15, 30), (-200, 5), (5, 99)))
+    pixels = decode_png_of(Picture(20, 30, (Tile(2, 2, shade(np.eye(3)), (1, 2)),), texts))
+    assert pixels.shape == (30, 20, 3)
+
+
+def decode_png_of(picture):
+    from ladderspec.data.picture import to_png
+
+    return decode_png(to_png(picture))
+
+
+def test_the_command_writes_the_sheet(tmp_path, capsys):
+    path = tmp_path / "a.svg"
+    words = ["--set", "digits=embedded", "--set", "canvas=24", "--split", "train"]
+    assert main(["data", "preview", "occluded_mnist", *words, "-o", str(path)]) == 0
+    assert capsys.readouterr().out == f"wrote {path}\n"
+    assert path.read_text().startswith("<svg")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["ocluded_mnist"], "did you mean `occluded_mnist`"),
+        (["digits", "--set", "sde=4"], "did you mean `side`"),
+        (["digits", "--set", "side"], "WORD=VALUE"),
+        (["digits", "--set", "side={"], "side"),
+        (["digits", "--first", "9999"], "300 items in test, but no item 9999"),
+        (["music", "--set", "name=Bach"], "name: "),
+        (["digits", "-o", "a.jpg"], "written as .png or .svg"),
+    ],
+)
+def test_the_command_says_what_is_wrong(tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    assert main(["data", "preview", "-o", "a.png", *arguments]) in (1, 2)
+    said = capsys.readouterr().err
+    assert message in said
+    assert "Traceback" not in said
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,1 @@
+"""Tests of `ladderspec.drawing`, one file per subject of the package."""

@@ -1,0 +1,62 @@
+"""Drawings of networks with a user's cells: the message-passing examples with their messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from drawing.geometry import problems, struck_labels
+from ladderspec.api import load
+from ladderspec.drawing import ladder, render, scene_of
+from ladderspec.drawing.boxes import cell_text
+from ladderspec.drawing.typesetting import text_of
+from ladderspec.plugins import load_plugin
+
+FOLDER = Path(__file__).parents[2] / "examples/message_passing"
+CHAINS = ["static_chain", "temporal_chain"]
+VIEWS = [
+    {},
+    {"view": "rolled"},
+    {"view": "mini"},
+    {"iterations": 8},
+    {"start": True},
+    {"fold": True},
+    {"labels": "none"},
+    {"width": "8.5cm"},
+]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def gaussian_cells(cells_of_the_module: None) -> None:
+    load_plugin(FOLDER / "gaussian_cells.py")
+
+
+@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("options", VIEWS, ids=str)
+def test_nothing_crosses_or_overlaps(name: str, options: dict[str, object]) -> None:
+    scene = scene_of(load(FOLDER / f"{name}.yaml"), **options)  # type: ignore[arg-type]
+    assert problems(scene) == []
+    assert struck_labels(scene) == []
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_every_format_and_the_terminal(name: str) -> None:
+    spec = load(FOLDER / f"{name}.yaml")
+    for form in ("svg", "gv", "tex", "html"):
+        assert render(spec, form)
+    assert "encoder" in ladder(spec)
+
+
+def test_boxes_show_the_messages() -> None:
+    scene = scene_of(load(FOLDER / "static_chain.yaml"))
+    inside = {text_of(text.runs) for box in scene.boxes for text in box.texts}
+    assert {"mx", "my", "wx my", "wyz mz"} <= inside
+
+
+def test_users_cells_may_redefine_filter_and_stride() -> None:
+    cell = SimpleNamespace(cell="Mine", filter=3, stride=2, noise=0.5, mode="soft")
+    assert cell_text(cell) == "Mine"
+    cell.filter, cell.stride = ("wide", "high"), (1, 2, 3)
+    assert cell_text(cell) == "Mine"

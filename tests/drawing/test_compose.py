@@ -1,0 +1,467 @@
+"""The content of each view: every arrow once per iteration, with the ink of its role."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from drawing.pictures import SPECS, ladder, picture, shipped
+from ladderspec.api import graph, load, loads, plan
+from ladderspec.drawing import draw, render, scene_of
+from ladderspec.drawing.compose import compose
+from ladderspec.drawing.options import View
+from ladderspec.drawing.scene import Mark, Scene, Wire
+from ladderspec.drawing.style import PAPER, ROLES, THEMES
+from ladderspec.drawing.transforms import fold
+from ladderspec.drawing.typesetting import text_of
+from ladderspec.errors import UsageError
+from ladderspec.names import Role
+
+RLADDER = SPECS / "ommnist/rladder.yaml"
+SMALL = """
+name: small
+title: A small ladder
+input: {channels: 1, size: [8, 8], noise: {gaussian: 0.15}, label: '\\tilde{x}'}
+time: {frames: 5}
+levels:
+  - name: lstm
+    encoder: {cell: ConvLSTM, channels: 4, initial: learned}
+    decoder: {cell: convG3, filter: 9, label: 'x\u0302(t+1)'}
+  - name: conv
+    repeat: 4
+    encoder: {cell: Conv, channels: 4}
+    decoder: {cell: convG3}
+  - name: class
+    encoder: {cell: SoftMax, channels: 10}
+    decoder: G1
+edges:
+  add: [{arrow: decoder.input(t-2) -> encoder.conv_2, label: error}]
+tasks:
+  digit: {kind: classification, at: encoder.class}
+  frame: {kind: prediction, at: decoder.input, cost: mse, weight: 100}
+variants:
+  quiet:
+    title: w/o feedback
+    without: [decoder_to_encoder, skip]
+    edges: {recurrent_decoder: [lstm]}
+  wide: {set: {encoder.conv_2.channels: 8}}
+  blind: {without: [task.digit]}
+"""
+
+
+def all_texts(scene: Scene) -> list[str]:
+    found = [text_of(text.runs) for text in scene.labels()]
+    for box in scene.boxes:
+        found += [text_of(text.runs) for text in (*box.texts, *(pill.text for pill in box.pills))]
+    return found
+
+
+def key(wire: Wire) -> tuple[str, str, str, int]:
+    return (wire.source, wire.target, wire.key, wire.iteration)
+
+
+# --- every arrow ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("iterations", [1, 2, 3])
+def test_each_arrow_once_per_iteration(name: str, iterations: int) -> None:
+    shown = picture(name)
+    scene = compose(shown, View(iterations=iterations))
+    expected = Counter(
+        (arrow.source, arrow.target, arrow.key, at)
+        for arrow in shown.arrows
+        for at in range(iterations)
+        if at >= arrow.delay or (arrow.delay >= iterations and at == iterations - 1)
+    )
+    assert Counter(map(key, scene.wires)) == expected
+    for wire in scene.wires:
+        assert wire.ink == PAPER.inks[wire.role]
+        assert wire.from_outside == (wire.iteration < wire.delay)
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_rolled_each_arrow_once_and_a_square_if_delayed(name: str) -> None:
+    shown = picture(name)
+    scene = compose(shown, View(kind="rolled"))
+    assert Counter(map(key, scene.wires)) == Counter(
+        (a.source, a.target, a.key, 0) for a in shown.arrows
+    )
+    assert all((wire.mark is not None) == (wire.delay > 0) for wire in scene.wires)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_roles_differ_in_their_inks(theme: str) -> None:
+    inks = THEMES[theme].inks
+    assert set(inks) == set(ROLES) == set(Role)
+    by_look = Counter(inks.values())
+    same = {ink for ink, count in by_look.items() if count > 1}
+    assert same <= {inks[Role.STATE]}, "state and lateral may share theirs: one runs over the boxes"
+    if theme == "mono":
+        assert not same
+
+
+def test_decoders_are_at_the_level_they_estimate() -> None:
+    scene = scene_of(load(RLADDER))
+    y = {box.node: box.rect.y for box in scene.boxes}
+    assert y["decoder.input"] == y["encoder.input"]
+    assert y["decoder.top"] == y["encoder.top"] > y["encoder.class"]
+    assert "decoder.class" not in y
+
+
+def test_one_iteration_if_nothing_is_delayed() -> None:
+    assert {box.iteration for box in scene_of(load(SPECS / "related/ladder.yaml")).boxes} == {0}
+
+
+# --- boxes ----------------------------------------------------------------------------------------
+
+
+def test_boxes_show_cell_shape_and_parameters() -> None:
+    found = all_texts(scene_of(load(RLADDER), view="rolled"))
+    for text in ("ConvLSTM 3\u00d73", "32\u00d732\u00d732 \u00b7 75.4k", "MaxPool 2\u00d72 /2"):
+        assert text in found
+    assert "1\u00d732\u00d732 \u00b7 85.7k" in found  # decoder.input, with its arrows
+
+
+def test_labels_can_be_switched() -> None:
+    spec = loads(SMALL)
+    assert not any(box.texts for box in scene_of(spec, labels="none").boxes)
+    assert "encoder.conv_2" in all_texts(scene_of(spec, labels="name"))
+    only_shapes = all_texts(scene_of(spec, labels=["shape"], legend=False))
+    assert "4\u00d78\u00d78" in only_shapes
+    assert not any("Conv" in text for text in only_shapes)
+    with pytest.raises(UsageError, match="no label `shapes`: did you mean `shape`"):
+        scene_of(spec, labels="cell,shapes")
+
+
+def test_labels_of_the_spec_win_and_are_italic() -> None:
+    scene = scene_of(loads(SMALL), view="rolled")
+    box = next(box for box in scene.boxes if box.node == "decoder.input")
+    assert text_of(box.texts[0].runs) == "x\u0302(t+1)"
+    assert box.texts[0].runs[0].face == "italic"
+    assert any("noise 0.15" in text for text in all_texts(scene))
+
+
+def test_tasks_are_in_the_boxes_they_read() -> None:
+    scene = scene_of(loads(SMALL), iterations=3)
+    pills = {
+        (box.node, box.iteration): [text_of(pill.text.runs) for pill in box.pills]
+        for box in scene.boxes
+        if box.pills
+    }
+    assert pills == {
+        **{("decoder.input", t): ["frame: MSE \u00d7 100"] for t in range(3)},
+        ("encoder.class", 2): ["digit: CE"],
+    }
+
+
+def test_levels_by_name_by_number_or_not() -> None:
+    spec = loads(SMALL)
+    names = [text_of(text.runs) for text in scene_of(spec).texts]
+    assert "conv_2" in names
+    numbers = [text_of(text.runs) for text in scene_of(spec, levels="numbers").texts]
+    assert "3" in numbers
+    assert "conv_2" not in numbers
+    neither = [text_of(text.runs) for text in scene_of(spec, levels="none").texts]
+    assert not {"3", "conv_2"} & set(neither)
+
+
+# --- time -----------------------------------------------------------------------------------------
+
+
+def test_a_long_delay_comes_from_its_iteration_or_from_the_edge() -> None:
+    spec = loads(SMALL)
+    (two,) = [wire for wire in scene_of(spec, iterations=2).wires if wire.delay == 2]
+    assert two.from_outside
+    assert two.iteration == 1
+    assert "error: dinput(t\u22122)" in all_texts(scene_of(spec, iterations=2))
+    three = scene_of(spec, iterations=3)
+    (inside,) = [wire for wire in three.wires if wire.delay == 2]
+    assert not inside.from_outside
+    assert inside.iteration == 2
+    assert not any("dinput(t\u22122)" in text for text in all_texts(three))
+
+
+def test_a_long_delay_is_written_when_rolled() -> None:
+    (wire,) = [wire for wire in scene_of(loads(SMALL), view="rolled").wires if wire.delay == 2]
+    assert wire.label is not None
+    assert text_of(wire.label.runs) == "error, 2"
+
+
+def test_initial_values() -> None:
+    scene = scene_of(loads(SMALL), start=True)
+    assert {"t = 1", "t = 2", "0", "learned", "error = 0"} <= set(all_texts(scene))
+    delayed = [wire for wire in scene.wires if wire.delay and wire.iteration == 0]
+    assert all(wire.from_outside for wire in delayed)
+    with pytest.raises(UsageError, match="no arrow is delayed"):
+        scene_of(load(SPECS / "related/ladder.yaml"), start=True)
+
+
+def test_mini_views_use_the_papers_letters() -> None:
+    found = all_texts(scene_of(loads(SMALL), view="mini"))
+    assert {"e0", "d1", "s1", "t\u22121", "t"} <= set(found)
+    assert not any("Conv" in text for text in found)
+
+
+# --- folding --------------------------------------------------------------------------------------
+
+
+def test_only_identical_rows_fold_and_counts_add_up() -> None:
+    shown = picture("ommnist/rladder.yaml")
+    folded = fold(shown)
+    assert [level.shown for level in folded.levels][:5] == [
+        "input", "lstm1", "conv_1\u20132", "conv_3", "pool5",
+    ]  # fmt: skip
+    assert folded.parts["encoder.conv_1"].copies == 2
+    assert folded.parts["encoder.conv_1"].parameters == 2 * 9280
+    total = sum(part.parameters for part in shown.parts.values())
+    assert sum(part.parameters for part in folded.parts.values()) == total
+    assert "2 \u00d7 Conv 3\u00d73" in all_texts(compose(shown, View(fold=True)))
+
+
+def test_a_declared_arrow_keeps_its_row_unfolded() -> None:
+    spec = loads(SMALL)
+    levels = [level.name for level in fold_of(spec)]
+    assert "conv_2" in levels
+    plain = loads(SMALL, without="skip")
+    assert "conv_2" not in [level.name for level in fold_of(plain)]
+
+
+def fold_of(spec: object) -> tuple[object, ...]:
+    from ladderspec.drawing.picture import picture_of
+
+    return fold(picture_of(graph(spec))).levels  # type: ignore[arg-type]
+
+
+# --- comparisons ----------------------------------------------------------------------------------
+
+
+def test_comparisons_grey_out_removals_and_emphasise_additions() -> None:
+    spec, variant = loads(SMALL), loads(SMALL, "quiet")
+    scene = scene_of(variant, base=spec)
+    by_role = {wire.role: wire.ink for wire in scene.wires}
+    assert by_role[Role.DECODER_TO_ENCODER] == by_role[Role.SKIP] == PAPER.removed
+    usual = PAPER.inks[Role.RECURRENT_DECODER]
+    assert by_role[Role.RECURRENT_DECODER].colour == usual.colour
+    assert by_role[Role.RECURRENT_DECODER].width > 1.5 * usual.width
+    assert by_role[Role.ENCODER] == PAPER.inks[Role.ENCODER]
+    assert scene.title == "w/o feedback"
+    assert {"w/o feedback", "removed", "added"} <= set(all_texts(scene))
+    assert "decoder to encoder" not in all_texts(scene)
+
+
+def test_removed_parts_stay_in_place() -> None:
+    scene = scene_of(load(RLADDER, "temporal_baseline"), base=load(RLADDER))
+    before = scene_of(load(RLADDER))
+    assert {box.node for box in scene.boxes} == {box.node for box in before.boxes}
+    gone = {box.node for box in scene.boxes if box.ink == PAPER.removed}
+    assert {"encoder.lstm1", "decoder.input"} <= gone
+    assert "encoder.top" not in gone
+
+
+def test_changed_cells_show_their_old_shape() -> None:
+    scene = scene_of(loads(SMALL, "wide"), base=loads(SMALL))
+    assert "was 4\u00d78\u00d78" in all_texts(scene)
+
+
+def test_a_removed_task_is_struck_out() -> None:
+    scene = scene_of(loads(SMALL, "blind"), base=loads(SMALL))
+    (pill,) = [
+        pill for box in scene.boxes for pill in box.pills if "digit" in text_of(pill.text.runs)
+    ]
+    assert pill.text.struck
+    assert pill.ink == PAPER.removed
+
+
+def test_labels_of_removed_arrows_are_grey() -> None:
+    scene = scene_of(loads(SMALL, without="skip"), base=loads(SMALL), view="rolled")
+    (label,) = [wire.label for wire in scene.wires if wire.role is Role.SKIP]
+    assert label is not None
+    assert label.colour == PAPER.removed.colour
+    both = scene_of(loads(SMALL, without="skip"), base=loads(SMALL))  # from a t that is not shown
+    (outside,) = [text for text in both.texts if "error" in text_of(text.runs)]
+    assert outside.colour == PAPER.removed.colour
+
+
+def test_the_title_names_what_was_removed() -> None:
+    scene = scene_of(loads(SMALL, without="skip"), base=loads(SMALL))
+    assert scene.title == "A small ladder without skip"
+    assert scene.title in all_texts(scene)
+
+
+def test_states_stay_thick_in_comparisons() -> None:
+    base, scene = scene_of(loads(SMALL)), scene_of(loads(SMALL, "wide"), base=loads(SMALL))
+    before = {box.node: box.ink.width for box in base.boxes}
+    after = {box.node: box.ink.width for box in scene.boxes}
+    assert after["encoder.lstm"] == before["encoder.lstm"] > after["encoder.class"]
+    assert after["encoder.conv_2"] > 1.5 * after["encoder.lstm"]
+
+
+def test_nothing_to_compare() -> None:
+    with pytest.raises(UsageError, match="nothing to compare"):
+        scene_of(loads(SMALL), base=loads(SMALL))
+
+
+def test_two_specs_have_both_titles() -> None:
+    scene = scene_of(
+        load(SPECS / "related/unet.yaml"), base=load(SPECS / "related/video_ladder.yaml")
+    )
+    assert scene.title == "Video Ladder \u2192 ConvLSTM U-net"
+
+
+# --- legend, plates, phases -----------------------------------------------------------------------
+
+NAMES = {role: role.value.replace("_", " ") for role in Role}
+
+
+@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("kind", ["unrolled", "rolled"])
+def test_the_legend_names_exactly_what_is_drawn(name: str, kind: str) -> None:
+    scene = compose(picture(name), View(kind=kind, levels="none"))
+    texts = {text_of(text.runs) for text in scene.texts}
+    drawn = {NAMES[wire.role] for wire in scene.wires if wire.role}
+    assert texts & set(NAMES.values()) == drawn
+    assert ("one iteration later" in texts) == any(wire.mark for wire in scene.wires)
+    assert ("task, where it reads" in texts) == any(box.pills for box in scene.boxes)
+
+
+def test_the_legend_has_a_square_if_all_arrows_of_a_role_are_delayed() -> None:
+    text = SMALL.replace("label: error}]", "label: error}, encoder.input -> encoder.conv_2]")
+    colour = PAPER.inks[Role.SKIP].colour
+    for spec, squares in ((SMALL, 1), (text, 0)):
+        samples = scene_of(loads(spec), view="rolled").samples
+        found = [each for each in samples if isinstance(each, Mark) and each.colour == colour]
+        assert len(found) == squares
+
+
+def test_no_legend() -> None:
+    scene = scene_of(loads(SMALL), legend=False)
+    assert not scene.samples
+    assert scene.height < scene_of(loads(SMALL)).height
+
+
+def test_plates_frame_their_levels() -> None:
+    scene = scene_of(loads(SMALL), plates={"K": ["lstm", "conv_*"]})
+    (panel,) = scene.panels
+    inside = {
+        box.node
+        for box in scene.boxes
+        if panel.rect.y < box.rect.y and box.rect.bottom < panel.rect.bottom
+    }
+    assert {"encoder.lstm", "decoder.conv_4"} <= inside
+    assert not {"encoder.input", "encoder.class"} & inside
+    assert panel.label is not None
+
+
+def test_invalid_plates() -> None:
+    spec = loads(SMALL)
+    with pytest.raises(UsageError, match="no level `lstn`: did you mean `lstm`"):
+        scene_of(spec, plates={"K": ["lstn"]})
+    with pytest.raises(UsageError, match="`conv_1` is between its levels"):
+        scene_of(spec, plates={"K": ["lstm", "conv_2"]})
+    with pytest.raises(UsageError, match="at least one level"):
+        scene_of(spec, plates={"K": []})
+
+
+def test_phases_of_the_plan() -> None:
+    scene = scene_of(load(RLADDER), plan=True)
+    assert {"needs nothing from its past", "loop over t"} <= set(all_texts(scene))
+    fills = {panel.fill for panel in scene.panels}
+    assert fills == {PAPER.phases["once"], PAPER.phases["loop"]}
+    variant = scene_of(load(RLADDER, "no_decoder_to_encoder"), plan=True)
+    assert {"needs nothing from its past", "loop over t"} <= set(all_texts(variant))
+
+
+def test_phases_given_by_the_caller() -> None:
+    scene = scene_of(loads(SMALL), plan={"encoder.lstm": "loop"}, iterations=1)
+    assert len(scene.panels) == 1
+    with pytest.raises(UsageError, match=r"no node `encoder\.lstn`"):
+        scene_of(loads(SMALL), plan={"encoder.lstn": "loop"})
+    with pytest.raises(UsageError, match=r"`encoder\.lstm`: no phase `twice`: there are `once`"):
+        scene_of(loads(SMALL), plan={"encoder.lstm": "twice"})
+
+
+# --- invalid options ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"view": "unroled"}, "no view `unroled`: did you mean `unrolled`"),
+        ({"iterations": 0}, "cannot draw 0 iterations"),
+        ({"iterations": 1000}, "cannot draw 1000 iterations"),
+        ({"view": "rolled", "iterations": 3}, "a rolled view shows one iteration"),
+        ({"theme": "papers"}, "no theme `papers`: did you mean `paper`"),
+        ({"levels": "no"}, "no levels `no`"),
+        ({"layout": "neato"}, "no layout `neato`"),
+        ({"labels": "none,cell"}, "`none` cannot be combined with other labels"),
+        ({"iterations": 6}, "cannot draw 6 iterations: this spec has 5 iterations"),
+        ({"start": True, "iterations": 8}, "this spec has 5 iterations"),
+        ({"themes": "dark"}, "no option `themes`: did you mean `theme`"),
+        ({"bogus": 1}, "no option `bogus`: there are `view`"),
+        ({"iterations": 2.5}, "iterations: 2.5 is not a whole number"),
+        ({"iterations": "2"}, "iterations: '2' is not a whole number"),
+        ({"iterations": True}, "iterations: True is not a whole number"),
+        ({"labels": 3}, "labels: 3 is not a text or a list of texts"),
+        ({"theme": None}, "theme: None is not a text"),
+        ({"plates": {"K": 3}}, "plate `K`: 3 is not a list of levels"),
+    ],
+)
+def test_invalid_options(options: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        scene_of(loads(SMALL), **options)  # type: ignore[arg-type]
+
+
+def test_no_iterations_without_delays() -> None:
+    with pytest.raises(UsageError, match="cannot draw 3 iterations: this spec has one iteration"):
+        scene_of(load(SPECS / "related/ladder.yaml"), iterations=3)
+
+
+def test_inputs() -> None:
+    """A spec, its file or its graph; nothing else."""
+    path = SPECS / "related/unet.yaml"
+    assert render(path, "svg") == render(str(path), "svg") == render(graph(load(path)), "svg")
+    with pytest.raises(UsageError, match=r"a spec is needed, .* of type int"):
+        render(5, "svg")
+    with pytest.raises(UsageError, match=r"a spec is needed, .* of type list"):
+        plan([])  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="5 is not a path"):
+        draw(path, 5)  # type: ignore[arg-type]
+
+
+def test_straight_arrows_are_straight() -> None:
+    """Arrows of a plain ladder go straight; a state goes over the boxes."""
+    scene = compose(ladder(5, stateful=[1, 2]).done(), View())
+    for wire in scene.wires:
+        bent = len(wire.segments) > 1
+        elbow = wire.role is Role.DECODER and wire.source.startswith("encoder")
+        assert bent == (wire.role is Role.STATE or elbow)
+
+
+# --- on paper -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spec", ["ommnist/rladder", "music/rladder", "related/unet"])
+@pytest.mark.parametrize("view", ["rolled", "mini"])
+def test_text_stays_readable_in_a_column(spec: str, view: str) -> None:
+    scene = scene_of(load(SPECS / f"{spec}.yaml"), view=view, width="8.5cm")
+    assert scene.width * scene.scale == pytest.approx(8.5 / 2.54 * 72)
+    assert scene.smallest > 5.4
+
+
+def test_a_width_is_that_of_the_paper_in_every_format() -> None:
+    spec = load(RLADDER)
+    paper = scene_of(spec, width=240.0)
+    high = paper.height * paper.scale
+    assert paper.scale < 0.5
+    assert f'width="240pt" height="{high:.2f}'.rstrip("0") in str(render(spec, "svg", width=240))
+    assert 'size="3.3333,' in str(render(spec, "gv", width=240))
+    assert "\\pdfpagewidth=240bp" in str(render(spec, "tex", width=240))
+    assert scene_of(spec, view="mini", width="40cm").scale == 1.0, "nothing is enlarged"
+
+
+@pytest.mark.parametrize("width", ["8.5", "wide", "0cm", "-3cm", "1km", 0, float("nan"), "900in"])
+def test_invalid_widths(width: str | float) -> None:
+    with pytest.raises(UsageError, match="no width"):
+        scene_of(loads(SMALL), width=width)

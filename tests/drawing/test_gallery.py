@@ -1,0 +1,49 @@
+"""The gallery shows every shipped spec; drawing it is cheap."""
+
+from __future__ import annotations
+
+import importlib.util
+import shlex
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from drawing.pictures import SPECS
+from ladderspec.cli import whole_parser
+
+SCRIPT = Path(__file__).parents[2] / "docs" / "make_gallery.py"
+
+
+@pytest.fixture(scope="module")
+def gallery() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_gallery", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["make_gallery"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_spec_is_in_the_gallery(gallery: ModuleType, tmp_path: Path) -> None:
+    gallery.main(["--docs", str(tmp_path)])
+    page = (tmp_path / "gallery.md").read_text(encoding="utf-8")
+    for path in SPECS.rglob("*.yaml"):
+        if "experiments" not in path.parts:
+            assert f"### {path.relative_to(SPECS)}" in page
+    drawn = {path.name for path in (tmp_path / "gallery").iterdir()}
+    assert {
+        line.partition("](gallery/")[2][:-1] for line in page.splitlines() if "](g" in line
+    } == drawn
+
+
+def test_the_commands_of_the_gallery_are_commands(gallery: ModuleType) -> None:
+    from ladderspec.cli import COMMANDS
+
+    if "draw" not in COMMANDS:
+        pytest.skip("not checked: `draw` is no command yet")
+    parser = whole_parser(arguments=True)
+    for shot in gallery.SHOWN:
+        parser.parse_args(shlex.split(shot.command())[1:])

@@ -1,0 +1,486 @@
+"""The page: one file without dependencies, which reports the same as `ladderspec diff`."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drawing.pictures import SPECS
+from ladderspec.api import graph, load, loads
+from ladderspec.cli import main
+from ladderspec.drawing import draw, render
+from ladderspec.drawing.boxes import details
+from ladderspec.drawing.options import DEFAULT_LABELS
+from ladderspec.drawing.picture import picture_of
+from ladderspec.drawing.typesetting import text_of
+from ladderspec.errors import SpecError, UsageError
+from ladderspec.names import Role, show_arrow
+from ladderspec.schedule.plan import schedule
+from ladderspec.wiring.compare import compare
+from ladderspec.wiring.shapes import parameters
+
+TINY = SPECS / "ommnist/rladder_tiny.yaml"
+VIDEO = SPECS / "related/video_ladder.yaml"
+APPENDIX = SPECS / "ommnist/appendix_c.yaml"
+LEARNED = """
+name: learned
+input: {channels: 1, size: [8, 8]}
+time: {frames: 5}
+levels:
+  - name: one
+    encoder: {cell: ConvLSTM, channels: 4, initial: learned}
+    decoder: {cell: convG3, filter: 3, initial: learned}
+  - name: two
+    encoder: {cell: ConvGRU, channels: 8, initial: learned}
+    decoder: {cell: convG3, filter: 3, initial: learned}
+edges:
+  recurrent_decoder: all
+  add: ["encoder.one(t-2) -> encoder.two", "encoder.input -> encoder.two"]
+tasks:
+  next_frame: {kind: prediction, at: decoder.input}
+  sort: {kind: classification, at: encoder.two, head: 3}
+"""
+
+# --- the file -------------------------------------------------------------------------------------
+
+
+def page_of(what: Any, **options: Any) -> str:
+    return str(render(what, "html", **options))
+
+
+def test_one_file_without_dependencies() -> None:
+    page = page_of(load(TINY))
+    assert page.startswith("<!doctype html>")
+    assert "{{" not in page
+    assert set(re.findall(r"https?://[^\s\"'<]+", page)) == {"http://www.w3.org/2000/svg"}
+    assert not re.search(r"<(link|iframe|img|object|embed)\b|\ssrc=|@import|url\(", page)
+    assert "default-src 'none'" in page
+
+
+def test_same_bytes() -> None:
+    assert page_of(load(TINY)) == page_of(graph(load(TINY)))
+
+
+def test_titles_cannot_break_out() -> None:
+    hostile = "</script><script>alert(1)</script><b>&"
+    text = VIDEO.read_text().replace("title: Video Ladder", f"title: '{hostile}'")
+    page = page_of(loads(text))
+    assert hostile not in page
+    assert page.count("</script>") == 2
+    assert json.loads(_between(page, 'id="data">', "</script>"))["name"] == "video-ladder"
+
+
+def _between(text: str, start: str, end: str) -> str:
+    return text.partition(start)[2].partition(end)[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"view": "mini"}, "not mini"),
+        ({"fold": True}, "every row"),
+        ({"layout": "dot"}, "cannot be written as html"),
+        ({"base": load(VIDEO, "no_recurrence")}, "one network"),
+    ],
+)
+def test_invalid_options(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        render(load(VIDEO), "html", **options)
+
+
+def test_views_and_command(tmp_path: Path) -> None:
+    path = tmp_path / "a.html"
+    assert main(["draw", str(VIDEO), "-o", str(path), "--view", "rolled", "--theme", "dark"]) == 0
+    page = path.read_text(encoding="utf-8")
+    assert re.findall(r'<template data-view="(\w+)"', page) == ["1", "2", "3", "4"]
+    assert "color-scheme: dark" in page
+    six = page_of(load(SPECS / "music/rladder.yaml"), iterations=6)
+    assert '"views":["rolled","1","2","3","4","5","6"]' in six
+    assert '"views":["1"]' in page_of(load(SPECS / "related/ladder.yaml"))
+    short = page_of(loads(LEARNED.replace("frames: 5", "frames: 3")))
+    assert '"views":["rolled","1","2","3"]' in short
+
+
+# --- the page at work -----------------------------------------------------------------------------
+
+FLAGS = [
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--force-prefers-reduced-motion",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if not chromium or not driver:
+        pytest.skip("no chromium and chromedriver: clicks were not compared with the command")
+    webdriver = pytest.importorskip(
+        "selenium.webdriver", reason="no selenium: clicks were not compared with the command"
+    )
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in [*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"]:
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    chrome = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    chrome.set_window_size(1400, 1143)
+    yield chrome
+    chrome.quit()
+
+
+@pytest.fixture
+def visit(browser: Any, tmp_path: Path) -> Iterator[Callable[[Any], Any]]:
+    def go(what: Any, **options: Any) -> Any:
+        (path,) = draw(what, tmp_path / "page.html", **options)
+        browser.get(path.as_uri())
+        return browser
+
+    yield go
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+SAYS = """
+const texts = (what) => [...document.querySelectorAll(what)].map((each) => each.textContent);
+const problems = [...document.querySelectorAll("#problems li")].map((each) => each.dataset.message);
+return {
+  parameters: Number(document.getElementById("count").dataset.value),
+  pruned: texts("#pruned li").sort(),
+  arrows: texts("#arrows li").map((text) => text.replace(/ \\(\\w[\\w ]*\\)$/, "")).sort(),
+  problems: problems.sort(),
+};
+"""
+CLICK = "arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))"
+
+
+def says(browser: Any) -> dict[str, Any]:
+    found: dict[str, Any] = browser.execute_script(SAYS)
+    return found
+
+
+def one(browser: Any, css: str) -> Any:
+    return browser.find_element("css selector", css)
+
+
+def agree(found: dict[str, Any], before: Any, read: Callable[..., Any], *without: str) -> None:
+    """The page reports the same as the command with the same selectors."""
+    after, refused = None, []
+    try:
+        after = graph(read(without=without))
+    except SpecError as error:
+        refused = sorted(each.message for each in error.findings)
+    assert found["problems"] == refused, without
+    if after is None:
+        return
+    differences = compare(before, after)
+    assert {each.sign for each in differences} <= {"-"}
+    gone = {kind: sorted(d.name for d in differences if d.kind == kind) for kind in KINDS}
+    assert found["parameters"] == parameters(after), without
+    assert found["pruned"] == gone["node"], without
+    assert found["arrows"] == gone["arrow"], without
+
+
+KINDS = ("node", "arrow")
+
+
+def selector_of(role: Role) -> str:
+    return f"{role}@*" if role in (Role.ENCODER, Role.DECODER) else role.value
+
+
+def reader(path: Path | None) -> Callable[..., Any]:
+    return lambda **words: loads(LEARNED, **words) if path is None else load(path, **words)
+
+
+@pytest.mark.parametrize("path", [TINY, VIDEO, APPENDIX, None])
+def test_every_kind(visit: Any, path: Path | None) -> None:
+    read = reader(path)
+    before = graph(read())
+    browser = visit(before)
+    assert says(browser)["parameters"] == parameters(before)
+    for role in dict.fromkeys(role for _, _, role in before.edges(data="role")):
+        one(browser, f'[data-kind="{role.value}"]').click()
+        agree(says(browser), before, read, selector_of(role))
+        one(browser, "#undo").click()
+        assert says(browser)["parameters"] == parameters(before)
+
+
+@pytest.mark.parametrize("path", [TINY, VIDEO, APPENDIX, None])
+def test_every_arrow(visit: Any, path: Path | None) -> None:
+    read = reader(path)
+    before = graph(read())
+    browser = visit(before)
+    for source, target, facts in before.edges(data=True):
+        ends = f'[data-source="{source}"][data-target="{target}"][data-delay="{facts["delay"]}"]'
+        wire = one(browser, f'.wire{ends}[data-role="{facts["role"].value}"]')
+        browser.execute_script(CLICK, wire)
+        agree(says(browser), before, read, show_arrow(source, target, facts["delay"]))
+        assert "gone" in wire.get_attribute("class")
+        browser.execute_script(CLICK, wire)
+    assert says(browser)["arrows"] == []
+
+
+COUNTS = """
+return Object.fromEntries([...document.querySelectorAll("#stage .node:not(.gone)")].map((g) => {
+  g.dispatchEvent(new PointerEvent("pointermove", {bubbles: true, pointerType: "mouse"}));
+  const tip = document.getElementById("tip").textContent;
+  g.dispatchEvent(new FocusEvent("focusin", {bubbles: true}));
+  const about = document.getElementById("about").textContent;
+  const count = (text) => Number(text.match(/([\\d,]+) parameters?/)[1].replaceAll(",", ""));
+  return [g.dataset.node, {
+    box: [...g.querySelectorAll("text")].map((each) => each.textContent),
+    name: count(g.getAttribute("aria-label")),
+    tip: count(tip),
+    about: Number(about.match(/parameters([\\d,]+)/)[1].replaceAll(",", "")),
+  }];
+}));
+"""
+
+
+@pytest.mark.parametrize("path", [TINY, VIDEO, APPENDIX, None])
+def test_nodes_are_recounted(visit: Any, path: Path | None) -> None:
+    """Box, tooltip, name and details of every node show the command's counts after a click."""
+    read = reader(path)
+    before = graph(read())
+    browser = visit(before, iterations=1)
+    for role in (Role.LATERAL, Role.DECODER_TO_ENCODER, Role.RECURRENT_DECODER, Role.STATE):
+        for source, target, facts in before.edges(data=True):
+            arrow = show_arrow(source, target, facts["delay"])
+            if facts["role"] is role and not _refused(read, arrow):
+                break
+        else:
+            continue
+        css = f'.wire[data-source="{source}"][data-target="{target}"][data-role="{role}"]'
+        browser.execute_script(CLICK, one(browser, css))
+        parts = picture_of(graph(read(without=[arrow]))).parts
+        found = browser.execute_script(COUNTS)
+        assert set(found) == set(parts)
+        for name, part in parts.items():
+            said = found[name]
+            assert text_of(details(part, DEFAULT_LABELS)) in [*said["box"], ""], (arrow, name)
+            assert {said["name"], said["tip"], said["about"]} == {part.parameters}, (arrow, name)
+        browser.execute_script(CLICK, one(browser, css))
+
+
+def _refused(read: Callable[..., Any], arrow: str) -> bool:
+    try:
+        graph(read(without=[arrow]))
+    except SpecError:
+        return True
+    return False
+
+
+def test_one_is_singular(visit: Any) -> None:
+    browser = visit(load(VIDEO))
+    browser.execute_script(CLICK, one(browser, '.wire[data-target="decoder.input"]'))
+    assert one(browser, "#arrows summary").text == "1 arrow fewer"
+
+
+def test_the_command_itself(visit: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    browser = visit(load(TINY))
+    one(browser, '[data-kind="decoder_to_encoder"]').click()
+    found = says(browser)
+    assert main(["diff", str(TINY), "--without", "decoder_to_encoder", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["parameters"][1] == found["parameters"]
+    assert sorted(each["name"] for each in told["differences"]) == found["arrows"]
+    one(browser, '[data-kind="state"]').click()
+    assert main(["diff", str(TINY), "--without", "state"]) == 1
+    assert f"error[G205]: {says(browser)['problems'][0]}\n" in capsys.readouterr().err
+    assert not one(browser, "#patch").is_displayed()
+
+
+def test_the_patch(visit: Any, tmp_path: Path) -> None:
+    """Kinds and arrows together; the YAML as it stands makes that variant."""
+    browser = visit(load(APPENDIX))
+    for kind in ("recurrent_decoder", "lateral"):
+        one(browser, f'[data-kind="{kind}"]').click()
+    back = one(browser, '.wire[data-role="lateral"][data-target="decoder.conv_2"]')
+    also = one(browser, '.wire[data-role="upward_diagonal"][data-target="encoder.top"]')
+    for wire in (back, also):
+        browser.execute_script(CLICK, wire)
+    found, patch = says(browser), one(browser, "#patch").text
+    shutil.copytree(SPECS / "ommnist", tmp_path / "specs")
+    spec = tmp_path / "specs/mine.yaml"
+    spec.write_text(f"extends: {APPENDIX.name}\n{patch}")
+    variant = re.findall(r"^  (\w+):$", patch, re.MULTILINE)[0]
+    agree(found, graph(load(APPENDIX)), lambda without: load(spec, variant))
+
+
+def test_the_patch_of_a_variant(visit: Any) -> None:
+    browser = visit(load(TINY, "no_prediction"))
+    one(browser, '[data-kind="decoder_to_encoder"]').click()
+    assert "    of: [no_prediction]\n" in one(browser, "#patch").text + "\n"
+
+
+# --- looking around -------------------------------------------------------------------------------
+
+
+def test_walk(visit: Any) -> None:
+    """Every value that a step reads was made before: within t in order, and from earlier t."""
+    built = graph(load(APPENDIX))
+    browser = visit(built)
+    steps = browser.execute_script("""
+        const walk = document.getElementById("walk"), found = [];
+        for (let i = 1; i <= Number(walk.max); i++) {
+          walk.value = i; walk.oninput();
+          const here = document.querySelectorAll(".here");
+          found.push([here.length, here[0].dataset.node, Number(here[0].dataset.iteration)]);
+        }
+        return found;
+    """)
+    assert [count for count, *_ in steps] == [1] * 2 * len(built)
+    when = {(node, t): index for index, (_, node, t) in enumerate(steps)}
+    for source, target, delay in built.edges(data="delay"):
+        for t in range(delay, 2):
+            assert when[source, t - delay] < when[target, t]
+    assert not browser.find_elements("css selector", ".later")
+
+
+def test_views(visit: Any) -> None:
+    browser = visit(load(VIDEO))
+    one(browser, '[data-kind="state"]').click()
+    for index, count in enumerate([1, 1, 2, 3, 4], start=1):
+        one(browser, f"#views label:nth-of-type({index}) input").click()
+        nodes = browser.find_elements("css selector", '#stage [data-node="encoder.conv1"]')
+        assert len(nodes) == count
+        gone = browser.find_elements("css selector", '#stage .gone[data-role="state"]')
+        assert len(gone) == len(browser.find_elements("css selector", "#stage [data-role=state]"))
+
+
+def test_mouse(visit: Any) -> None:
+    from selenium.webdriver import ActionChains
+    from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
+
+    browser = visit(load(VIDEO))
+
+    def box() -> list[float]:
+        return [float(n) for n in one(browser, "#stage svg").get_dom_attribute("viewBox").split()]
+
+    wire = one(browser, '.wire[data-role="lateral"][data-target="decoder.input"] .hit')
+    ActionChains(browser).move_to_element(wire).click().perform()
+    assert says(browser)["arrows"] == ["encoder.input -> decoder.input"]
+    assert "click to restore" in one(browser, "#tip").text
+    start = box()
+    ActionChains(browser).drag_and_drop_by_offset(one(browser, "#stage"), 60, 90).perform()
+    assert box()[0] < start[0]
+    assert box()[2] == start[2]
+    assert says(browser)["arrows"] == ["encoder.input -> decoder.input"]
+    origin = ScrollOrigin.from_element(one(browser, "#stage"))
+    ActionChains(browser).scroll_from_origin(origin, 0, -100).perform()
+    assert box()[2] < start[2]
+    one(browser, "[data-zoom=fit]").click()
+    assert box() == start
+    node = one(browser, '[data-node="lateral.conv2"]')
+    ActionChains(browser).move_to_element(node).click().perform()
+    about = one(browser, "#about").text
+    assert "32x8x8" in about
+    assert "video_ladder.yaml:" in about
+    assert "laterals.conv2" in about
+
+
+def test_keyboard(visit: Any) -> None:
+    from selenium.webdriver import Keys
+
+    browser = visit(load(VIDEO))
+
+    def focus() -> Any:
+        return browser.switch_to.active_element
+
+    one(browser, "body").send_keys(Keys.TAB)
+    assert focus().text == "Skip the drawing"
+    focus().send_keys(Keys.TAB)
+    walked = [focus().get_attribute("data-node")]
+    for key in (Keys.ARROW_UP, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_DOWN, Keys.HOME):
+        focus().send_keys(key)
+        walked.append(focus().get_attribute("data-node"))
+    assert walked == [
+        "encoder.input", "encoder.conv1", "lateral.conv1", "decoder.conv1", "decoder.input",
+        "encoder.input",
+    ]  # fmt: skip
+    before = one(browser, "#stage svg").get_dom_attribute("viewBox")
+    focus().send_keys("+")
+    assert one(browser, "#stage svg").get_dom_attribute("viewBox") != before
+    focus().send_keys(Keys.ENTER)
+    assert focus().accessible_name.startswith("Remove encoder.input -> ")
+    pressed = focus().get_attribute("data-arrow")
+    focus().send_keys(Keys.ENTER)
+    assert focus().get_attribute("data-arrow") == pressed
+    assert focus().accessible_name.startswith("Restore ")
+    one(browser, "#search").send_keys("conv3", Keys.ENTER)
+    assert one(browser, "#hits").text.startswith("3 found")
+    assert len(browser.find_elements("css selector", "#stage .hit-node")) == 6
+    assert "encoder.conv3" in one(browser, "#say").get_attribute("textContent")
+
+
+def test_print_and_phone(visit: Any) -> None:
+    browser = visit(load(TINY))
+    assert base64.b64decode(browser.print_page()).count(b"/Type /Page\n") == 1
+    resources = "return performance.getEntriesByType('resource').length"
+    assert browser.execute_script(resources) == 0
+    phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    try:
+        wide = "return [document.documentElement.scrollWidth, innerWidth]"
+        assert browser.execute_script(wide) == [390, 390]
+        small = """return [...document.querySelectorAll("button, #views span, #kinds label")]
+            .filter((each) => each.offsetParent && each.offsetHeight < 40).length"""
+        assert browser.execute_script(small) == 0
+        browser.refresh()  # two iterations would be too small to read
+        assert one(browser, "#views input:checked").get_attribute("value") == "rolled"
+        nodes = browser.find_elements("css selector", '#stage [data-node="encoder.input"]')
+        assert len(nodes) == 1
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+# --- for everyone ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("axe")
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("no npm to fetch axe-core with: accessibility was not checked")
+    done = subprocess.run(
+        [npm, "pack", "--silent", "axe-core@4"], cwd=folder, capture_output=True, check=False
+    )
+    if done.returncode:
+        pytest.skip("axe-core could not be fetched: accessibility was not checked")
+    with tarfile.open(next(folder.glob("*.tgz"))) as archive:
+        member = archive.extractfile("package/axe.min.js")
+        assert member is not None
+        return member.read().decode()
+
+
+AXE = """
+const done = arguments[arguments.length - 1];
+axe.run(document, {resultTypes: ["violations"]}).then((found) => done(found.violations.map(
+  (each) => `${each.id}: ${each.help}: ${each.nodes.map((node) => node.html.slice(0, 120))}`)));
+"""
+
+
+@pytest.mark.parametrize("theme", ["paper", "mono", "safe", "dark"])
+def test_accessible(visit: Any, axe: str, theme: str) -> None:
+    browser = visit(load(VIDEO), theme=theme)
+    browser.execute_script(axe)
+    assert browser.execute_async_script(AXE) == []
+    one(browser, '[data-kind="lateral"]').click()
+    browser.execute_script(CLICK, one(browser, '#stage [data-node="encoder.conv2"]'))
+    one(browser, "#search").send_keys("conv")
+    assert browser.execute_async_script(AXE) == []
+
+
+def test_plan_order_is_that_of_the_page() -> None:
+    built = graph(load(TINY))
+    data = json.loads(_between(page_of(built), 'id="data">', "</script>"))
+    assert data["order"] == [node for phase in schedule(built).phases for node in phase.nodes]

@@ -1,0 +1,560 @@
+"""An exported file: the same numbers from the same weights, in text that linters leave alone."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from hypothesis import Phase, given, settings
+from torch import Tensor, nn
+
+from ladderspec.api import build, graph, load, loads
+from ladderspec.cells import ACTIVATIONS, NORMS
+from ladderspec.cli import fill, main
+from ladderspec.errors import UsageError
+from ladderspec.export import to_python
+from ladderspec.export.heading import class_name
+from ladderspec.export.network import RESERVED
+from ladderspec.language.read import Spec
+from ladderspec.names import LEVEL_NAME
+from ladderspec.network.net import Net
+from ladderspec.plugins import load_plugin
+from tests.interpreter import Interpreter, read
+from tests.random_specs import specs
+
+SPECS = sorted(p for p in Path("specs").rglob("*.yaml") if "experiments" not in p.parts)
+SOME = settings(deadline=None, max_examples=40, derandomize=True, phases=[Phase.generate])
+
+
+@pytest.fixture(autouse=True)
+def _quiet(one_thread):
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+# --- specs ----------------------------------------------------------------------------------------
+
+
+def shipped() -> list[tuple[str, str | None]]:
+    """Every spec with its variants; those that only change sizes, once."""
+    found: list[tuple[str, str | None]] = []
+    for path in SPECS:
+        variants = [] if path.stem.endswith(("_small", "_tiny")) else load(path).config.variants
+        found += [(str(path), variant) for variant in [None, *variants]]
+    return found
+
+
+def tiny(path: str, variant: str | None) -> Spec:
+    width = {"params.width": 2} if "width" in load(path).config.params else {}
+    return load(path, variant, set=width)
+
+
+HEAD = "input: {channels: 2, size: [5, 6], initial: learned}\ntime: {frames: 3}\n"
+FIELDS = {  # what no shipped spec says
+    "norms": """
+levels:
+  - {name: a, encoder: {cell: Conv, channels: 3, norm: joint}, decoder: {cell: convG3, norm: joint}}
+  - {name: b, encoder: {cell: Conv, channels: 3, norm: layer}, decoder: {cell: convG3, norm: batch}}
+  - {name: c, encoder: {cell: Conv, channels: 3, norm: none}, decoder: {cell: convG2, norm: joint}}
+  - name: d
+    encoder: {cell: ConvLSTM, channels: 2, norm: {kind: batch, terms: joint}}
+    decoder: {cell: convG1, norm: layer}
+  - {name: e, encoder: {cell: ConvLSTM, channels: 2, norm: none}, decoder: convG1}
+  - {name: f, encoder: {cell: GRU, channels: 3, norm: {kind: layer, terms: joint}}}
+  - {name: g, encoder: {cell: LSTM, channels: 3, norm: layer}, decoder: {cell: G1, norm: none}}
+  - {name: class, encoder: {cell: SoftMax, channels: 4, norm: joint}, decoder: {cell: G1}}
+edges: {decoder_to_encoder: all}
+""",
+    "activations": """
+levels:
+  - {name: a, encoder: {cell: Conv, channels: 2, norm: none, activation: elu}, decoder: Conv}
+  - {name: b, encoder: {cell: Conv, channels: 2, activation: gelu}}
+  - {name: c, encoder: {cell: Conv, channels: 2, activation: silu}}
+  - {name: d, encoder: {cell: FC, channels: 4, activation: sigmoid}, decoder: {cell: FC}}
+  - {name: e, encoder: {cell: FC, channels: 4, norm: none, activation: leaky_relu}, decoder: FC}
+  - {name: f, encoder: {cell: FC, channels: 4, norm: none, activation: leaky_relu}}
+  - {name: g, encoder: {cell: FC, channels: 4, norm: layer, activation: softplus}}
+tasks:
+  frame: {kind: prediction, at: decoder.input}
+  last: {kind: classification, at: encoder.g}
+""",
+    "sizes": """
+levels:
+  - name: a
+    encoder: {cell: Conv, channels: 2, filter: [2, 3], stride: [2, 1]}
+    decoder: {cell: convG3, filter: 4, inner: 3, inner_filter: [2, 3]}
+  - {name: b, encoder: {cell: Pool, filter: 3, stride: 2}, decoder: Average}
+  - {name: c, encoder: {cell: Pool, mode: average, filter: 2, stride: 1}, decoder: {cell: convG2}}
+  - {name: d, encoder: {cell: Pool, mode: average, filter: 2}, decoder: {cell: convG2, inner: 4}}
+  - {name: e, encoder: {cell: Pool, filter: global}, decoder: Average}
+top: {cell: FC, norm: none}
+edges:
+  add:
+    - decoder.e(t-2) -> encoder.a
+    - decoder.e(t-1) -> decoder.c
+    - encoder.e(t-1) -> decoder.input
+""",
+    "starts": """
+levels:
+  - name: a
+    encoder: {cell: ConvLSTM, channels: 2, forget_bias: 0, gate_bias: 2}
+    decoder: {cell: convG1, w: ladder}
+  - name: b
+    encoder: {cell: ConvLSTM, channels: 2, gate_bias: -1, initial: learned}
+    decoder: {cell: convG2, w: ladder}
+  - name: c
+    encoder: {cell: LSTM, channels: 3, initial: learned}
+    decoder: {cell: G1, w_s: ladder}
+  - name: d
+    encoder: {cell: GRU, channels: 3}
+    decoder: {cell: G1, w: [1, 2, 3, 4, 5], initial: learned}
+laterals: {a: {cell: ConvLSTM, channels: 2}, input: {cell: Conv, channels: 2}}
+edges:
+  decoder_to_encoder: {delay: 2}
+  state: {delay: 2}
+  add:
+    - encoder.input(t-1) -> encoder.b
+    - encoder.b(t-1) -> decoder.b
+    - {from: encoder.b(t-1), to: encoder.a, norm: none}
+""",
+    "statistics": """
+levels:
+  - {name: half, encoder: {cell: Conv, channels: 2, statistics: shared}, decoder: {cell: convG1}}
+  - {name: train, encoder: {cell: Conv, channels: 2}, decoder: {cell: convG1, statistics: shared}}
+  - {name: values, encoder: {cell: FC, channels: 2, norm: none}, decoder: {cell: G1, norm: layer}}
+  - {name: class, encoder: {cell: SoftMax, weights: none}, decoder: Identity}
+edges: {recurrent_decoder: all, add: [{from: encoder.input, to: encoder.train, norm: none}]}
+tasks:
+  kind: {kind: classification, at: encoder.class}
+  keys: {kind: probe, at: "decoder.*", target: place, head: 2}
+  next: {kind: prediction, at: decoder.half, head: 2}
+  forward: {kind: denoising, at: encoder.values, head: 60}
+""",
+    "repeats": """
+levels:
+  - {name: a, repeat: 9, encoder: {cell: Conv, channels: 2}, decoder: {cell: convG3}}
+  - {name: b, repeat: 9, encoder: {cell: Conv, channels: 3}, decoder: {cell: convG3}}
+  - {name: c, repeat: 2, encoder: {cell: FC, channels: 3}}
+tasks: {}
+""",
+}
+
+
+def everything() -> dict[str, Spec]:
+    found = {f"{path}:{variant}": load(path, variant) for path, variant in shipped()}
+    return found | {name: loads(HEAD + text) for name, text in FIELDS.items()}
+
+
+# --- the networks ---------------------------------------------------------------------------------
+
+
+def exported(spec: Spec) -> nn.Module:
+    """The network of the exported file."""
+    module = ModuleType("model")
+    exec(compile(to_python(spec, "Exported"), "model.py", "exec"), module.__dict__)
+    model: nn.Module = module.Exported()
+    return model
+
+
+def three_of(spec: Spec, wiggle: float = 0.1) -> tuple[nn.Module, Interpreter, Net]:
+    """Exported, interpreted and built, with the same weights, away from starts like 0 and 1."""
+    model, plain, net = exported(spec), Interpreter(graph(spec)), build(spec)
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.add_(wiggle * torch.randn_like(parameter))
+        for buffer in net.buffers():
+            buffer.add_(wiggle * torch.rand_like(buffer))
+    weights = net.state_dict()
+    model.load_state_dict(weights)
+    plain.load_state_dict({k: v for k, v in weights.items() if k in plain.state_dict()})
+    return model, plain, net
+
+
+def frames_of(net: Net, batch: int) -> Tensor:
+    time = () if net.plan.iterations else (net.plan.length or 4,)
+    return torch.rand(batch, *time, *net.shape)
+
+
+def noisy(net: Net, frames: Tensor) -> Tensor:
+    torch.manual_seed(1)
+    return net._noisy(frames)
+
+
+def seen_by(net: Net, plain: Interpreter, frames: Tensor) -> dict[str, Tensor]:
+    """What the tasks see in the interpreter's history, under the names of the exported file."""
+    history = plain(frames)
+    found = {}
+    for name, readouts in net.readouts.items():
+        for node, readout in readouts.items():
+            value = read(history, node)
+            seen = readout(value.flatten(0, 1)).unflatten(0, value.shape[:2])
+            found[f"{name}.{node}" if len(readouts) > 1 else name] = seen
+    if found:
+        return found
+    nodes = [node for node in net.plan.equations if node != "encoder.input"]
+    return {node: torch.stack([at[node][0] for at in history], dim=1) for node in nodes}
+
+
+def distance(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> float:
+    """The largest difference, relative to the largest entry where that is above 1."""
+    assert ours.keys() == theirs.keys()
+    return max(
+        ((ours[name] - theirs[name]).abs().max() / theirs[name].abs().max().clamp(min=1)).item()
+        for name in theirs
+    )
+
+
+def gradients(module: nn.Module, seen: dict[str, Tensor], names: list[str]) -> dict[str, Tensor]:
+    """Of the mean square of all that is seen, by parameter; relative to the largest of them."""
+    cost = torch.stack([seen[name].square().mean() for name in names]).sum()
+    owned = {k: p for k, p in module.named_parameters() if not k.startswith("task.")}
+    found = torch.autograd.grad(cost, list(owned.values()), materialize_grads=True)
+    scale = max(gradient.abs().max().item() for gradient in found) or 1.0
+    return {f"grad {key}": g / scale for key, g in zip(owned, found, strict=True)}
+
+
+def check_equal(spec: Spec, batch: int = 4) -> None:
+    """In float64, in evaluation and in training: outputs, gradients and running statistics."""
+    torch.set_default_dtype(torch.float64)
+    model, plain, net = three_of(spec)
+    frames = frames_of(net, batch)
+    for training in (False, True):
+        for each in (model, plain, net):
+            each.train(training)
+        before = {name: buffer.clone() for name, buffer in plain.named_buffers()}
+        torch.manual_seed(1)
+        ours = model(frames)
+        theirs = seen_by(net, plain, noisy(net, frames))
+        tasks = list(theirs)
+        if training:
+            ours |= gradients(model, ours, tasks)
+            theirs |= gradients(plain, theirs, tasks)
+        ours |= {name: b for name, b in model.named_buffers() if not name.startswith("task.")}
+        theirs |= dict(plain.named_buffers())
+        error, allowed = distance(ours, theirs), 1e-9
+        if error > allowed:  # norms of values that hardly differ are ill-conditioned
+            plain.load_state_dict(before, strict=False)
+            nudged = seen_by(net, plain, noisy(net, frames) * (1 + 1e-15))
+            nudged |= gradients(plain, nudged, tasks) if training else {}
+            allowed = 100 * distance(nudged, {name: theirs[name] for name in nudged})
+        assert error <= allowed, f"training: {training}"
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("path", "variant"), shipped())
+def test_shipped_specs_give_the_same_numbers(path, variant):
+    check_equal(tiny(path, variant))
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_every_cell_and_field_gives_the_same_numbers(name):
+    check_equal(loads(HEAD + FIELDS[name]))
+
+
+@given(specs())
+@SOME
+def test_random_specs_give_the_same_numbers(spec):
+    check_equal(spec)
+
+
+@pytest.mark.parametrize(("path", "variant"), shipped())
+def test_in_float32_it_is_as_exact_as_the_cells_themselves(path, variant):
+    model, plain, net = (each.eval() for each in three_of(tiny(path, variant), wiggle=0))
+    frames = frames_of(net, batch=2)
+    theirs = seen_by(net, plain, frames)
+    exact = seen_by(net.double(), plain.double(), frames.double())
+    assert distance(model(frames), theirs) <= max(1e-6, 2 * distance(theirs, exact))
+
+
+@pytest.mark.parametrize("name", ["activations", "sizes", "starts"])
+def test_it_starts_as_the_built_network_does(name):
+    """Every parameter with the same mean and spread; constants are the same."""
+    spec = loads(re.sub(r"channels: \d", "channels: 24", HEAD + FIELDS[name]))
+    built = dict(build(spec).named_parameters())
+    for key, parameter in exported(spec).named_parameters():
+        ours, theirs = parameter.detach().flatten(), built[key].detach().flatten()
+        if key.rpartition(".")[2] in ("weight", "W_s", "D", "E"):
+            tolerance = 5 * theirs.std() * (2 / len(theirs)) ** 0.5
+            assert (ours.mean() - theirs.mean()).abs() < tolerance, key
+            assert (ours.std() - theirs.std()).abs() < tolerance, key
+        else:
+            assert torch.equal(ours, theirs), key
+
+
+# --- text -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """All exported files."""
+    place = tmp_path_factory.mktemp("models")
+    for index, spec in enumerate(everything().values()):
+        (place / f"model_{index}.py").write_text(to_python(spec), encoding="utf-8")
+    return place
+
+
+def test_formatters_leave_it_alone(folder):
+    ruff(folder, "format", "--check", "--line-length", "100")
+
+
+def test_linters_find_nothing(folder):
+    ruff(folder, "check", "--extend-select", "I,B,UP,E,N,RUF,SIM,C4", "--line-length", "100")
+
+
+def ruff(folder: Path, command: str, *options: str) -> None:
+    words = [sys.executable, "-m", "ruff", command, "--isolated", "--no-cache", *options, folder]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# Lines of the files that an earlier exporter with hand-written templates made.
+LINES = {
+    "convnet/model_c": 174,
+    "music/rladder": 467,
+    "ommnist/appendix_c": 514,
+    "ommnist/rladder": 481,
+    "ommnist/rladder_quick": 429,
+    "ommnist/static_classifier": 205,
+    "ommnist/temporal_baseline": 256,
+    "related/feedback_convrnn": 254,
+    "related/ladder": 247,
+    "related/unet": 270,
+    "related/video_ladder": 280,
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_files_are_as_short_as_written_by_hand(name):
+    lines = to_python(load(f"specs/{name}.yaml")).count("\n")
+    assert lines <= 1.2 * LINES[name], lines
+
+
+def test_it_needs_torch_only(folder):
+    for path in folder.iterdir():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+        names = {getattr(node, "module", None) or node.names[0].name for node in imports}
+        assert names <= {"torch", "torch.nn", "collections", "collections.abc", "itertools"}
+
+
+def test_it_shows_every_row_of_the_table():
+    text = to_python(load("specs/ommnist/rladder.yaml"))
+    table, code = text.split('"""', 2)[1:]
+    for level in graph(load("specs/ommnist/rladder.yaml")).graph["levels"]:
+        assert re.search(rf"^    {level} ", table, re.MULTILINE), level
+    assert "# lstm1: ConvLSTM, channels: 32, filter: 3, forget_bias: -1.0, gate_bias: 2.0" in code
+    assert "convG3, filter: 9" in code
+    assert "# conv_1 ... conv_3: Conv, channels: 32, filter: 3 | convG3, filter: 3" in code
+    assert 'for below, level in pairwise(["lstm1", "conv_1", "conv_2", "conv_3"]):' in code
+    assert "    u = relu(LN(A * v_top) + LN(B * h) + c)" in code
+    assert "d_lstm1 = decoder[" in code
+    assert "joint" not in code
+    assert "GRU" not in code
+
+
+def test_many_repeats_are_one_loop():
+    code = to_python(loads(HEAD + FIELDS["repeats"]))
+    assert 'pairwise(["input", *(f"a_{k}" for k in range(1, 10))])' in code
+    assert 'pairwise([f"b_{k}" for k in range(1, 10)])' in code
+
+
+def test_the_class_is_called_like_the_spec():
+    for spec, name in [
+        (load("specs/ommnist/rladder.yaml"), "RLadderOmmnist"),
+        (loads("name: 3-cell\n" + HEAD + FIELDS["repeats"]), "Net3Cell"),
+    ]:
+        assert class_name(graph(spec), spec.config, set()) == name
+    spec = loads("name: layer\n" + HEAD + FIELDS["repeats"])
+    assert "class NetLayer(nn.Module):" in to_python(spec)
+    for name in ("not a name", "class", "Layer", "torch"):
+        with pytest.raises(UsageError, match=name):
+            to_python(spec, name)
+
+
+def test_reserved_names_are_those_of_torch():
+    names = {name for name in dir(nn.ModuleDict()) if LEVEL_NAME.fullmatch(name)}
+    assert names <= RESERVED
+
+
+def test_what_users_write_cannot_break_out_of_a_docstring():
+    text = r'''{name: 'a """ b', title: 'c\d """', description: "e\nf\"", '''
+    spec = loads(
+        text + "input: {channels: 2}, levels: [{name: a, encoder: {cell: FC, channels: 2}}]}"
+    )
+    assert ast.get_docstring(ast.parse(to_python(spec))).startswith("a ''' b: c\\d '''.\n\ne f'\n")
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def run(*words: str) -> int:
+    args = fill(argparse.ArgumentParser(), "export").parse_args(words)
+    code: int = args.run(args)
+    return code
+
+
+def test_the_command_writes_or_prints(tmp_path, capsys):
+    path = tmp_path / "model.py"
+    path.write_text("old")
+    words = ["specs/ommnist/rladder_tiny.yaml", "--variant", "hierarchical_rnn", "--class", "Tiny"]
+    assert run(*words, "-o", str(path)) == 0
+    assert capsys.readouterr().out == f"wrote {path}\n"
+    assert run(*words) == 0
+    assert capsys.readouterr().out == path.read_text()
+    assert "class Tiny(nn.Module):" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-o", "model.txt"], "`model.txt` names no format: .py is PyTorch, .onnx one iteration"),
+        (["-o", "nowhere/model.py"], "cannot write nowhere/model.py: no such file or directory"),
+        (["-o", "model.py", "--weights", "run"], "holds no weights: leave --weights out"),
+        (["-o", "model.onnx", "--class", "Tiny"], "ONNX has no classes: leave --class out"),
+        (["--class", "not a name"], "`not a name` cannot be the name of a class"),
+    ],
+)
+def test_what_cannot_be_written_leaves_nothing(tmp_path, monkeypatch, capsys, words, message):
+    spec = Path("specs/related/ladder_tiny.yaml").resolve()
+    monkeypatch.chdir(tmp_path)
+    assert main(["export", str(spec), *words]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("ladderspec: ")
+    assert message in error
+    assert list(tmp_path.iterdir()) == []
+
+
+OWN = """
+from typing import ClassVar, Literal
+from ladderspec.cells import EncoderCell, pre_activation, register, register_activation
+from ladderspec.cells import register_norm, zeros, Norm
+from ladderspec.cells.fields import NormChoice
+
+SLOPE = 0.2
+
+
+def bend(x):
+    return x.clamp(min=0) + SLOPE * x.clamp(max=0)
+
+
+@register_activation("bent")
+def bent(x):
+    return bend(x) - 0.5
+
+
+@register_norm
+class Rms(Norm):
+    "RMS(x) = gain . x / sqrt(mean(x^2))"
+
+    name = "rms"
+    symbol = "RMS"
+
+    @staticmethod
+    def compute(x, gain, bias, groups):
+        import torch
+
+        size = x.square().mean(dim=tuple(range(1, x.dim())), keepdim=True)
+        y = x * torch.rsqrt(size + 1e-5)
+        wide = (-1, *(1 for _ in x.shape[2:]))
+        y = y if gain is None else y * gain.view(wide)
+        return y if bias is None else y + bias.view(wide)
+
+
+@register
+class Trace(EncoderCell):
+    "A leaky trace of the pre-activation."
+
+    cell: Literal["Trace"] = "Trace"
+    channels: int
+    rate: float = 0.5
+    takes: ClassVar = EncoderCell.takes | {"state"}
+    stateful: ClassVar = True
+    offset: ClassVar = "bias"
+
+    def out_shape(self, site):
+        return (self.channels, *site.main().shape[1:])
+
+    def project(self, site, inlet, out):
+        return pre_activation(inlet, out, (3, 3), NormChoice(), "rms")
+
+    def parameters(self, site, out):
+        return {"bias": zeros(out[0])}
+
+    @staticmethod
+    def compute(a, h=None, *, rate):
+        if h is None:
+            return bend(a)
+        return (1 - rate) * h + rate * bend(a)
+"""
+
+
+@pytest.fixture
+def own_cells(cells_of_the_module, tmp_path):
+    before = dict(ACTIVATIONS), dict(NORMS)
+    (tmp_path / "own_cells.py").write_text(OWN)
+    load_plugin(tmp_path / "own_cells.py")
+    yield
+    for table, kept in zip((ACTIVATIONS, NORMS), before, strict=True):
+        table.clear()
+        table.update(kept)
+
+
+def test_cells_norms_and_activations_of_your_own_are_exported(own_cells):
+    levels = """
+levels:
+  - {name: a, encoder: {cell: Trace, channels: 3}, decoder: {cell: convG3, norm: rms}}
+  - {name: b, encoder: {cell: Conv, channels: 2, norm: rms, activation: bent}}
+"""
+    spec = loads(HEAD + levels)
+    check_equal(spec)
+    code = to_python(spec)
+    assert "SLOPE = 0.2" in code
+    assert "class Trace(Cell):" in code
+    assert "def rms_norm(" in code
+
+
+def test_parameters_may_have_any_name_and_size(own_cells, tmp_path):
+    text = OWN.replace('"bias": zeros(out[0])', '"bias": zeros(out[0]), "w": zeros(7, out[0])')
+    text = text.replace("h=None, *, rate", "h=None, *, rate, w").replace("bend(a)", "(a + w.sum())")
+    (tmp_path / "sizes.py").write_text(text)
+    load_plugin(tmp_path / "sizes.py")
+    check_equal(loads(HEAD + "levels: [{name: a, encoder: {cell: Trace, channels: 3}}]"))
+
+
+def test_what_cannot_be_exported_is_refused_by_name(own_cells, tmp_path):
+    text = OWN.replace("rate * bend(a)", "rate * bend(a) * Trace.offset.count('b')")
+    (tmp_path / "other.py").write_text(text)
+    load_plugin(tmp_path / "other.py")
+    spec = loads(HEAD + "levels: [{name: a, encoder: {cell: Trace, channels: 3}}]")
+    message = "cannot export the cell `Trace`: `Trace.compute` uses `Trace`, which is neither"
+    with pytest.raises(UsageError, match=re.escape(message)):
+        to_python(spec)
+
+
+def test_the_command_does_not_wait_for_torch():
+    lines = [*CALL.splitlines(), 'assert "torch" not in sys.modules']
+    words = [sys.executable, "-c", "\n".join(lines), "specs/ommnist/rladder.yaml"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+CALL = """
+import argparse, sys
+from ladderspec.cli import fill
+from ladderspec.errors import UsageError
+
+args = fill(argparse.ArgumentParser(), "export").parse_args(sys.argv[1:])
+try:
+    args.run(args)
+except UsageError as error:
+    print(error)
+"""

@@ -1,0 +1,381 @@
+"""What can go wrong during training: each time it stops with what was good, and says why."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import ladderspec.learn.train as training
+from ladderspec.cli import main
+from ladderspec.data import DataError
+from ladderspec.data.sets.occluded_mnist import OccludedMnistData
+from ladderspec.errors import LadderspecError, UsageError
+from ladderspec.experiments.runs import Run
+from ladderspec.learn import checkpoint, processes
+from ladderspec.learn.log import Progress
+from ladderspec.learn.run_folder import locked, read_rows
+from ladderspec.learn.train import train
+from ladderspec.learn.update import Diverged
+from tests.learn.test_resume import PowerCut, cut, written
+from tests.training import EXPERIMENT, SPEC, experiment, one_run
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return one_run(tmp_path)
+
+
+@pytest.fixture
+def part(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run that was cut off after update 11; its last checkpoint is of update 10."""
+    with monkeypatch.context() as patched:
+        cut(patched, "ladderspec.learn.train.update", 12)
+        with pytest.raises(PowerCut):
+            train(run, tmp_path / "part", quiet=True)
+    assert json.loads((tmp_path / "part" / "last.json").read_text())["update"] == 10
+    return tmp_path / "part"
+
+
+def tensors_of(folder: Path, record: str = "last") -> Path:
+    return folder / json.loads((folder / f"{record}.json").read_text())["file"]
+
+
+# --- checkpoints ----------------------------------------------------------------------------------
+
+
+def test_a_corrupted_checkpoint(
+    run: Run, part: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The one before it is used; the numbers are those of an uninterrupted run."""
+    train(run, tmp_path / "whole", quiet=True)
+    data = bytearray(tensors_of(part).read_bytes())
+    data[len(data) // 2] ^= 1
+    tensors_of(part).write_bytes(data)
+    train(run, part, resume=True)
+    said = capsys.readouterr().err
+    assert "is damaged: its checksum" in said
+    assert "goes on after update 5" in said
+    assert written(part) == written(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("harm", ["cut", "missing", "json", "format"])
+def test_no_checkpoint_is_whole(run: Run, part: Path, harm: str) -> None:
+    for record in ("last", "last.before"):
+        place = tensors_of(part, record)
+        attributes = json.loads((part / f"{record}.json").read_text())
+        if harm == "cut":
+            place.write_bytes(place.read_bytes()[:100])
+        elif harm == "missing":
+            place.unlink(missing_ok=True)
+        elif harm == "json":
+            (part / f"{record}.json").write_text("{")
+        else:
+            (part / f"{record}.json").write_text(json.dumps(attributes | {"format": "pickle"}))
+    with pytest.raises(checkpoint.CheckpointError, match=r"damaged|no checkpoint|expected"):
+        train(run, part, resume=True, quiet=True)
+
+
+def test_a_checkpoint_of_another_network(run: Run, tmp_path: Path) -> None:
+    own = {"encoder.conv.weight": torch.zeros(2, 3), "encoder.conv.gain": torch.zeros(2)}
+    given = {"encoder.conv.weight": torch.zeros(2, 4), "encoder.lstm.bias": torch.zeros(1)}
+    assert checkpoint.difference(own, given) == (
+        "it lacks encoder.conv.gain; the network has no encoder.lstm.bias;"
+        " encoder.conv.weight is (2, 4), not (2, 3)"
+    )
+
+
+def test_a_folder_of_another_run(run: Run, part: Path) -> None:
+    other = replace(run, training=run.training.model_copy(update={"batch": 12}))
+    with pytest.raises(UsageError, match=r"another run: training\.batch is 10, not 12"):
+        train(other, part, resume=True, quiet=True)
+    with pytest.raises(UsageError, match="--resume goes on"):
+        train(run, part, quiet=True)
+
+
+def test_disk_full(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checkpoint before stays whole, nothing half-written is left, and it can be resumed."""
+    train(run, tmp_path / "whole", quiet=True)
+    real, calls = os.fsync, 0
+
+    def full(handle: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 8:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(handle)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(UsageError, match="no space left on device"):
+            train(run, tmp_path / "part", quiet=True)
+    assert not list((tmp_path / "part").glob(".*"))
+    train(run, tmp_path / "part", resume=True, quiet=True)
+    assert written(tmp_path / "part") == written(tmp_path / "whole")
+
+
+def test_a_folder_that_cannot_be_written(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot write"):
+        train(run, tmp_path / "file" / "run", quiet=True)
+
+
+# --- costs ----------------------------------------------------------------------------------------
+
+
+def spoil(monkeypatch: pytest.MonkeyPatch, at: int, name: str, value: float) -> None:
+    """Before an update, put a number into a parameter."""
+    real = training.update
+
+    def spoilt(learner: Any, *args: Any) -> Any:
+        if learner.update == at - 1:
+            with torch.no_grad():
+                parameter = dict(learner.net.named_parameters())[name]
+                parameter[(0,) * parameter.dim()] = value
+        return real(learner, *args)
+
+    monkeypatch.setattr(training, "update", spoilt)
+
+
+def test_not_a_number(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first node with something that is not finite, and the last good state is kept."""
+    spoil(monkeypatch, 8, "encoder.conv2.encoder.weight", float("nan"))
+    with pytest.raises(Diverged) as error:
+        train(run, tmp_path / "run", quiet=True)
+    assert str(error.value) == (
+        "update 8: the cost is nan; first at encoder.conv2, t = 1"
+        " (its encoder.conv2.encoder.weight is not finite)"
+    )
+    saved = checkpoint.read(tmp_path / "run", "last")
+    assert saved.attributes["update"] == 5
+    assert all(value.isfinite().all() for value in saved.tensors.values())
+
+
+def test_an_exploding_cost(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spoil(monkeypatch, 8, "decoder.input.D", 1e6)
+    with pytest.raises(Diverged, match=r"update 8: the cost is .* times that of the first update;"):
+        train(run, tmp_path / "run", quiet=True)
+
+
+# --- the user's data ------------------------------------------------------------------------------
+
+
+def own_data(folder: Path, **arrays: np.ndarray) -> Run:
+    """A run on arrays of the user's own: 100 items, the first 80 for training."""
+    draw = np.random.default_rng(0)
+    frames = draw.random((100, 3, 1, 12, 12), dtype=np.float32)
+    np.savez(folder / "own.npz", **{"frames": frames, "label": np.arange(100) % 10, **arrays})
+    text = EXPERIMENT.replace(
+        "data: {set: occluded_mnist, digits: embedded, canvas: 12, frames: 3}",
+        f"data: {{set: arrays, path: {folder / 'own.npz'}}}",
+    )
+    spec = SPEC.replace("at: decoder.input,", "at: decoder.input, target: later,")
+    return one_run(folder, text, spec if "later" in arrays else SPEC)
+
+
+def test_more_classes_than_the_network_knows(tmp_path: Path) -> None:
+    run = own_data(tmp_path, label=5 + np.arange(100) % 10)
+    with pytest.raises(DataError) as error:
+        train(run, tmp_path / "run", quiet=True)
+    assert str(error.value) == "`label` goes up to 14, but encoder.class has 10 classes"
+
+
+@pytest.mark.parametrize("field", ["frames", "later"])
+@pytest.mark.parametrize("items", [100, 2000])
+def test_data_that_are_not_finite(field: str, items: int, tmp_path: Path) -> None:
+    """They are said to be; not the network. Beyond the first thousand it is seen in training."""
+    values = np.random.default_rng(1).random((items, 3, 1, 12, 12), dtype=np.float32)
+    fields = {"frames": values.copy(), "later": values, "label": np.arange(items) % 10}
+    run = own_data(tmp_path, **fields)
+    opened = run.data.open(run.seed, None)
+    train_rows = opened.batch("train", 0, np.arange(opened.size("train")), [field])[field]
+    wrong = len(train_rows) - 3
+    fields[field][(values == train_rows[wrong]).all((1, 2, 3, 4)), 1, 0, 4, 4] = np.nan
+    run = own_data(tmp_path, **fields)
+    run = replace(run, training=run.training.model_copy(update={"updates": 200}))
+    with pytest.raises(LadderspecError) as error:
+        train(run, tmp_path / "run", quiet=True)
+    said = f"the data are not finite: `{field}` of training item {wrong} (the first is 0)"
+    assert str(error.value).endswith(said)
+    assert ("the cost is nan" in str(error.value)) == (items > 1000 or field == "frames")
+
+
+# --- interruptions --------------------------------------------------------------------------------
+
+
+def test_control_c(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The update is finished and saved, the exit code is 130; resumed, the numbers are the same."""
+    place, run = experiment(tmp_path), one_run(tmp_path)
+    train(run, tmp_path / "whole", quiet=True)
+    real = training.update
+
+    def interrupted(learner: Any, *args: Any) -> Any:
+        if learner.update == 6:
+            os.kill(os.getpid(), signal.SIGINT)
+        return real(learner, *args)
+
+    words = ["train", str(place), "--row", "ladder", "-o", str(tmp_path / "out")]
+    with monkeypatch.context() as patched:
+        patched.setattr(training, "update", interrupted)
+        assert main(words) == 130
+    assert "interrupted after update 7; --resume goes on" in capsys.readouterr().err
+    folder = tmp_path / "out" / run.id
+    assert json.loads((folder / "last.json").read_text())["update"] == 7
+    assert main([*words, "--resume"]) == 0
+    assert written(folder) == written(tmp_path / "whole")
+
+
+def test_a_missing_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "torch.utils.tensorboard", None)
+    run = one_run(tmp_path, EXPERIMENT.replace("machine: {", "machine: {track: true, "))
+    with pytest.raises(UsageError, match="needs TensorBoard"):
+        train(run, tmp_path / "run", quiet=True)
+
+
+def test_metrics_for_tensorboard(tmp_path: Path) -> None:
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    run = one_run(tmp_path, EXPERIMENT.replace("machine: {", "machine: {track: true, "))
+    train(run, tmp_path / "run", quiet=True)
+    board = events.EventAccumulator(str(tmp_path / "run/tensorboard")).Reload()
+    for row in read_rows(tmp_path / "run"):
+        for name, value in row.items():
+            if isinstance(value, float) and name != "lr":
+                found = {
+                    event.step: event.value for event in board.Scalars(f"{row['split']}/{name}")
+                }
+                assert found[row["update"]] == pytest.approx(value, rel=1e-6)
+
+
+def test_one_process_at_a_time(run: Run, tmp_path: Path) -> None:
+    with locked(tmp_path / "run"), pytest.raises(UsageError, match="another process is training"):
+        train(run, tmp_path / "run", quiet=True)
+    train(run, tmp_path / "run", quiet=True)
+
+
+# --- before the first update ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            "canvas: 16",
+            "open.seed0: `frames` of occluded_mnist is 1x16x16, but the network's input",
+        ),
+        ("labelled: 100000", "open.seed0: only "),
+    ],
+)
+@pytest.mark.parametrize("command", ["train", "ablate"])
+def test_a_later_row_is_checked_first(
+    command: str, change: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = EXPERIMENT.replace("variant: open}", f"variant: open, data: {{{change}}}}}")
+    place = experiment(tmp_path, text)
+    assert main([command, str(place), "-o", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err.startswith(f"ladderspec: {message}")
+    assert not (tmp_path / "out").exists()
+
+
+# --- the machine ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("cuda", "no CUDA here; there is `cpu`"),
+        ("cuda:3", "no device `cuda:3` here; there is `cpu`"),
+        ("foo", "no device `foo` here; there is `cpu`"),
+    ],
+)
+def test_a_device_that_is_not_there(
+    device: str,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    words = ["train", str(experiment(tmp_path)), "-o", str(tmp_path / "out"), "--device", device]
+    assert main(words) == 2
+    assert capsys.readouterr().err == f"ladderspec: {message}\n"
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_gpu_has_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch refuses to choose `cuda`; torchrun says which is whose."""
+    chosen: list[torch.device] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    for name in ("cuda", "auto"):
+        with processes.joined(name) as device:
+            assert device == torch.device("cuda:0")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    with processes.joined("auto") as device:
+        assert device == torch.device("cuda:1")
+    assert [device.index for device in chosen] == [0, 0, 1]
+    with (
+        pytest.raises(UsageError, match="there are `cpu`, `cuda:0` and `cuda:1`"),
+        processes.joined("x"),
+    ):
+        pass
+
+
+def test_nothing_to_test_it_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(
+        OccludedMnistData, "size", lambda self, split: 100 if "train" in split else 0
+    )
+    place = experiment(tmp_path)
+    assert main(["train", str(place), "--row", "ladder", "-o", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    assert "trained for 12 updates; there are no data to validate or test it  " in said
+
+
+# --- what is seen of it ---------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("title", ["ladder.all_labels.seed0", "a_row_with_a_long_name" * 3])
+def test_the_bar_says_how_long_it_takes(title: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On 80 columns, before the costs."""
+    monkeypatch.setenv("COLUMNS", "80")
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    progress = Progress(title, 10_000, out=Terminal())
+    progress.start(0)
+    now = 200.0
+    progress.step(2500, {"cost": 1.0, "digit.cost": 2.0, "next_frame.cost": 3.0})
+    line = progress.out.getvalue().removeprefix("\r\033[K")  # type: ignore[attr-defined]
+    assert " 2500/10000  25 updates/s, 5:00 left" in line
+    assert len(line) < 80
+    log = io.StringIO()
+    replace(progress, out=log).row(2500, {"cost": 1.0})
+    assert log.getvalue() == f"{title}: 2500/10000  25 updates/s, 5:00 left  cost 1\n"
+
+
+def test_too_few_labelled_items_for_a_batch(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = EXPERIMENT.replace("frames: 3}", "frames: 3, labelled: 10, labelled_per_batch: 20}")
+    place = experiment(tmp_path, text.replace("batch: 10", "batch: 20"))
+    assert main(["train", str(place), "-o", str(tmp_path / "out")]) == 2
+    assert "too few items in train for a batch of 20" in capsys.readouterr().err

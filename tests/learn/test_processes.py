@@ -1,0 +1,70 @@
+"""Several processes give the numbers of one, on the same batches; batch norms included."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ladderspec.learn.train import train
+from tests.training import EXPERIMENT, experiment, one_run, rows
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# float64, so that the order of sums hardly matters; 9 sequences are shared out unevenly.
+DOUBLE = EXPERIMENT.replace("batch: 10", "batch: 9, precision: float64")
+
+
+def torchrun(processes: int, *words: str) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += [f"--nproc-per-node={processes}", "-m", "ladderspec", *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def close(a: Any, b: Any) -> bool:
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(close(a[k], b[k]) for k in a)
+    return bool(a == pytest.approx(b, rel=1e-9)) if isinstance(a, float) else a == b
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The same run by one process and by two."""
+    folder = tmp_path_factory.mktemp("processes")
+    place = experiment(folder, DOUBLE)
+    run = one_run(folder, DOUBLE)
+    train(run, folder / "one", quiet=True)
+    torchrun(2, "train", str(place), "--row", "ladder", "-o", str(folder / "two"))
+    return folder / "one", folder / "two" / run.id
+
+
+def assert_alike(one: Path, other: Path) -> None:
+    assert len(rows(one)) == len(rows(other)) > 4
+    for one_row, other_row in zip(rows(one), rows(other), strict=True):
+        assert close(one_row, other_row)
+    results = [json.loads((folder / "result.json").read_text()) for folder in (one, other)]
+    assert close(results[0]["metrics"], results[1]["metrics"])
+
+
+def test_two_processes_are_like_one(folders: tuple[Path, Path]) -> None:
+    assert_alike(*folders)
+
+
+def test_resumed_with_another_number_of_processes(
+    folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """A checkpoint of two processes is taken up by one."""
+    one, two = folders
+    part = tmp_path / "part"
+    shutil.copytree(two, part)
+    (part / "result.json").unlink()
+    (part / "last.before.json").replace(part / "last.json")
+    assert json.loads((part / "last.json").read_text())["update"] == 10
+    train(one_run(tmp_path, DOUBLE), part, resume=True, quiet=True)
+    assert_alike(one, part)
