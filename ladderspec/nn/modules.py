@@ -158,6 +158,12 @@ class CellModule(Declared):
             )
         self.norm_name, kind, groups = cell.node_norm()
         channels = projections[self.carrier].target[0] if self.carrier else 0
+        offset = parameters.get(cell.offset)
+        if offset is not None and channels and offset.shape != (channels,):
+            raise UsageError(
+                f"{self.name}: the offset `{cell.offset}` is {show_shape(offset.shape)}, but `a`"
+                f" has {channels} channels"
+            )
         if kind != "none" and not channels:
             raise UsageError(f"{self.name}: `node_norm` needs edges that enter the sum `a`")
         if kind != "none":

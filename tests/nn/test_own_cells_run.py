@@ -209,3 +209,12 @@ class Slip(EncoderCell):
     def compute(a):
         return a
 """
+
+
+def test_an_out_shape_that_is_none_is_reported_at_its_row(tmp_path, cells_of_the_module) -> None:
+    text = SLIP.replace("return site.main().shape", "return 3").replace("Slip", "Slip3")
+    (tmp_path / "slip3.py").write_text(text)
+    load_plugin(tmp_path / "slip3.py")
+    spec = "input: {channels: 2}\nlevels: [{name: a, encoder: {cell: Slip3}}]"
+    with pytest.raises(SpecError, match="`out_shape` of the cell Slip3 returned 3, no shape"):
+        loads(spec)
