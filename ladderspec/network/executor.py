@@ -50,7 +50,6 @@ class Read(NamedTuple):
     key: str
     source: str
     delay: int
-    may_lack: bool  # left out if the value does not exist yet; else zeros are read
 
 
 @dataclass(frozen=True)
@@ -108,13 +107,12 @@ class Executor:
             slot = f"{name}.{further}"
             self.slots[slot] = Slot(slot, states.get(further, equation.shape), depth)
             keeps.append((further, slot))
-        may_lack = module.may_lack if isinstance(module, CellModule) else lambda key: False
         delays = [edge.delay for edge in equation.edges if edge.role is Role.STATE]
         logits = f"{name}.logits"
         return Node(
             name,
             home,
-            tuple(Read(e.key, e.source, e.delay, may_lack(e.key)) for e in equation.edges),
+            tuple(Read(e.key, e.source, e.delay) for e in equation.edges),
             tuple((state, f"{name}.{state}") for state in states),
             delays[0] if delays else 0,
             tuple(keeps),
@@ -160,11 +158,12 @@ class Executor:
 
     def compute(self, node: Node, t: int, history: History, step: TimeStep) -> None:
         """One node at one t."""
+        module = node.home.module
         values: dict[str, Tensor] = {}
-        for key, source, delay, may_lack in node.reads:
+        for key, source, delay in node.reads:
             value = history.at(source, t - delay)
-            if value is None:
-                if may_lack:
+            if value is None:  # it does not exist yet
+                if isinstance(module, CellModule) and module.may_lack(key):
                     continue
                 value = history.zeros(source)
             values[key] = value
@@ -172,7 +171,7 @@ class Executor:
         if node.states and Role.STATE in values:
             past = {state: history.at(slot, t - node.state_delay) for state, slot in node.states}
             previous = {state: value for state, value in past.items() if value is not None}
-        output, further = node.home.module(values, previous, step)
+        output, further = module(values, previous, step)
         history.put(node.name, t, output)
         for name, slot in node.keeps:
             history.put(slot, t, further[name])
