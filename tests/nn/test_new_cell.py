@@ -188,8 +188,31 @@ def test_build_and_learn(place: Place) -> None:
     assert shape == "(4, 3, 4, 8, 6)"
 
 
-# EXPORT: the place for `test_export(place)`. The exported model.py runs without ladderspec and
-# computes what `ls.build("new.yaml")` computes, from the source of `Trace.compute` and `keep`.
+EXPORTED = """
+import sys
+import torch
+import ladderspec as ls
+
+for plugin in sys.argv[1:]:
+    ls.load_plugin(plugin)
+namespace = {}
+source = open("model.py").read()
+assert "ladderspec" not in "".join(line for line in source.splitlines() if "import" in line)
+exec(source, namespace)
+net, model = ls.build("new.yaml").double(), namespace["Exported"]().double()
+model.load_state_dict(net.state_dict())
+frames = torch.rand(4, 3, 1, 8, 6).double()
+for training in (True, False):
+    ours, theirs = model.train(training)(frames), net.train(training)(frames)
+    torch.testing.assert_close(ours["label"], theirs["label"])
+print("equal")
+"""
+
+
+def test_export(place: Place) -> None:
+    place.ladderspec("export", "new.yaml", "-o", "model.py", "--class", "Exported")
+    assert "class Trace(Cell):" in (place.folder / "model.py").read_text()
+    assert place.python("-c", EXPORTED, *place.plugin[1:]) == "equal\n"
 
 
 # --- cells of the old API -------------------------------------------------------------------------
