@@ -34,8 +34,9 @@ quickstart: $(VENV)/.quick
 	$(BIN)/ladderspec draw $(SPEC) --variant no_decoder_to_encoder --changes -o out/quickstart.svg
 	$(BIN)/ladderspec ablate specs/experiments/quickstart.yaml -o out/quickstart --workers 2 --resume
 
+# One thread: the tensors of tests are small, and two would wait for each other.
 test: lint
-	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --cov --cov-report=term:skip-covered
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

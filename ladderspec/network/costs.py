@@ -220,6 +220,8 @@ def tied(value: Tensor, parameters: Iterable[Tensor]) -> Tensor:
     distributed training waits for each of them.
     """
     learning = [parameter for parameter in parameters if parameter.requires_grad]
+    if torch.compiler.is_compiling():  # which does not take the function below without a warning
+        return value + sum((0.0 * parameter.sum() for parameter in learning), value.new_zeros(()))
     found: Tensor = _Tied.apply(value, *learning)  # type: ignore[no-untyped-call]
     return found
 
