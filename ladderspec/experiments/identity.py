@@ -4,8 +4,8 @@ A finished run is recognised by the digest in its `result.json`. So that the lib
 without orphaning finished runs, an identity contains
 
 - the fields of cells, tasks, data, training and evaluation that differ from their defaults,
-- the `revision` of every cell, task and data set. Whoever changes a default or a computation raises
-  the revision of that class: runs of before are then other runs. Revision 1 is left out.
+- the `revision` of every cell, task and data set. A change of a default or
+  a computation needs a new revision of that class: earlier runs then differ. 1 is left out.
 
 A new optional field therefore changes no digest. The fields in `RECORDED` are the exception: early
 runs were recorded with all their fields, so these are part of an identity even at their defaults.
