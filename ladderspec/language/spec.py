@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, GetCoreSchemaHandler
 from pydantic_core import core_schema
 
 from ladderspec.cells import UNKNOWN, Cell, Config, Unknown, registered
-from ladderspec.cells.fields import refusal
+from ladderspec.cells.fields import OneLine, refusal
 from ladderspec.cells.input import Input
 from ladderspec.errors import spell, tick
 from ladderspec.language.edges import Edges, Names, Selectors, not_too_many
@@ -95,7 +95,7 @@ class Row(Config):
     """One row of the table: the cell that makes a level, and the decoder that inverts it."""
 
     name: LevelName | None = Field(None, description="Default: cell and position, like `pool5`.")
-    label: str | None = Field(None, description="Label drawn beside the level.")
+    label: OneLine | None = Field(None, description="Label drawn beside the level.")
     repeat: Annotated[int, Field(ge=1, le=1000)] | None = Field(
         None, description="Number of copies of the row: NAME_1, NAME_2, ..."
     )
@@ -141,7 +141,7 @@ class Expect(Config):
 class Variant(Config):
     """A named patch of the spec."""
 
-    title: str | None = Field(None, description="Title in tables and drawings.")
+    title: OneLine | None = Field(None, description="Title in tables and drawings.")
     of: Names = Field((), description="Variants that this one builds on.")
     set: Annotated[Mapping[str, Any], BeforeValidator(not_too_many)] = Field(
         default_factory=dict, description="Fields by node: {encoder.lstm1.channels: 16}."
@@ -173,7 +173,7 @@ class SpecConfig(Config):
     """A recurrent ladder network as a table of layers."""
 
     name: str | None = Field(None, description="Default: the name of the file.")
-    title: str | None = Field(None, description="Title in tables and drawings.")
+    title: OneLine | None = Field(None, description="Title in tables and drawings.")
     description: str | None = Field(None, description="One line about the network.")
     extends: str | None = Field(
         None, description="A file to build on: its fields hold unless this one sets them."
