@@ -26,6 +26,8 @@ def write_all(files: Sequence[tuple[Path, str | bytes]]) -> list[Path]:
             _fill(waiting[-1][0], content.encode() if isinstance(content, str) else content)
         for temporary, here in waiting:
             os.replace(temporary, here)
+        for folder in {path.parent for _, path in waiting}:
+            sync(folder)
     except OSError as error:
         for temporary, _ in waiting:
             Path(temporary).unlink(missing_ok=True)
@@ -48,6 +50,22 @@ def _fill(temporary: str, data: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.chmod(temporary, 0o666 & ~_umask())
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk. A missing file is ignored."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except OSError:  # missing; Windows opens no folders
+        return
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if not path.is_dir():  # some file systems sync no folders
+            reason = (error.strerror or str(error)).lower()
+            raise UsageError(f"cannot write {path}: {reason}") from None
+    finally:
+        os.close(handle)
 
 
 def make_folder(path: str | Path) -> Path:

@@ -31,17 +31,20 @@ except ImportError:  # Windows: folders are not locked
 
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:
-    """The rows of metrics of a run, without an incomplete last line."""
+    """The rows of metrics of a run, up to an incomplete line or the NULs of a power failure."""
     rows = []
     try:
-        text = (folder / "metrics.jsonl").read_text(encoding="utf-8")
+        text = (folder / "metrics.jsonl").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []
-    for line in text.splitlines():
+    for line in text.split("\n"):
         try:
-            rows.append(json.loads(line))
-        except ValueError:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
             break
+        if not isinstance(row, dict):
+            break
+        rows.append(row)
     return rows
 
 
@@ -54,10 +57,15 @@ def read_result(folder: Path, run: Run | None = None) -> dict[str, Any] | None:
     return found if run is None or run.is_recorded_as(found.get("digest")) else None
 
 
+def begun(folder: Path) -> bool:
+    """Whether a training has written a checkpoint into a folder."""
+    return any((folder / name).exists() for name in ("last.json", "last.before.json"))
+
+
 def reported(folder: Path) -> tuple[Path, str]:
     """The weights that the result of a run is about: their folder, and `best` or `last`."""
     retrained = folder / "retrain"
-    place = retrained if (retrained / "last.json").exists() else folder
+    place = retrained if begun(retrained) else folder
     return place, str((read_result(place) or {}).get("reported", "last"))
 
 
@@ -75,7 +83,7 @@ def check(folder: Path, run: Run, resume: bool) -> None:
         recorded = {key: before.get(key) for key in run.identity}
         if recorded not in run.identities:
             raise UsageError(f"{folder} holds another run: {difference(recorded, run.identity)}")
-        if (folder / "last.json").exists() and not resume:
+        if begun(folder) and not resume:
             raise UsageError(f"{folder} holds this run already; --resume goes on with it")
 
 

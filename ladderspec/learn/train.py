@@ -29,7 +29,7 @@ from ladderspec.learn.batches import Collator, Sampler, TensorBatch
 from ladderspec.learn.evaluation import Evaluator
 from ladderspec.learn.log import MetricsLog, Progress, tensorboard
 from ladderspec.learn.processes import Interrupted, SignalGuard
-from ladderspec.learn.run_folder import claim, locked, read_result
+from ladderspec.learn.run_folder import begun, claim, locked, read_result
 from ladderspec.learn.schedule import ScheduleState
 from ladderspec.learn.setup import freeze, initialise, set_dropout
 from ladderspec.learn.train_state import CheckpointTimer, TrainState, new_train_state, save
@@ -125,7 +125,7 @@ def _train(
         replay: the learning rates of an earlier training.
     """
     # Network, data and state; `message` is about initial weights from another run.
-    resumes = (folder / "last.json").exists()
+    resumes = begun(folder)
     state, message = _prepare(run, home or folder, data, device, split, resumes)
     if replay is not None:
         state.schedule, state.replays = replay, True
@@ -137,6 +137,9 @@ def _train(
     if resumes:
         _resume(state, folder, log, progress)
     else:
+        if log.has_rows:
+            progress.say(f"{folder} has metrics but no checkpoint; starts again at update 0")
+            log.truncate(0)
         save(state, folder)
         if message:
             progress.say(message)
@@ -196,15 +199,14 @@ def _prepare(
 
 def _resume(state: TrainState, folder: Path, log: MetricsLog, progress: Progress) -> None:
     """Continue from the last checkpoint, or from the one before it if that is damaged."""
-    try:
-        found = checkpoint.read(folder, "last")
-    except checkpoint.CheckpointError as error:
-        if not (folder / "last.before.json").exists():
-            raise
-        progress.say(f"{error}; going on with the one before it")
-        found = checkpoint.read(folder, "last.before")
+    found, message = checkpoint.read_latest(folder, "last")
+    if message:
+        progress.say(message)
     state.load(found)
-    log.truncate(state.written)
+    kept = log.truncate(state.written)
+    if kept != state.written and not log.silent:
+        progress.say(f"metrics.jsonl lacks {state.written - kept} bytes: rows before are lost")
+        state.written = kept
     progress.say(f"goes on after update {state.update}")
 
 
