@@ -1,14 +1,71 @@
-"""Atomic writing: files appear whole or not at all."""
+"""Atomic writing: files appear whole or not at all. Bounded reading of JSON from anywhere."""
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Sequence
 from errno import EISDIR
 from pathlib import Path
+from typing import Any
 
 from ladderspec.errors import UsageError
+
+MAX_JSON = 256 * 2**20  # bytes
+MAX_DEPTH = 40  # of lists and mappings inside each other
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The mapping in a JSON file, which may come from anywhere.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        UsageError: if it cannot be read, is too large, or is nested too deep.
+    """
+    try:
+        if path.stat().st_size > MAX_JSON:
+            raise UsageError(f"{path} is too large: it has more than {MAX_JSON:,} bytes")
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
+    except ValueError as error:
+        raise UsageError(f"{path} is damaged: {error}") from None
+    try:
+        return parse_json(text)
+    except ValueError as error:
+        raise UsageError(f"{path} is damaged: {error}") from None
+
+
+def parse_json(text: str) -> dict[str, Any]:
+    """The mapping in a JSON text; ValueError if it is anything else or nested too deep.
+
+    >>> parse_json("[" * 100000)
+    Traceback (most recent call last):
+    ...
+    ValueError: it is nested more than 40 deep
+    """
+    too_deep = ValueError(f"it is nested more than {MAX_DEPTH} deep")
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise too_deep from None
+    layer = [found]
+    for _ in range(MAX_DEPTH):
+        layer = [inner for value in layer for inner in _inside(value)]
+    if layer:
+        raise too_deep
+    if not isinstance(found, dict):
+        raise ValueError("a mapping is expected")
+    return found
+
+
+def _inside(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []
 
 
 def write_atomic(path: str | Path, content: str | bytes) -> Path:

@@ -20,7 +20,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from ladderspec.errors import UsageError, tick
-from ladderspec.files import write_atomic
+from ladderspec.files import read_json, write_atomic
 
 FORMAT = "ladderspec checkpoint 2"
 FIRST_FORMAT = "ladderspec checkpoint 1"  # without a checksum of the manifest
@@ -86,7 +86,7 @@ def read(folder: Path, name: str) -> Checkpoint:
     """Read and verify the checkpoint `name`."""
     place = folder / f"{name}.json"
     try:
-        record = json.loads(place.read_text(encoding="utf-8"))
+        record = read_json(place)
         if record["format"] not in (FORMAT, FIRST_FORMAT):
             raise CheckpointError(f"{place}: expected `{FORMAT}`, not {tick(record['format'])}")
         if record["format"] == FORMAT and record["manifest"] != _manifest_checksum(record):
@@ -97,9 +97,13 @@ def read(folder: Path, name: str) -> Checkpoint:
         data = file.read_bytes()
     except FileNotFoundError as error:
         raise CheckpointError(f"no checkpoint {error.filename}") from None
+    except CheckpointError:
+        raise
     except KeyError as error:
         raise CheckpointError(f"{place} is damaged: it has no {error}") from None
-    except (OSError, ValueError, TypeError, RecursionError) as error:
+    except UsageError as error:
+        raise CheckpointError(str(error)) from None
+    except (OSError, ValueError, TypeError) as error:
         raise CheckpointError(f"{place} is damaged: {error}") from None
     if _checksum(data) != checksum:
         raise CheckpointError(f"{file} is damaged: its checksum is not that of {place.name}")
@@ -135,6 +139,10 @@ def restore(module: torch.nn.Module, tensors: Mapping[str, Tensor], what: str) -
     with torch.no_grad():
         for name, value in state.items():
             value.copy_(tensors[name])
+    broken = [name for name, value in module.named_parameters() if not value.isfinite().all()]
+    if broken:
+        more = f" and {len(broken) - 1} more" if len(broken) > 1 else ""
+        raise CheckpointError(f"{what} has weights that are not finite: {broken[0]}{more}")
 
 
 def difference(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> str:

@@ -17,11 +17,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ladderspec.errors import UsageError
 from ladderspec.experiments.runs import Run
-from ladderspec.files import make_folder, write_atomic
+from ladderspec.files import make_folder, read_json, write_atomic
 from ladderspec.wiring import graph_json
 
 try:
@@ -51,10 +53,28 @@ def read_rows(folder: Path) -> list[dict[str, Any]]:
 def read_result(folder: Path, run: Run | None = None) -> dict[str, Any] | None:
     """The result of a finished run; None if it is not finished, or if it is not `run`."""
     try:
-        found: dict[str, Any] = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = read_json(folder / "result.json")
+        ResultRecord.model_validate(found)
+    except (FileNotFoundError, UsageError, ValidationError):
         return None
     return found if run is None or run.is_recorded_as(found.get("digest")) else None
+
+
+def damaged_result(folder: Path) -> bool:
+    """Whether there is a `result.json` that cannot be used."""
+    return (folder / "result.json").exists() and read_result(folder) is None
+
+
+class ResultRecord(BaseModel):
+    """What others read of `result.json`."""
+
+    model_config = ConfigDict(strict=True)
+
+    digest: str
+    metrics: dict[str, dict[str, float]]
+    units: dict[str, str]
+    parameters: int
+    reported: Literal["best", "last"] = "last"
 
 
 def begun(folder: Path) -> bool:
@@ -73,12 +93,11 @@ def check(folder: Path, run: Run, resume: bool) -> None:
     """Refuse a folder that holds another run, or that would be overwritten."""
     place = folder / "run.json"
     try:
-        before = json.loads(place.read_text(encoding="utf-8")) if place.exists() else None
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise UsageError(f"cannot read {place}: {reason}") from None
-    except ValueError:
-        raise UsageError(f"{place} is damaged; remove the folder to start again") from None
+        before = read_json(place)
+    except FileNotFoundError:
+        before = None
+    except UsageError as error:
+        raise UsageError(f"{error}; remove the folder to start again") from None
     if before is not None:
         recorded = {key: before.get(key) for key in run.identity}
         if recorded not in run.identities:
