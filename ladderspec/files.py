@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import time
 from collections.abc import Sequence
 from errno import EISDIR
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 from ladderspec.errors import UsageError
 
+TEMPORARY = ".ladderspec"  # the suffix of temporary files
 MAX_JSON = 256 * 2**20  # bytes
 MAX_DEPTH = 40  # of lists and mappings inside each other
 
@@ -96,9 +99,31 @@ def _beside(path: Path) -> str:
     """A temporary file in the folder of `path`."""
     if path.is_dir():
         raise IsADirectoryError(EISDIR, os.strerror(EISDIR))
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    handle, temporary = tempfile.mkstemp(TEMPORARY, f".{path.name}.", path.parent)
     os.close(handle)
     return temporary
+
+
+def sweep(folder: Path, seconds: float) -> list[Path]:
+    """Remove the temporary files that killed processes have left in a folder.
+
+    Args:
+        folder: The folder; what is deeper inside it stays.
+        seconds: The age from which on a file is left behind; 0 if no other process can write here.
+
+    Returns:
+        The removed files.
+    """
+    removed = []
+    for path in folder.glob(f".*{TEMPORARY}"):
+        try:
+            found = path.lstat()
+            if S_ISREG(found.st_mode) and time.time() - found.st_mtime >= seconds:
+                path.unlink()
+                removed.append(path)
+        except OSError:  # another process was faster
+            continue
+    return removed
 
 
 def _fill(temporary: str, data: bytes) -> None:

@@ -23,13 +23,15 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ladderspec.errors import UsageError
 from ladderspec.experiments.runs import Run
-from ladderspec.files import make_folder, read_json, write_atomic
+from ladderspec.files import make_folder, read_json, sweep, write_atomic
 from ladderspec.wiring import graph_json
 
 try:
     import fcntl
 except ImportError:  # Windows: folders are not locked
     fcntl = None  # type: ignore[assignment]
+
+ABANDONED = 3600.0  # seconds after which a temporary file is no longer being written
 
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:
@@ -109,6 +111,8 @@ def check(folder: Path, run: Run, resume: bool) -> None:
 def claim(folder: Path, run: Run, resume: bool) -> None:
     """Check a folder and write the identity and the graph of the run into it."""
     check(folder, run, resume)
+    for place in (folder, folder / "retrain", folder / "pictures", folder / "retrain" / "pictures"):
+        sweep(place, 0 if fcntl else ABANDONED)  # only we may write here, if folders can be locked
     write_atomic(folder / "graph.json", graph_json.dumps(run.graph) + "\n")
     write_atomic(folder / "run.json", json.dumps(run.dump(), indent=1) + "\n")
 

@@ -22,6 +22,7 @@ from ladderspec.data import DataError
 from ladderspec.data.sets.occluded_mnist import OccludedMnistData
 from ladderspec.errors import LadderspecError, UsageError
 from ladderspec.experiments.runs import Run
+from ladderspec.files import sweep
 from ladderspec.learn import checkpoint, processes
 from ladderspec.learn.log import Progress
 from ladderspec.learn.run_folder import locked, read_rows
@@ -243,6 +244,47 @@ def test_disk_full(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert not list((tmp_path / "part").glob(".*"))
     train(run, tmp_path / "part", resume=True, quiet=True)
     assert written(tmp_path / "part") == written(tmp_path / "whole")
+
+
+def test_temporary_files_of_killed_runs_are_swept(run: Run, part: Path) -> None:
+    """Only ours: other hidden files, links and folders stay."""
+    (part / "retrain").mkdir()
+    ours = [
+        part / ".last-0123456789ab.safetensors.x8a_k2pq.ladderspec",
+        part / ".last.json.abcd1234.ladderspec",
+        part / "retrain" / ".best.json.abcd1234.ladderspec",
+    ]
+    others = [part / ".hidden", part / "notes.ladderspec", part / ".git.ladderspec.txt"]
+    for place in (*ours, *others):
+        place.write_text("x")
+    (part / ".folder.ladderspec").mkdir()
+    (part / ".link.ladderspec").symlink_to(part / "last.json")
+    train(run, part, resume=True, quiet=True)
+    assert not any(place.exists() for place in ours)
+    assert all(place.exists() for place in (*others, part / ".folder.ladderspec"))
+    assert (part / ".link.ladderspec").is_symlink()
+
+
+def test_temporary_files_that_may_be_in_use_stay(tmp_path: Path) -> None:
+    """In a folder that several processes write into, age decides."""
+    fresh, stale = tmp_path / ".a.ladderspec", tmp_path / ".b.ladderspec"
+    for place in (fresh, stale):
+        place.write_text("x")
+    os.utime(stale, (0, 0))
+    assert sweep(tmp_path, 3600) == [stale]
+    assert fresh.exists()
+
+
+def test_a_killed_write_leaves_a_file_that_is_swept(
+    run: Run, part: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        cut(patched, "os.replace", 3)
+        with pytest.raises(PowerCut):
+            train(run, part, resume=True, quiet=True)
+    assert list(part.glob(".*.ladderspec"))
+    train(run, part, resume=True, quiet=True)
+    assert not list(part.glob(".*"))
 
 
 def test_a_folder_that_cannot_be_written(run: Run, tmp_path: Path) -> None:
