@@ -31,6 +31,7 @@ try:
 except ImportError:  # Windows: folders are not locked
     fcntl = None  # type: ignore[assignment]
 
+CONTENT = "content"  # key of run.json: a digest of the user's own data
 ABANDONED = 3600.0  # seconds after which a temporary file is no longer being written
 
 
@@ -91,8 +92,15 @@ def reported(folder: Path) -> tuple[Path, str]:
     return place, str((read_result(place) or {}).get("reported", "last"))
 
 
-def check(folder: Path, run: Run, resume: bool) -> None:
-    """Refuse a folder that holds another run, or that would be overwritten."""
+def check(folder: Path, run: Run, resume: bool, content: str | None = None) -> None:
+    """Refuse a folder that holds another run, or that would be overwritten.
+
+    Args:
+        folder: the folder.
+        run: the run that is to be trained there.
+        resume: whether it may have been begun.
+        content: a digest of the user's own data as they are now.
+    """
     place = folder / "run.json"
     try:
         before = read_json(place)
@@ -101,20 +109,35 @@ def check(folder: Path, run: Run, resume: bool) -> None:
     except UsageError as error:
         raise UsageError(f"{error}; remove the folder to start again") from None
     if before is not None:
-        recorded = {key: before.get(key) for key in run.identity}
+        keys = [*run.identity, *(["plugins"] if "plugins" in before else [])]
+        recorded = {key: before[key] for key in keys if key in before}
         if recorded not in run.identities:
             raise UsageError(f"{folder} holds another run: {difference(recorded, run.identity)}")
+        if data_changed(folder, content) and begun(folder):
+            raise UsageError(
+                f"the data of {folder} have changed since it was begun; restore them, or train"
+                " in another folder"
+            )
         if begun(folder) and not resume:
             raise UsageError(f"{folder} holds this run already; --resume goes on with it")
 
 
-def claim(folder: Path, run: Run, resume: bool) -> None:
+def data_changed(folder: Path, content: str | None) -> bool:
+    """Whether a run was begun with other data of the user than those with this digest."""
+    try:
+        before = read_json(folder / "run.json").get(CONTENT)
+    except (FileNotFoundError, UsageError):
+        return False
+    return None not in (before, content) and before != content
+
+
+def claim(folder: Path, run: Run, resume: bool, content: str | None = None) -> None:
     """Check a folder and write the identity and the graph of the run into it."""
-    check(folder, run, resume)
+    check(folder, run, resume, content)
     for place in (folder, folder / "retrain", folder / "pictures", folder / "retrain" / "pictures"):
         sweep(place, 0 if fcntl else ABANDONED)  # only we may write here, if folders can be locked
     write_atomic(folder / "graph.json", graph_json.dumps(run.graph) + "\n")
-    write_atomic(folder / "run.json", json.dumps(run.dump(), indent=1) + "\n")
+    write_atomic(folder / "run.json", json.dumps({**run.dump(), CONTENT: content}, indent=1) + "\n")
 
 
 def difference(before: Any, now: Any, path: str = "") -> str:

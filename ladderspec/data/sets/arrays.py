@@ -61,6 +61,13 @@ class Arrays(DataConfig):
         maps = "(n, T, C, H, W) or (n, C, H, W), also if C is 1"
         return f"arrays of {show_shape(shape)} are {maps if len(shape) == 3 else '(n, T, C)'}"
 
+    def content(self, folder: Path | None = None) -> str | None:
+        path = _find(self, folder)
+        files = [path]
+        if path.is_dir():
+            files = sorted([*path.glob("*.np[yz]"), *path.glob("*/*.npy")])
+        return sources.digest_of_files({str(file.relative_to(path)): file for file in files})
+
     def open(self, seed: int = 0, folder: Path | None = None) -> ArraysData:
         return ArraysData(self, seed, folder)
 
@@ -203,13 +210,19 @@ class Part:
         return np.asarray(array[self.starts[row] : self.starts[row] + length])
 
 
-def _open_splits(config: Arrays, folder: Path | None) -> dict[Split, list[tuple[Part, Indices]]]:
-    """Parts and their rows: files or folders named like the splits, or random shares of one."""
+def _find(config: Arrays, folder: Path | None) -> Path:
+    """The file or folder, here or in the data folder."""
     given = Path(config.path).expanduser()
     root = sources.folder(folder)
     path = next((place for place in (given, root / given) if place.exists()), None)
     if path is None:
         raise DataError(f"no file or folder {config.path}, here or in {root}")
+    return path
+
+
+def _open_splits(config: Arrays, folder: Path | None) -> dict[Split, list[tuple[Part, Indices]]]:
+    """Parts and their rows: files or folders named like the splits, or random shares of one."""
+    path = _find(config, folder)
     places = {
         split: place
         for split in SPLITS
