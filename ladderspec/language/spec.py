@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, GetCoreSchemaHandler
+from pydantic import BaseModel, BeforeValidator, Field, GetCoreSchemaHandler
 from pydantic_core import core_schema
 
 from ladderspec.cells import UNKNOWN, Cell, Config, Unknown, registered
@@ -234,8 +234,16 @@ _NUMBERS = ("integer", "number")
 def fields_schema() -> dict[str, Any]:
     """All fields with their types; every number may also be written as `$param`."""
     refresh()
+    _complete(Config)
     schema: dict[str, Any] = _with_references(SpecConfig.model_json_schema())
     return schema
+
+
+def _complete(model: type[BaseModel]) -> None:
+    """Build classes whose building was deferred: before 2.14, pydantic needs it for defaults."""
+    for inner in model.__subclasses__():
+        inner.model_rebuild(raise_errors=False)
+        _complete(inner)
 
 
 def file_schema() -> dict[str, Any]:
