@@ -12,6 +12,7 @@ import subprocess
 from collections import Counter
 from functools import cache
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -204,6 +205,22 @@ def test_tex_has_the_same_commands(writer: str) -> None:
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", tex), text
         comments = [line for line in tex.splitlines() if line.startswith("%")]
         assert len(comments) == sum(line.startswith("%") for line in TEX[writer]("a").splitlines())
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="not checked: no `pdflatex`")
+def test_tex_is_compiled(tmp_path: Path) -> None:
+    """Drawings with every third string, included in one paper."""
+    names = [f"drawing{number}.tex" for number in range(len(STRINGS[::3]))]
+    for name, text in zip(names, STRINGS[::3], strict=True):
+        (tmp_path / name).write_text(str(render(injected(text), "tex")), encoding="utf-8")
+    inputs = "".join(f"\\input{{{name}}}\\newpage\n" for name in names)
+    (tmp_path / "paper.tex").write_text(
+        "\\documentclass{article}\\usepackage{tikz}\\begin{document}\n"
+        f"{inputs}\\end{{document}}\n"
+    )
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout.decode(errors="replace")[-1500:]
 
 
 # --- Graphviz -------------------------------------------------------------------------------------
