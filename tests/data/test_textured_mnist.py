@@ -1,11 +1,12 @@
 """Textured MNIST: textures, brightness, groups, purity, labelled subsets, k-means."""
 
+import json
 import pickle
 
 import numpy as np
 import pytest
 
-from ladderspec.data import DataError, data_config
+from ladderspec.data import DataError, config_of_run, data_config
 from ladderspec.data.baselines import box_blur, kmeans, kmeans_baselines, texture_energy
 from ladderspec.data.dataset import Split
 from ladderspec.data.patterns import PATTERNS
@@ -13,6 +14,7 @@ from ladderspec.data.picture import encode_png
 from ladderspec.data.sets.digits import load_digits
 from ladderspec.data.sets.textured_mnist import dilate
 from ladderspec.data.textures import Textures, equalise, largest_view, load_textures, turned
+from ladderspec.experiments.identity import data_identity
 
 SMALL = {"digits": "embedded", "textures": "builtin", "canvas": 24}
 
@@ -328,6 +330,13 @@ def test_a_labelled_subset_has_as_many_of_each_class():
     assert (only.size("train"), only.labelled("train")) == (100, None)
     chosen = data.batch("train", 0, data.labelled("train"), ["image"])["image"]
     np.testing.assert_array_equal(only.batch("train", 0, some(100), ["image"])["image"], chosen)
+
+
+def test_a_config_is_found_again_from_the_identity_of_a_run():
+    config = data_config("textured_mnist", **SMALL, scales=[0.8, 1.2], shrink=3)
+    identity = json.loads(json.dumps(data_identity(config)))
+    assert identity == {"set": "textured_mnist", **SMALL, "scales": [0.8, 1.2], "shrink": 3.0}
+    assert config_of_run(identity) == config
 
 
 @pytest.mark.parametrize(
