@@ -21,7 +21,6 @@ from ladderspec.learn.update import not_finite_message
 from ladderspec.network.executor import INPUT
 from ladderspec.network.net import Net
 from ladderspec.nn import Edge
-from ladderspec.tasks import Denoising, Prediction
 
 ITEMS = 1000  # training items of the mean that offsets start at
 
@@ -65,7 +64,7 @@ def initialise(net: Net, run: Run, data: DataSet, folder: Path) -> str:
         their random initial values.
     """
     for name, task in net.tasks.items():
-        if isinstance(task, Prediction | Denoising):
+        if task.starts_at_mean:
             net.set_offset(_mean(data, task.field or data.config.input), name)
     place = _start_folder(run, folder)
     if place is None:

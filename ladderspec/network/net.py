@@ -34,7 +34,7 @@ from ladderspec.network.inputs import (
     without_padding,
 )
 from ladderspec.network.noise import noisy
-from ladderspec.network.readouts import OFFSET, Readout, readout_name, readouts_of
+from ladderspec.network.readouts import Readout, readout_name, readouts_of
 from ladderspec.network.replay import Replay
 from ladderspec.nn import CellModule, initialise
 from ladderspec.nn.modules import nest
@@ -273,11 +273,11 @@ class Net(nn.Module):
             mean: A number or a frame: the mean pixel; with `cost: bce`, the rate of ones.
             task: The task. Default: all tasks that have an offset.
         """
-        known = [name for name, words in self.tasks.items() if words.kind in OFFSET]
+        known = [name for name, words in self.tasks.items() if words.starts_at_mean]
         check_names([] if task is None else [task], known, "task with an offset")
         for name in known if task is None else [task]:
             for readout in self.readouts[name].values():
-                readout.start_at(mean, logits=getattr(self.tasks[name], "cost", "") == "bce")
+                readout.start_at(mean, logits=self.tasks[name].logits)
 
     def adopt(self, weights: Mapping[str, Tensor]) -> Adopted:
         """Copy the weights of another variant that have the same name and shape.
