@@ -265,6 +265,8 @@ def unknown_word(item: Any, node: Node) -> Finding:
         hint = f"its fields stand beside it, like `{{cell: {bare}, {field}: ...}}`"
     elif text in ("none", "no", "-", "null", "false", "None") and side is Side.DECODER:
         hint = "for no decoder, leave it out"
+    elif text == "Groups":
+        hint = "`groups: {count: 3}`, beside `levels`, adds the level of the groups"
     else:
         hint = did_you_mean(text, known) or one_of(known)
     return Finding("S103", f"unknown cell {show(word)}", word.mark, path, hint)
