@@ -123,14 +123,14 @@ class TexturedMnist(DataConfig):
         check_keep(self.keep, self.labelled)
         if self.contrast != 1 and self.brightness != "apart":
             hint = "leave out `contrast`, or write `brightness: apart`"
-            raise refusal("contrast", f"`brightness: {self.brightness}` has no `contrast`", hint)
+            raise refusal("S106", f"`brightness: {self.brightness}` has no `contrast`", hint)
         if self.scales[0] > self.scales[1]:
             low, high = self.scales
             hint = f"write [{high:g}, {low:g}]"
-            raise refusal("scales", f"`scales` go down from {low:g} to {high:g}", hint)
+            raise refusal("S106", f"`scales` go down from {low:g} to {high:g}", hint)
         if self.place == "random" and self.digit_size >= self.canvas:
             raise refusal(
-                "place",
+                "S106",
                 f"a digit of {self.digit_size} has no room to move in a canvas of {self.canvas}",
                 f"write `digit:` below {self.canvas}, or `place: centre`",
             )
