@@ -2,15 +2,17 @@
 
 from ladderspec.tasks.base import Ramp, Reading, Task
 from ladderspec.tasks.classification import Classification, Consistency
+from ladderspec.tasks.grouping import Grouping
 from ladderspec.tasks.reconstruction import Denoising, Prediction, Probe
 
-AnyTask = Classification | Prediction | Denoising | Consistency | Probe
+AnyTask = Classification | Prediction | Denoising | Consistency | Probe | Grouping
 
 __all__ = [
     "AnyTask",
     "Classification",
     "Consistency",
     "Denoising",
+    "Grouping",
     "Prediction",
     "Probe",
     "Ramp",

@@ -64,6 +64,7 @@ class Reading(Config):
     input: Shape
     frames: bool  # time runs over frames, not over iterations on one input
     steps: int | None  # number of iterations, if it is fixed
+    groups: int | None = None  # number of groups that the node exists for
 
 
 class Task(Config):
@@ -93,6 +94,7 @@ class Task(Config):
     counted_apart: ClassVar[bool] = False  # its head does not count as part of the network
     teaches: ClassVar[bool] = True  # gradients of the cost reach the network
     denoises: ClassVar[bool] = False  # measured on noisy input by default
+    explains: ClassVar[bool] = False  # its cost reads the likelihood of the groups
 
     def check(self, reading: Reading) -> tuple[str, str] | None:
         """A message and a hint if the task cannot read this node."""
@@ -130,6 +132,10 @@ class Task(Config):
 
         Costs are averaged over samples and iterations, with the weights of `when`.
         """
+
+    def combine(self, seen: Tensor) -> Tensor:
+        """What K groups give together, (n, K, ...) -> (n, ...). CHOICE: their mean."""
+        return seen.mean(1)
 
     def present(self, seen: Tensor) -> Tensor:
         """What is seen in the units of the data, as the next input of a closed loop."""

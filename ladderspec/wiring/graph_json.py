@@ -10,6 +10,7 @@ import networkx as nx
 from pydantic import TypeAdapter, ValidationError
 
 from ladderspec.cells import Cell, registered
+from ladderspec.cells.grouping import Groups
 from ladderspec.cells.input import Input
 from ladderspec.errors import SpecError, UsageError
 from ladderspec.names import TABLE, Role, Side
@@ -152,7 +153,8 @@ def _task_attributes(name: str, read: dict[str, Any]) -> TaskAttributes:
 
 def _node_attributes(read: dict[str, Any]) -> NodeAttributes:
     side, cell = Side(read["side"]), read["cell"]
-    kind = Input if cell["cell"] == "Input" else registered(side).get(cell["cell"])
+    own: dict[str, type[Cell]] = {"Input": Input, "Groups": Groups}
+    kind = own.get(cell["cell"]) or registered(side).get(cell["cell"])
     if kind is None:
         raise ValueError(f"no cell `{cell['cell']}` is known here; load its plug-in first")
     return {

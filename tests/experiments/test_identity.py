@@ -53,6 +53,10 @@ def run_of(folder: Path, text: str = EXPERIMENT, spec: str = SPEC) -> Run:
 # --- any config -----------------------------------------------------------------------------------
 
 
+def test_every_recorded_config_is_known() -> None:
+    assert RECORDED.keys() - {"Input"} <= CONFIGS.keys()
+
+
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_new_optional_field_counts_only_if_it_is_set(name: str) -> None:
     grown = create_model("Grown", __base__=CONFIGS[name], later=(int, 3))
