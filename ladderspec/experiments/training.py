@@ -12,7 +12,7 @@ from ladderspec.cells import Config
 from ladderspec.cells.fields import by_form, refusal
 from ladderspec.cells.input import Noise
 from ladderspec.errors import did_you_mean, one_of, tick
-from ladderspec.tasks import Task
+from ladderspec.tasks import Metric, Task
 from ladderspec.wiring.graph import Graph
 
 Positive = Annotated[float, Field(gt=0)]
@@ -292,13 +292,13 @@ class EvaluationNoise:
         kinds = [noisy for noisy in (True, False) if noisy in found]
         return [Pass(noisy, found[noisy]) for noisy in kinds] or [Pass(False, {})]
 
-    def units(self, tasks: Mapping[str, Task]) -> dict[str, str]:
-        """All metrics and their units, task by task."""
+    def metrics(self, tasks: Mapping[str, Task]) -> dict[str, Metric]:
+        """All metrics, task by task."""
         return {
-            f"{name}.{prefix}{metric}": unit
+            f"{name}.{prefix}{metric}": each
             for name, task in tasks.items()
             for prefix in self.inputs(task)
-            for metric, unit in task.units.items()
+            for metric, each in task.metrics.items()
         }
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ladderspec.experiments.training import Cosine, Halve, Linear, OptimiserConfig, TrainingConfig
-from ladderspec.tasks import Consistency, Task
+from ladderspec.tasks import Task
 
 
 def learning_rate(config: OptimiserConfig, update: int, total: int, factor: float = 1.0) -> float:
@@ -37,24 +37,9 @@ def learning_rate(config: OptimiserConfig, update: int, total: int, factor: floa
     return lr * min(1.0, (update + 1) / max(1, config.warm_up))
 
 
-def ramp(task: Consistency, update: int, total: int) -> float:
-    """exp(-5 (1 - t/T)^2) over the first `task.ramp` of training, then 1.
-
-    >>> task = Consistency(kind="consistency", at="encoder.class", ramp=0.5)
-    >>> [round(ramp(task, update, 80_000), 10) for update in (0, 10_000, 20_000, 40_000)]
-    [0.006737947, 0.0600546679, 0.2865047969, 1.0]
-    """
-    length = task.ramp * total
-    return math.exp(-5 * (1 - min(1.0, update / length)) ** 2) if length > 0 else 1.0
-
-
 def task_weights(tasks: Mapping[str, Task], update: int, total: int) -> dict[str, float]:
     """The weight of each task at an update."""
-    return {
-        name: task.weight_at(update)
-        * (ramp(task, update, total) if isinstance(task, Consistency) else 1.0)
-        for name, task in tasks.items()
-    }
+    return {name: task.weight_at(update, total) for name, task in tasks.items()}
 
 
 @dataclass

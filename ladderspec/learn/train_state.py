@@ -19,7 +19,6 @@ from ladderspec.learn.checkpoint import Checkpoint, CheckpointError, restore
 from ladderspec.learn.schedule import ScheduleState, learning_rate
 from ladderspec.network.carry import Carry
 from ladderspec.network.net import Net
-from ladderspec.tasks import Consistency
 
 UPDATES_BETWEEN = 500  # between checkpoints of several processes, whose clocks differ
 _COUNTERS = ("update", "epoch", "number", "piece", "summed", "written")
@@ -178,7 +177,7 @@ def new_train_state(
         eps=adam.eps,
         fused=True,
     )
-    has_teacher = any(isinstance(task, Consistency) for task in net.tasks.values())
+    has_teacher = any(task.taught for task in net.tasks.values())
     teacher = copy.deepcopy(net).requires_grad_(False) if has_teacher else None
     return TrainState(seed, config, total, collator, sampler, net, teacher, optimiser)
 

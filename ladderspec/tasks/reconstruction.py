@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field
 
 from ladderspec.names import show_shape
-from ladderspec.tasks.base import Reading, Task
+from ladderspec.tasks.base import Metric, Reading, Task, register
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,10 +35,18 @@ class Reconstruction(Task):
         return seen if self.cost == "mse" else seen.sigmoid()
 
     @property
-    def units(self) -> dict[str, str]:
-        return {"error": "x 1e-5"} if self.cost == "mse" else {"nll": "nats"}
+    def logits(self) -> bool:
+        return self.cost == "bce"
 
-    def measure(self, seen: Tensor, target: Tensor) -> dict[str, Tensor]:
+    @property
+    def cost_label(self) -> str:
+        return self.cost.upper()
+
+    @property
+    def metrics(self) -> dict[str, Metric]:
+        return {"error": Metric("x 1e-5")} if self.cost == "mse" else {"nll": Metric("nats")}
+
+    def measure(self, seen: Tensor, target: Tensor, **further: Tensor) -> dict[str, Tensor]:
         """mse: per value, x 1e-5 as in [t:ommnist]; bce: nats per frame as in [t:midires]."""
         each = self.compare(seen, target)
         return {"error": each * 1e5} if self.cost == "mse" else {"nll": each}
@@ -60,6 +68,7 @@ class Reconstruction(Task):
         return None
 
 
+@register
 class Prediction(Reconstruction):
     """Squared error (mse) or cross-entropy of logits (bce) against the next frame."""
 
@@ -67,6 +76,16 @@ class Prediction(Reconstruction):
     ahead: Annotated[int, Field(ge=1)] = Field(
         1, description="Prediction horizon: the number of frames ahead."
     )
+
+    starts_at_mean: ClassVar = True
+
+    @property
+    def horizon(self) -> int:
+        return self.ahead
+
+    @property
+    def feeds_back(self) -> bool:
+        return self.ahead == 1
 
     def check_shape(self, reading: Reading) -> tuple[str, str] | None:
         if not reading.frames:
@@ -80,17 +99,20 @@ class Prediction(Reconstruction):
         return self._check_same_as_input(reading)
 
 
+@register
 class Denoising(Reconstruction):
     """Squared error (mse) or cross-entropy of logits (bce) against the input without its noise."""
 
     kind: Literal["denoising"]
 
     denoises: ClassVar = True
+    starts_at_mean: ClassVar = True
 
     def check_shape(self, reading: Reading) -> tuple[str, str] | None:
         return self._check_same_as_input(reading)
 
 
+@register
 class Probe(Reconstruction):
     """A read-out trained on the values of a node; no gradient flows into the network."""
 
@@ -99,6 +121,7 @@ class Probe(Reconstruction):
 
     counted_apart: ClassVar = True
     teaches: ClassVar = False
+    shows_target: ClassVar = True
 
     def check_shape(self, reading: Reading) -> tuple[str, str] | None:
         return None
