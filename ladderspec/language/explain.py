@@ -137,7 +137,7 @@ def _about_value(group: list[tuple[Any, Node]]) -> Finding:
     expected = [_EXPECTED.get(each["type"]) for each, _ in group if each["type"] != "literal_error"]
     if None in expected:  # a user's own cell may raise its own message
         message = item["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
-        return Finding("S104", message, node.mark, node.path)
+        return Finding("S104", message, node.mark, node.path, _hint(item))
     kinds = " or ".join([*dict.fromkeys(filter(None, expected)), *(f"`{w}`" for w in allowed)])
     if node.value is None and key:
         message = "an empty item" if isinstance(node.key, int) else f"`{key}` has no value"
