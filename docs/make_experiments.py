@@ -10,7 +10,7 @@ from make_language import fields
 from pydantic import BaseModel
 
 from ladderspec.data import registered
-from ladderspec.experiments import training
+from ladderspec.experiments import schedules, training
 from ladderspec.experiments.config import ExperimentConfig, Patch, Row
 
 PAGE = Path(__file__).parent / "experiments.md"
@@ -26,7 +26,7 @@ PARTS: list[tuple[str, type[BaseModel]]] = [
     ("Machine", training.MachineConfig),
     ("Saving", training.SavingConfig),
 ]
-SCHEDULES = (training.Halve, training.Cosine, training.Linear)
+SCHEDULES = (schedules.Halve, schedules.Cosine, schedules.Linear)
 
 
 def main() -> None:
