@@ -48,8 +48,9 @@ def page() -> str:
 
 def table(model: type[BaseModel]) -> str:
     schema: dict[str, Any] = model.model_json_schema()
+    named = {"kind"} if issubclass(model, schedules.Schedule) else set()  # by their headings
     patches = issubclass(model, Patch)  # where `set` is no data set
-    return fields(schema, schema, skip=set() if patches else {"kind", "set"})
+    return fields(schema, schema, skip=named | (set() if patches else {"set"}))
 
 
 if __name__ == "__main__":
