@@ -78,7 +78,7 @@ class Collator:
 
     def field(self, task: Task) -> str | None:
         """The field that is the target of a task. None: the target is not in the data."""
-        return None if task.taught else task.field or self.input
+        return None if task.taught or not task.compares else task.field or self.input
 
     def check(self, net: Net, frames: int | str | None) -> None:
         """Refuse data that do not fit the network and its tasks."""

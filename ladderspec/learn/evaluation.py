@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ladderspec.data import Split
 from ladderspec.experiments.runs import Run
-from ladderspec.experiments.training import TEACHER, EvaluationNoise, Halve
+from ladderspec.experiments.training import TEACHER, EvaluationNoise
 from ladderspec.learn import checkpoint, processes
 from ladderspec.learn.batches import Collator, TensorBatch
 from ladderspec.learn.log import MetricsLog, Progress
@@ -187,7 +187,7 @@ class Evaluator:
         config = self.run.training
         schedule = config.optimiser.schedule
         stop = config.stop.watch if config.stop is not None else None
-        rate = schedule.watch if isinstance(schedule, Halve) else None
+        rate = schedule.watched
         self.watched = stop or rate or next(iter(self.metrics), "")
         self.watched_by_rate = rate or self.watched
 

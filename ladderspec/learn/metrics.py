@@ -157,18 +157,25 @@ class Aligned:
     further: dict[str, Tensor]  # (B, T, ...)
 
 
-def align(name: str, task: Task, collator: Collator, batch: TensorBatch, seen: Tensor) -> Aligned:
-    """What a task compares its output (B, T, ...) with, iteration by iteration."""
-    own, steps = name in batch.targets, seen.shape[1]
+def _target(name: str, task: Task, collator: Collator, batch: TensorBatch, seen: Tensor) -> Tensor:
+    """The target of a task, (B, T, ...); one without time is the same at every t."""
     field = collator.field(task)
     assert field is not None
     target = batch.target(name, field)
     shape = task.target_shape(seen.shape[2:])
-    timed = own or collator.data.forms[field].time
-    if not timed:
-        target = target.reshape(len(seen), 1, *shape).expand(-1, steps, *shape)
+    if name in batch.targets or collator.data.forms[field].time:
+        return target.reshape(*target.shape[:2], *shape)
+    return target.reshape(len(seen), 1, *shape).expand(-1, seen.shape[1], *shape)
+
+
+def align(name: str, task: Task, collator: Collator, batch: TensorBatch, seen: Tensor) -> Aligned:
+    """What a task compares its output (B, T, ...) with, iteration by iteration."""
+    own, steps = name in batch.targets, seen.shape[1]
     late = 0 if own else task.horizon
-    target = target[:, late:steps].reshape(len(seen), -1, *shape)
+    if task.compares:
+        target = _target(name, task, collator, batch, seen)[:, late:steps]
+    else:
+        target = seen.new_zeros(seen.shape[:2])
     further = {}
     for argument, values in batch.further.get(name, {}).items():
         if not collator.data.forms[task.further_fields[argument]].time:

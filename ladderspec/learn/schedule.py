@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ladderspec.experiments.training import Cosine, Halve, Linear, OptimiserConfig, TrainingConfig
+from ladderspec.experiments.training import OptimiserConfig, TrainingConfig
 from ladderspec.tasks import Task
 
 
@@ -20,20 +19,12 @@ def learning_rate(config: OptimiserConfig, update: int, total: int, factor: floa
         total: the number of all updates.
         factor: the product of all halvings so far (`schedule: halve`).
 
-    >>> from ladderspec.experiments.training import Cosine
+    >>> from ladderspec.experiments.schedules import Cosine
     >>> adam = OptimiserConfig(lr=1.0, schedule=Cosine(kind="cosine"), warm_up=2)
     >>> [round(learning_rate(adam, update, 4), 3) for update in range(4)]
     [0.5, 0.854, 0.5, 0.146]
     """
-    schedule, lr = config.schedule, config.lr
-    done = min(1.0, update / max(1, total))
-    if isinstance(schedule, Halve):
-        lr = max(lr * factor, min(schedule.floor, lr))
-    elif isinstance(schedule, Cosine):
-        lr = schedule.floor + (lr - schedule.floor) * (1 + math.cos(math.pi * done)) / 2
-    elif isinstance(schedule, Linear):
-        left = min(1.0, (1 - done) / max(1e-12, 1 - schedule.start))
-        lr = schedule.floor + (lr - schedule.floor) * left
+    lr = config.schedule.rate(config.lr, min(1.0, update / max(1, total)), factor)
     return lr * min(1.0, (update + 1) / max(1, config.warm_up))
 
 
@@ -55,14 +46,14 @@ class ScheduleState:
     changes: list[tuple[int, float]] = field(default_factory=list)  # (update, factor from then on)
 
     def adjust_rate(self, config: TrainingConfig, update: int, value: float) -> None:
-        """Halve the learning rate if the metric has risen (`schedule: halve`)."""
-        schedule = config.optimiser.schedule
-        if isinstance(schedule, Halve) and self.last is not None and value > self.last:
-            lowest = min(1.0, schedule.floor / config.optimiser.lr)
-            if self.factor <= lowest and schedule.stop:
-                self.stopped = "the error rose at the smallest learning rate"
-            self.factor = max(self.factor / 2, lowest)
-            self.changes.append((update, self.factor))
+        """Ask the schedule for another factor if the metric has risen."""
+        optimiser = config.optimiser
+        if self.last is not None and value > self.last:
+            factor, reason = optimiser.schedule.worse(optimiser.lr, self.factor)
+            self.stopped = reason or self.stopped
+            if factor != self.factor:
+                self.factor = factor
+                self.changes.append((update, factor))
         self.last = value
 
     def record(self, config: TrainingConfig, update: int, value: float) -> bool:

@@ -15,6 +15,7 @@ from ladderspec.experiments.checks import frozen_prefixes
 from ladderspec.experiments.runs import Run
 from ladderspec.learn import checkpoint
 from ladderspec.learn.batches import Collator, Sampler
+from ladderspec.learn.optimiser import check_optimiser
 from ladderspec.learn.processes import device_of
 from ladderspec.learn.run_folder import read_result, reported
 from ladderspec.learn.update import not_finite_message
@@ -40,6 +41,7 @@ def check_runs(
             continue
         seen.add(cell)
         device_of(device or run.machine.device)
+        check_optimiser(run.training.optimiser)
         key = run.data.model_dump_json()
         try:
             if key not in opened:

@@ -140,12 +140,11 @@ def _backward(state: TrainState, costs: Costs, weights: Mapping[str, float]) -> 
 
 def _clip(state: TrainState) -> float:
     """Clip the gradient norm of the network and return it. Probes are not clipped or counted."""
-    limit = state.config.optimiser.clip.norm
-    norms = [
-        _clip_norm(group["params"], None if group["probe"] else limit)
-        for group in state.optimiser.param_groups
-    ]
-    return float(norms[0])
+    groups = state.optimiser.param_groups
+    taught = [p for group in groups if not group["probe"] for p in group["params"]]
+    probes = [p for group in groups if group["probe"] for p in group["params"]]
+    norm = _clip_norm(taught, state.config.optimiser.clip.norm)
+    return float(norm if taught else _clip_norm(probes, None))
 
 
 def _clip_norm(parameters: Iterable[nn.Parameter], limit: float | None) -> Tensor:

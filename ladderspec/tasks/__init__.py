@@ -10,13 +10,14 @@ import pkgutil
 from ladderspec.tasks.base import Metric, Ramp, Reading, Task, register, registered, task_kind
 from ladderspec.tasks.classification import Classification, Consistency
 from ladderspec.tasks.grouping import Grouping
-from ladderspec.tasks.reconstruction import Denoising, Prediction, Probe, Reconstruction
+from ladderspec.tasks.reconstruction import Activity, Denoising, Prediction, Probe, Reconstruction
 
 # Every module of this package may register tasks.
 for _module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
     importlib.import_module(f"{__name__}.{_module}")
 
 __all__ = [
+    "Activity",
     "Classification",
     "Consistency",
     "Denoising",

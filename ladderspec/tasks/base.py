@@ -122,6 +122,7 @@ class Task(Config):
     explains: ClassVar[bool] = False  # its cost reads the likelihood of the groups
     starts_at_mean: ClassVar[bool] = False  # its output has an offset: the mean of the target
     shows_target: ClassVar[bool] = False  # pictures of samples show its target too
+    compares: ClassVar[bool] = True  # it has a target
     taught: ClassVar[bool] = False  # its target is what a Mean Teacher presents, not data
 
     # --- what it reads ----------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from ladderspec.experiments.config import Quoted
 from ladderspec.experiments.identity import digest
 from ladderspec.experiments.reader import open_experiment
 from ladderspec.experiments.runs import Run
-from ladderspec.experiments.training import Halve
+from ladderspec.experiments.schedules import Halve
 from tests.training import EXPERIMENT, SPEC, experiment
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -92,7 +92,7 @@ data: {set: arrays, path: moving, valid: 0.2, test: 0.2}
 spec: new.yaml
 rows: [{name: one}]
 training: {updates: 12, batch: 5, stop: 20}
-evaluation: {every: 3}
+evaluation: {every: 3, statistics: 0}
 machine: {threads: 1, device: cpu}
 """
 
