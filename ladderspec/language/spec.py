@@ -11,6 +11,7 @@ from pydantic_core import core_schema
 
 from ladderspec.cells import UNKNOWN, Cell, Config, Unknown, registered
 from ladderspec.cells.fields import refusal
+from ladderspec.cells.grouping import Groups
 from ladderspec.cells.input import Input
 from ladderspec.errors import spell, tick
 from ladderspec.language.edges import Edges, Names, Selectors, not_too_many
@@ -202,6 +203,9 @@ class SpecConfig(Config):
     time: Annotated[Time, BeforeValidator(_time)] = Field(
         Time(iterations=1), description="{frames: 5}, {frames: any} or {iterations: 3}."
     )
+    groups: Groups | None = Field(
+        None, description="Copies of the network that explain one input together."
+    )
     levels: Annotated[
         tuple[Row, ...],
         BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v),
@@ -264,7 +268,7 @@ def file_schema() -> dict[str, Any]:
     schema.pop("required", None)  # a base file may hold them
     schema["anyOf"] = [{"required": ["input", "levels"]}, {"required": ["extends"]}]
     for name, model in schema["$defs"].items():
-        if name != "Input" and "cell" in model.get("properties", {}):
+        if name not in ("Input", "Groups") and "cell" in model.get("properties", {}):
             model["required"] = ["cell"]  # `defaults` may set the rest
     for table in ("tasks", "variants", "laterals"):  # null removes an inherited entry
         entry = schema["properties"][table]["additionalProperties"]

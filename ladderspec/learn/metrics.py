@@ -97,6 +97,8 @@ def measure(
             if task.metrics:
                 seen = outputs[name]
                 for value in seen.values() if isinstance(seen, dict) else [seen]:
+                    if net.groups is not None:
+                        value = over_time(task.combine, value)
                     aligned = align(name, task, collator, batch, value)
                     _add(f"{name}.{prefixes[name]}", task, value, aligned, overall, times)
                     if decides_classes(task, value.shape[2:]):

@@ -59,7 +59,7 @@ def _check(run: Run, data: DataSet) -> None:
 
 
 def initialise(net: Net, run: Run, data: DataSet, folder: Path) -> str:
-    """Set output offsets to the mean of the data, then load the weights of `start`, if any.
+    """Set offsets and scales of outputs from the data, then load the weights of `start`, if any.
 
     Returns:
         A message about parameters that the other run lacks, or has in another shape. These keep
@@ -68,6 +68,8 @@ def initialise(net: Net, run: Run, data: DataSet, folder: Path) -> str:
     for name, task in net.tasks.items():
         if task.starts_at_mean:
             net.set_offset(_mean(data, task.field or data.config.input), name)
+    if net.groups is not None:
+        net.set_data_statistics(*_mean_and_std(data, data.config.input))
     place = _start_folder(run, folder)
     if place is None:
         return ""
@@ -91,6 +93,13 @@ def _mean(data: DataSet, field: str) -> torch.Tensor:
         wrong = ~np.isfinite(values.reshape(len(items), -1)).all(1)
         raise DataError(not_finite_message(field, int(np.argmax(wrong))))
     return mean
+
+
+def _mean_and_std(data: DataSet, field: str) -> tuple[float, float]:
+    """Over all numbers of some training items."""
+    items = np.arange(min(ITEMS, data.size(Split.TRAIN)))
+    values = data.batch(Split.TRAIN, 0, items, [field])[field]
+    return float(values.mean()), float(values.std())
 
 
 def _start_folder(run: Run, folder: Path) -> Path | None:

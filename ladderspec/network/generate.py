@@ -20,20 +20,25 @@ def generate(
 ) -> Tensor:
     """The next n frames, (B, n, ...), after those that are given."""
     name, task = _predictor(net)
-    if sample and not task.logits:
-        cost = task.cost_label.lower()
-        raise ValueError(f"task `{name}` predicts by {cost}: there is no distribution to sample")
+    if sample and not task.logits and not _is_binary(net, task):
+        raise ValueError(f"task `{name}` predicts numbers: there is no distribution to sample")
     check_count(n, 0, "the number of frames to generate is whole")
     before = net(frames, lengths, carry)
     seen, carry = _last(before[name], lengths), before.carry
     found: list[Tensor] = []
     while len(found) < n:
-        frame = task.present(seen).view(-1, *net.shape)
+        combined = seen if net.groups is None else task.combine(seen)
+        frame = task.present(combined).view(-1, *net.shape)
         found.append(torch.bernoulli(frame) if sample else frame)
         if len(found) < n:
             outputs, carry = net.iterate(found[-1], carry)
             seen = outputs[name]
     return torch.stack(found, 1) if found else seen.new_empty(len(seen), 0, *net.shape)
+
+
+def _is_binary(net: Net, task: Task) -> bool:
+    """Whether its groups have a Bernoulli likelihood."""
+    return task.explains and net.likelihood()["likelihood"] == "bernoulli"
 
 
 def _predictor(net: Net) -> tuple[str, Task]:

@@ -9,6 +9,7 @@ import pkgutil
 
 from ladderspec.tasks.base import Metric, Ramp, Reading, Task, register, registered, task_kind
 from ladderspec.tasks.classification import Classification, Consistency
+from ladderspec.tasks.grouping import Grouping
 from ladderspec.tasks.reconstruction import Activity, Denoising, Prediction, Probe, Reconstruction
 
 # Every module of this package may register tasks.
@@ -20,6 +21,7 @@ __all__ = [
     "Classification",
     "Consistency",
     "Denoising",
+    "Grouping",
     "Metric",
     "Prediction",
     "Probe",

@@ -85,6 +85,7 @@ class Reading(Config):
     input: Shape
     frames: bool  # time runs over frames, not over iterations on one input
     steps: int | None  # number of iterations, if it is fixed
+    groups: int | None = None  # number of groups that the node exists for
 
 
 class Task(Config):
@@ -118,6 +119,7 @@ class Task(Config):
     counted_apart: ClassVar[bool] = False  # its head does not count as part of the network
     teaches: ClassVar[bool] = True  # gradients of the cost reach the network
     denoises: ClassVar[bool] = False  # measured on noisy input by default
+    explains: ClassVar[bool] = False  # its cost reads the likelihood of the groups
     starts_at_mean: ClassVar[bool] = False  # its output has an offset: the mean of the target
     shows_target: ClassVar[bool] = False  # pictures of samples show its target too
     compares: ClassVar[bool] = True  # it has a target
@@ -191,6 +193,10 @@ class Task(Config):
 
         Costs are averaged over samples and iterations, with the weights of `when`.
         """
+
+    def combine(self, seen: Tensor) -> Tensor:
+        """What K groups give together, (n, K, ...) -> (n, ...). CHOICE: their mean."""
+        return seen.mean(1)
 
     def teacher_decay(self, update: int, total: int) -> float:
         """The decay of the Mean Teacher's average of the network, if the task is `taught`."""

@@ -27,8 +27,18 @@ class Classification(Task):
         "last", description="Iterations that count: `last`, `all`, or a weight for each."
     )
     target: str = Field("label", description="Field of the data with the class label.")
+    none: Literal["last"] | None = Field(
+        None,
+        description="With groups: the class `no object`, which is left out when the groups are"
+        " combined.",
+    )
 
     def check_shape(self, reading: Reading) -> tuple[str, str] | None:
+        if self.none is not None and reading.groups is None:
+            return (
+                "`none` is the class of groups without an object, but there are no groups",
+                "leave it out, or add `groups: {count: 3}`",
+            )
         if self.head is None and len(reading.shape) != 1:
             return (
                 f"classification reads class scores, but {reading.node} is"
@@ -39,6 +49,15 @@ class Classification(Task):
 
     def target_shape(self, seen: Shape) -> Shape:
         return seen[1:]
+
+    def combine(self, seen: Tensor) -> Tensor:
+        """log p(c), p(c) = sum_k P_k(c) / sum_k sum_c' P_k(c'), without the class `none`."""
+        import torch
+
+        scores = seen.log_softmax(2)
+        if self.none == "last":
+            scores = scores[:, :, :-1]
+        return torch.logsumexp(scores, dim=1).log_softmax(1)
 
     def classes(self, seen: Shape) -> int:
         return seen[0]

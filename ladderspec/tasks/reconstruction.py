@@ -64,6 +64,12 @@ class Reconstruction(Task):
 
     def _check_same_as_input(self, reading: Reading) -> tuple[str, str] | None:
         """Without a target or a head, the node is compared with the input."""
+        if reading.groups is not None and self.head is None:
+            return (
+                f"{self.kind} compares one value, but {reading.node} has one for each of"
+                f" {reading.groups} groups",
+                "`kind: grouping`; or give a `head`, whose output is averaged over the groups",
+            )
         if self.head is None and self.target is None and reading.shape != reading.input:
             return (
                 f"{self.kind} compares {reading.node} ({show_shape(reading.shape)}) with the input"
@@ -145,6 +151,10 @@ class Activity(Task):
             if getattr(self, name) is not None:
                 return f"`{name}` has no meaning in an activity penalty", f"leave out `{name}`"
         return None
+
+    def combine(self, seen: Tensor) -> Tensor:
+        """The activity of all groups counts."""
+        return seen
 
     def compare(self, seen: Tensor, target: Tensor) -> Tensor:
         return seen.abs().flatten(1).mean(1)

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from ladderspec import tasks
 from ladderspec.cells import Cell, registered
+from ladderspec.cells.grouping import Groups
 from ladderspec.cells.input import Input
 from ladderspec.errors import SpecError, UsageError
 from ladderspec.names import TABLE, Role, Side
@@ -155,7 +156,8 @@ def _task_attributes(name: str, read: dict[str, Any]) -> TaskAttributes:
 
 def _node_attributes(read: dict[str, Any]) -> NodeAttributes:
     side, cell = Side(read["side"]), read["cell"]
-    kind = Input if cell["cell"] == "Input" else registered(side).get(cell["cell"])
+    own: dict[str, type[Cell]] = {"Input": Input, "Groups": Groups}
+    kind = own.get(cell["cell"]) or registered(side).get(cell["cell"])
     if kind is None:
         raise ValueError(f"no cell `{cell['cell']}` is known here; load its plug-in first")
     return {

@@ -193,6 +193,13 @@ def test_mistakes(tmp_path: Path, before: str, after: str, message: str) -> None
     assert message in [finding.message for finding in error.value.findings]
 
 
+def test_data_sets_give_hints(tmp_path: Path) -> None:
+    text = TEXT.replace("frames: 3}", "frames: 3, keep: labelled}")
+    with pytest.raises(SpecError) as error:
+        open_experiment(experiment(tmp_path, text))
+    assert {finding.hint for finding in error.value.findings} == {"like `labelled: 1000`"}
+
+
 def test_mistakes_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = experiment(tmp_path, TEXT.replace("batch: 20", "btach: 20"))
     assert main(["train", str(place), "--list"]) == 1
