@@ -21,7 +21,8 @@ def generate(
     """The next n frames, (B, n, ...), after those that are given."""
     name, task = _predictor(net)
     if sample and not task.logits and not _is_binary(net, task):
-        raise ValueError(f"task `{name}` predicts numbers: there is no distribution to sample")
+        cost = task.cost_label.lower()
+        raise ValueError(f"task `{name}` predicts by {cost}: there is no distribution to sample")
     check_count(n, 0, "the number of frames to generate is whole")
     before = net(frames, lengths, carry)
     seen, carry = _last(before[name], lengths), before.carry
