@@ -132,6 +132,8 @@ class _Letters:
 
     def symbol(self, arrow: Arrow, time: str = "") -> Runs:
         source = self.parts[arrow.source]
+        if source.symbol:
+            return (*formula(source.symbol), *formula(time))
         level = self.levels[source.level]
         letter = ROLES[arrow.role].letter or SIDES[source.side].letter
         return symbol(letter, level.number if self.view.mini else level.shown, time)
