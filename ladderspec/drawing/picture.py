@@ -10,8 +10,6 @@ from ladderspec.drawing.typesetting import TIMES
 from ladderspec.names import INPUT, Role, Shape, Side, node_name
 from ladderspec.wiring.graph import Graph, copies, in_order
 
-TASK_COSTS = {"classification": "CE", "consistency": "MT", "grouping": "NLL"}
-
 SHARED = node_name(Side.ENCODER, INPUT)  # the only node that does not exist for each group
 EXPLANATION = node_name(Side.DECODER, INPUT)  # what each group makes of it: pi and mu
 
@@ -181,8 +179,7 @@ def _tasks_at(graph: Graph, node: str) -> Iterator[TaskLabel]:
     for name, entry in graph.graph["tasks"].items():
         if node in entry["at"]:
             task = entry["task"]
-            cost = getattr(task, "cost", None) or TASK_COSTS.get(task.kind, task.kind)
-            text = f"{task.label or name}: {cost.upper()}{_weight(task.weight)}"
+            text = f"{task.label or name}: {task.cost_label}{_weight(task.weight)}"
             yield TaskLabel(text, task.when == "last")
 
 
