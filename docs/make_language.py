@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from pathlib import Path
 from typing import Any
 
 from ladderspec.cells import registered
+from ladderspec.cells.grouping import Groups
 from ladderspec.language.spec import fields_schema
 from ladderspec.names import TABLE, Role, Side
+from ladderspec.tasks import registered as registered_tasks
 
 PAGE = Path(__file__).parent / "language.md"
 PROSE = Path(__file__).parent / "language_intro.md"
@@ -37,6 +40,10 @@ def page() -> str:
         "## Time\n\n" + fields(schema["$defs"]["Time"], schema),
         "## Noise\n\n" + fields(schema["$defs"]["Noise"], schema),
         "## Input\n\n" + fields(schema["$defs"]["Input"], schema, skip={"initial", "cell"}),
+        f"## Groups\n\n{inspect.getdoc(Groups)}\n\n"
+        + fields(schema["$defs"]["Groups"], schema, skip={"initial", "cell", "label"}),
+        "### Start\n\n" + fields(schema["$defs"]["Start"], schema),
+        "### Learned\n\n" + fields(schema["$defs"]["Learned"], schema),
         *(cells(side, schema) for side in (Side.ENCODER, Side.DECODER)),
         "Lateral cells are encoder cells: " + names(registered(Side.LATERAL)) + ".",
         "## Tasks\n\n" + tasks(schema),
@@ -59,7 +66,7 @@ def cells(side: Side, schema: dict[str, Any]) -> str:
         needs = ", ".join(sorted(cell.model_construct().needs(side))) or "none"
         takes = ", ".join(sorted(cell.takes))
         text.append(
-            f"### {word}\n\n{(cell.__doc__ or '').strip()}\n\n"
+            f"### {word}\n\n{inspect.getdoc(cell)}\n\n"
             + fields(schema["$defs"][cell.__name__], schema, skip={"cell"})
             + f"\n\nNeeds: {needs}. Takes: {takes}."
         )
@@ -67,14 +74,11 @@ def cells(side: Side, schema: dict[str, Any]) -> str:
 
 
 def tasks(schema: dict[str, Any]) -> str:
-    kinds = ("Classification", "Prediction", "Denoising", "Consistency", "Probe")
     parts = []
-    for kind in kinds:
-        definition = schema["$defs"][kind]
+    for kind, task in registered_tasks().items():
+        definition = schema["$defs"][task.__name__]
         text = definition["description"].strip()
-        parts.append(
-            f"### {kind.lower()}\n\n{text}\n\n" + fields(definition, schema, skip={"kind"})
-        )
+        parts.append(f"### {kind}\n\n{text}\n\n" + fields(definition, schema, skip={"kind"}))
     return "\n\n".join(parts)
 
 

@@ -11,6 +11,7 @@ Shape = tuple[int, ...]  # (C,) for vectors, (C, H, W) for maps
 
 LEVEL_NAME = re.compile(r"[a-z][a-z0-9_]*")
 INPUT = "input"
+GROUPS = "groups"  # the level between the input and the first row, if the network has groups
 
 
 class Side(StrEnum):

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from ladderspec.cells import Cell, Inlet, Site, registered
 from ladderspec.cells.base import iterations_of
+from ladderspec.cells.grouping import Groups
 from ladderspec.names import Role, Shape, Side
 from ladderspec.nn import CellModule, initialise
 
@@ -29,6 +30,7 @@ class Row:
     fields: dict[str, Any] = field(default_factory=dict)
     level: Shape | None = None
     row: Shape | None = None
+    groups: Groups | None = None
 
     def __str__(self) -> str:
         said = [f"{key}={value}".replace(" ", "") for key, value in self.fields.items()]
@@ -44,7 +46,7 @@ class Row:
             Inlet(key, Role.SKIP if key.startswith("skip") else Role(key), 0, shape)
             for key, shape in self.inlets.items()
         ]
-        return Site(self.side, tuple(inlets), self.level, self.row)
+        return Site(self.side, tuple(inlets), self.level, self.row, self.groups)
 
     @property
     def out(self) -> Shape:
@@ -55,7 +57,7 @@ class Row:
         found = dict(self.config.parameters(self.site, self.out))
         for key, projection in self.projections().items():
             found |= {f"{key}.{name}": each for name, each in projection.parameters.items()}
-        return {name: each.shape for name, each in found.items()}
+        return {name: each.shape for name, each in found.items() if not each.buffer}
 
     def projections(self) -> dict[str, Any]:
         site, out, cell = self.site, self.out, self.config
@@ -82,6 +84,7 @@ STATE = {"encoder": ODD, "state": HALF, "decoder_to_encoder": HALF, SKIP: ODD}
 DENSE = {"encoder": (2, 2, 2), "state": (3,), "decoder_to_encoder": (5,), SKIP: (1, 4, 4)}
 DECODER = {"lateral": ODD, "decoder": HALF, "recurrent_decoder": ODD, SKIP: SAME}
 
+BITS = Groups(count=3, likelihood="bernoulli")
 ROWS = [
     Row("Conv", E, {"encoder": MAP}, {"channels": 3}),
     Row("Conv", E, {"encoder": ODD}, {"channels": 3, "filter": 4, "stride": 2}),
@@ -132,4 +135,7 @@ ROWS = [
     Row("Identity", D, {"decoder": HALF}, {}, ODD, HALF),
     Row("Average", D, {"decoder": (2, 3, 4)}, {}, ODD, (2, 3, 4)),
     Row("Average", D, {"decoder": (2,)}, {}, ODD, (2,)),
+    Row("Readout", D, {"decoder": HALF}, {"filter": 4}, ODD, HALF, Groups(count=3)),
+    Row("Readout", D, {"decoder": HALF}, {"norm": "layer"}, ODD, HALF, BITS),
+    Row("Readout", D, {"decoder": (5,)}, {}, (4,), (5,), Groups(count=3)),
 ]

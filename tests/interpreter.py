@@ -13,7 +13,7 @@ from ladderspec.names import Shape
 from ladderspec.network.net import cell_module
 from ladderspec.nn import TimeStep, initialise
 from ladderspec.nn.modules import nest
-from ladderspec.wiring.graph import Graph
+from ladderspec.wiring.graph import Graph, copies, groups_of
 
 INPUT = "encoder.input"
 Iteration = dict[str, tuple[Tensor, dict[str, Tensor]]]  # by node: output, extras
@@ -34,8 +34,15 @@ class Interpreter(nn.Module):
         initialise(self, seed)
 
     def forward(self, frames: Tensor, lengths: Tensor | None = None) -> list[Iteration]:
-        """All nodes at all t, from frames (B, T, ...) or from one input (B, ...) for all t."""
+        """All nodes at all t, from frames (B, T, ...) or from one input (B, ...) for all t.
+
+        K groups stand side by side: sample b of group k is b K + k.
+        """
         over_frames = self.graph.graph["frames"] is not None
+        if groups := copies(self.graph):
+            frames = torch.cat([x.expand(groups, *x.shape) for x in frames])
+            lengths = None if lengths is None else lengths[:, None].expand(-1, groups).flatten()
+        self.starts: dict[str, Tensor] = {}  # one draw per pass
         history: list[Iteration] = []
         for t in range(frames.shape[1] if over_frames else self.graph.graph["iterations"]):
             frame = frames[:, t] if over_frames else frames
@@ -64,6 +71,10 @@ class Interpreter(nn.Module):
     def before(self, node: str, frame: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """What a node gives before the first iteration: zeros, or what was learned."""
         facts = self.graph.nodes[node]
+        if facts["cell"].cell == "Readout":
+            if node not in self.starts:
+                self.starts[node] = self.start_of_groups(node, len(frame))
+            return self.starts[node], {}
         learned = dict(self.cells[node].named_parameters(recurse=False))
 
         def start(name: str, shape: Shape) -> Tensor:
@@ -75,6 +86,33 @@ class Interpreter(nn.Module):
         shape = facts["shape"]
         extras = facts["cell"].state_shapes(shape)
         return start("initial", shape), {k: start(f"initial_{k}", s) for k, s in extras.items()}
+
+    def start_of_groups(self, node: str, batch: int) -> Tensor:
+        """mu is the mean of the data, pi random: as the docs say, sample by sample."""
+        groups, module, shape = (
+            groups_of(self.graph),
+            self.cells[node],
+            self.graph.nodes[node]["shape"],
+        )
+        assert groups is not None
+        buffer = torch.cat([module.noise] * (batch // groups.count))
+        noise = torch.randn(buffer.shape) if self.training else buffer
+        channels = len(module.mean)
+        found = []
+        for sample in noise.split(groups.count):
+            logits = groups.start.group * sample[:, :1] + groups.start.pixel * sample[:, 1:]
+            pi = (logits.exp() / logits.exp().sum(0)).view(groups.count, -1, *shape[1:])
+            mean = module.mean.view(-1, *(1 for _ in shape[1:]))
+            mu = mean.expand(groups.count, channels, *shape[1:])
+            found.append(torch.cat([mu, pi], 1))
+        return torch.cat(found)
+
+
+def apart(value: Tensor, graph: Graph) -> Tensor:
+    """(B K, T, ...) -> (B, T, K, ...), if there are groups."""
+    if groups := copies(graph):
+        return torch.stack([value[k::groups] for k in range(groups)], 2)
+    return value
 
 
 def read(history: list[Iteration], node: str) -> Tensor:

@@ -49,9 +49,11 @@ FEATURES = {
 
 
 @st.composite
-def specs(draw: st.DrawFn) -> Spec:
-    """A spec that says nothing wrong."""
-    text = yaml.safe_dump(draw(words()), default_flow_style=None, sort_keys=False)
+def specs(draw: st.DrawFn, grouped: bool = False) -> Spec:
+    """A spec that says nothing wrong; with groups if `grouped`."""
+    drawn = draw(words())
+    drawn = draw(with_groups(drawn)) if grouped else drawn
+    text = yaml.safe_dump(drawn, default_flow_style=None, sort_keys=False)
     note(text)
     try:
         return loads(text)
@@ -96,6 +98,27 @@ def words(draw: st.DrawFn) -> Words:
     spec["edges"] = draw(edges(spec))
     spec["tasks"] = draw(tasks(spec))
     return spec
+
+
+@st.composite
+def with_groups(draw: st.DrawFn, spec: Words) -> Words:
+    """The same rows for several groups."""
+    likelihood = draw(st.sampled_from(["gaussian", "bernoulli"]))
+    variance = st.sampled_from([0.5, {"learned": 0.3}])
+    groups = {"count": draw(st.integers(1, 3)), "likelihood": likelihood}
+    groups |= {"variance": draw(variance)} if likelihood == "gaussian" else {}
+    groups |= {"start": {"pixel": draw(st.sampled_from([0, 1])), "group": 0.5}}
+    norm = {"norm": draw(PLAIN_NORMS)}
+    spec["levels"][0]["decoder"] = {"cell": "Readout", "filter": draw(st.integers(1, 4)), **norm}
+    noise = {"gaussian": 0.3} if likelihood == "gaussian" else {"flip": 0.2}
+    spec["input"]["noise"] = noise
+    ahead = {"ahead": 1} if "frames" in spec["time"] and draw(st.booleans()) else {}
+    pixels = {name: task for name, task in spec["tasks"].items() if name != "pixels"}
+    spec["tasks"] = {**pixels, "segment": {"kind": "grouping", **ahead}}
+    if "laterals" in spec:
+        spec["laterals"].pop("input", None)
+    spec["edges"].pop("upward_diagonal", None)
+    return {**{"groups": groups}, **spec}
 
 
 DENSE = ("FC", "LSTM", "GRU", "SoftMax")

@@ -10,7 +10,7 @@ import inspect
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 
@@ -19,6 +19,10 @@ from ladderspec.cells.parameters import Parameters
 from ladderspec.cells.projections import Inlet, Projection
 from ladderspec.errors import UsageError, did_you_mean, one_of
 from ladderspec.names import Role, Shape, Side
+
+if TYPE_CHECKING:
+    from ladderspec.cells.grouping import Groups
+    from ladderspec.cells.input import Noise
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,13 @@ class Site:
     inlets: tuple[Inlet, ...]
     level: Shape | None = None  # decoders: shape of the encoder of their own level
     row: Shape | None = None  # decoders: shape of the encoder of the row that they invert
+    groups: Groups | None = None  # of the network
+    noise: Noise | None = None  # on the input
+
+    @property
+    def count(self) -> int:
+        """The number of groups."""
+        return self.groups.count if self.groups is not None else 1
 
     def main(self) -> Inlet:
         """The edge from below (encoders) or from the encoder (lateral cells)."""
@@ -88,6 +99,9 @@ class Cell(Config):
     revision: ClassVar[int] = 1  # raise it when a default or the computation changes
 
     compute: ClassVar[Callable[..., Any]]
+    # What delayed edges carry before the first iteration, for cells that neither start at zero nor
+    # learn it: a static function of `noise` (a buffer of the cell, drawn again in training).
+    first_value: ClassVar[Callable[..., Any] | None] = None
 
     @property
     def row_stride(self) -> Pair | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -46,19 +46,23 @@ _CHANNELS = Field(None, description="Default: the width of the level it estimate
 _NORM_OF_U = Field("batch", description="Norm of u.")
 _LAYER_NORM = Field(NormChoice(), description="layer (default), batch or none; joint or separate.")
 _W = Field((1, 1, 0, 0, 0), description="Initial w: `even`, `ladder` or five numbers.")
+_GATE: Any = Field(
+    "none", description="`sigmoid` squashes the gate s, as in Tagger's code; `none` is the paper."
+)
 _W_S = Field((1, 1, 0, 0, 0), description="Initial w_s of the gate, likewise.")
 
 
 class _Gate(DecoderCell):
     """u = BN(A v_top + b);  y = s . h + (1 - s) . f(u, w),  s = f(u, w_s)
 
-    Without the lateral edge, y = f(u, w).
+    With `gate: sigmoid`, s = sigmoid(f(u, w_s)). Without the lateral edge, y = f(u, w).
     """
 
     if TYPE_CHECKING:  # fields, which each cell declares in its own order
         norm: str
         w: Five
         w_s: Five
+        gate: Literal["none", "sigmoid"]
 
     offset: ClassVar = "b"
 
@@ -97,13 +101,19 @@ class _Gate(DecoderCell):
         *,
         w: Tensor,
         w_s: Tensor | None = None,
+        gate: str,
         out: Shape,
     ) -> Tensor:
+        import torch
+
         u = a.view(a.shape[0], *out)
         y = f(u, per_unit(w, u))
         if lateral is None or w_s is None:
             return y
-        return mix(f(u, per_unit(w_s, u)), lateral, y)
+        s = f(u, per_unit(w_s, u))
+        if gate == "sigmoid":
+            s = torch.sigmoid(s)
+        return mix(s, lateral, y)
 
 
 @register
@@ -119,6 +129,7 @@ class ConvG1(_Gate):
     statistics: Statistics | None = _STATISTICS
     w: FunctionStart = _W
     w_s: FunctionStart = _W_S
+    gate: Literal["none", "sigmoid"] = _GATE
 
     def out_shape(self, site: Site) -> Shape:
         need_map(site.estimate, "convG1", "G1")
@@ -143,6 +154,7 @@ class G1(_Gate):
     statistics: Statistics | None = _STATISTICS
     w: FunctionStart = _W
     w_s: FunctionStart = _W_S
+    gate: Literal["none", "sigmoid"] = _GATE
 
     def units(self, out: Shape) -> int:
         return size_of(out)

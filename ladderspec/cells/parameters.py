@@ -5,7 +5,7 @@ Never imports torch by itself: shapes and counts are known before any tensor exi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ladderspec.names import Shape, size_of
@@ -21,10 +21,17 @@ class Parameter:
     shape: Shape
     values: tuple[float, ...] = (0.0,)
     variance: float | None = None  # of a Gaussian with mean 0
+    buffer: bool = False  # saved with the network, but neither learned nor counted
+    taps: tuple[int, int] = (1, 1)  # blocks of a filter's taps that start alike
 
     @property
     def size(self) -> int:
-        return size_of(self.shape)
+        """How many numbers are learned."""
+        return 0 if self.buffer else size_of(self.shape)
+
+    def as_buffer(self) -> Parameter:
+        """The same numbers, not learned: set from data, or drawn once."""
+        return replace(self, buffer=True)
 
     def fill(self, tensor: Tensor, generator: Generator | None = None) -> None:
         """Write the initial value into `tensor`, in place."""
@@ -35,12 +42,26 @@ class Parameter:
                 block.fill_(value)
             return
         std = self.variance**0.5
+        if self.taps != (1, 1):
+            tensor.copy_(self._alike_in_blocks(std, generator))
+            return
         # Drawn on the CPU in one precision: the same numbers on every device and in every dtype.
         if tensor.dtype == torch.float32 and tensor.is_contiguous() and tensor.is_cpu:
             tensor.normal_(0.0, std, generator=generator)
         else:
             drawn = torch.empty(tensor.shape, dtype=torch.float32)
             tensor.copy_(drawn.normal_(0.0, std, generator=generator))
+
+    def _alike_in_blocks(self, std: float, generator: Generator | None) -> Tensor:
+        """A filter whose taps are equal within blocks of `taps`."""
+        import torch
+
+        *channels, height, width = self.shape
+        rows, columns = self.taps
+        coarse = torch.empty(*channels, -(-height // rows), -(-width // columns))
+        coarse.normal_(0.0, std, generator=generator)
+        fine = coarse.repeat_interleave(rows, -2).repeat_interleave(columns, -1)
+        return fine[..., :height, :width]
 
 
 Parameters = dict[str, Parameter]
@@ -49,7 +70,7 @@ Parameters = dict[str, Parameter]
 def zeros(*shape: int) -> Parameter:
     """
     >>> zeros(3)
-    Parameter(shape=(3,), values=(0.0,), variance=None)
+    Parameter(shape=(3,), values=(0.0,), variance=None, buffer=False, taps=(1, 1))
     """
     return Parameter(shape)
 
@@ -61,6 +82,11 @@ def ones(*shape: int) -> Parameter:
 def blocks(*shape: int, values: tuple[float, ...]) -> Parameter:
     """The first dimension in equal blocks, each filled with its own value."""
     return Parameter(shape, tuple(map(float, values)))
+
+
+def normal(*shape: int) -> Parameter:
+    """Gaussian with variance 1."""
+    return Parameter(shape, variance=1.0)
 
 
 def weight(*shape: int, scale: float = 1.0, fan_in: float | None = None) -> Parameter:

@@ -83,6 +83,7 @@ class Projection:
     gain: float = 1.0  # initial value of the norm's gain
     groups: int = 1  # groups of channels that a layer norm normalises separately
     scale: float = 1.0  # of the weight's initial variance
+    even_phases: bool = False  # the phases of a strided transposed filter start alike
     extra: Mapping[str, Parameter] = field(default_factory=dict)  # further parameters of this edge
 
     given: dict[str, Any] = field(init=False, compare=False, repr=False)  # keywords of `function`
@@ -103,6 +104,8 @@ class Projection:
         if self.has_weight:
             shape = self._weight_shape()
             found["weight"] = weight(*shape, scale=self.scale, fan_in=self.fan_in)
+            if self.even_phases:
+                found["weight"] = replace(found["weight"], taps=self.stride)
         if self.norm != "none":
             found["gain"] = blocks(self.target[0], values=(self.gain,))
         return found

@@ -44,7 +44,10 @@ def add_data_arguments(parser: argparse.ArgumentParser) -> None:
     preview.set_defaults(action=_preview)
     for action in (path, verify, fetch):
         action.add_argument(
-            "names", metavar="NAME", nargs="*", help="mnist, music or a file; default: all"
+            "names",
+            metavar="NAME",
+            nargs="*",
+            help="a group like mnist, or a file; default: all",
         )
     for action in (listed, verify):
         action.add_argument("--json", action="store_true", help="print JSON for programs")

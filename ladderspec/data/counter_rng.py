@@ -49,6 +49,11 @@ def below(bits: Bits, n: int | NDArray[np.int64]) -> NDArray[np.int64]:
     return ((high * np.asarray(n).astype(np.uint64)) >> np.uint64(32)).astype(np.int64)
 
 
+def uniform(bits: Bits) -> NDArray[np.float64]:
+    """Numbers in [0, 1), multiples of 2^-53."""
+    return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
 def normal(key: int, indices: NDArray[np.int64], count: int) -> NDArray[np.float32]:
     """`count` independent standard normal numbers for every index, (n, count), by Box-Muller.
 

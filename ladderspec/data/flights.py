@@ -99,13 +99,22 @@ class Canvas:
 
     def draw(self, digits: Images, positions: Positions) -> Images:
         """Digits (n, T, d, d) at their positions in empty frames, (n, T, 1, H, W)."""
-        n, frames = positions.shape[:2]
-        area, line = self.side**2, np.arange(self.digit)
-        corner = positions[..., 0] * self.side + positions[..., 1]
-        corner += np.arange(n * frames).reshape(n, frames) * area
-        pixels = np.zeros(n * frames * area, np.float32)
-        pixels[corner[..., None, None] + line[:, None] * self.side + line] = digits
-        return pixels.reshape(n, frames, 1, self.side, self.side)
+        return draw(digits, positions, self.side)
+
+
+def draw(digits: Images, positions: Positions, side: int) -> Images:
+    """Digits (n, T, d, d) at their positions in empty frames, (n, T, 1, side, side).
+
+    >>> draw(np.ones((1, 1, 1, 2)), np.array([[[1, 0]]]), 3)[0, 0, 0].tolist()
+    [[0.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
+    """
+    n, frames = positions.shape[:2]
+    rows, columns = (np.arange(size) for size in digits.shape[2:])
+    corner = positions[..., 0] * side + positions[..., 1]
+    corner += np.arange(n * frames).reshape(n, frames) * side**2
+    pixels = np.zeros(n * frames * side**2, np.float32)
+    pixels[corner[..., None, None] + rows[:, None] * side + columns] = digits
+    return pixels.reshape(n, frames, 1, side, side)
 
 
 def reflect(position: Positions, reach: int) -> Positions:

@@ -1,4 +1,4 @@
-"""File formats: .npz and .npy arrays mapped into memory, MATLAB cells, IDX. Never a pickle."""
+"""File formats: mapped .npz and .npy arrays, MATLAB cells, IDX, pictures. Never a pickle."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ladderspec.data.dataset import DataError
 
 NamedArrays = dict[str, NDArray[Any]]
 
-_PACKAGES = {"sklearn.datasets": "scikit-learn", "scipy.io": "scipy"}
+_PACKAGES = {"sklearn.datasets": "scikit-learn", "scipy.io": "scipy", "PIL.Image": "pillow"}
 
 
 def require(module: str, what: str) -> Any:
@@ -164,3 +164,15 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     if not axes or len(data) != 4 + 4 * axes + int(np.prod(shape)):
         raise DataError(f"{path} is not an IDX file of bytes")
     return np.frombuffer(data, np.uint8, offset=4 + 4 * axes).reshape(shape)
+
+
+def read_grey(path: Path) -> NDArray[np.float32]:
+    """A picture as grey values from 0 (black) to 1 (white), (H, W)."""
+    pillow = require("PIL.Image", "pictures")
+    try:
+        with pillow.open(path) as picture:
+            if picture.mode not in ("1", "L", "LA", "P", "RGB", "RGBA"):
+                raise ValueError(f"it has mode {picture.mode}; save it with 8 bits per channel")
+            return np.asarray(picture.convert("L"), np.float32) / np.float32(255)
+    except Exception as error:  # Pillow raises many kinds of errors on damaged files
+        raise DataError(f"cannot read {path}: {error}") from None

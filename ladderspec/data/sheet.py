@@ -34,6 +34,10 @@ NOTE: Colour = (38, 84, 150)
 GENERATED_NOTE: Colour = (205, 100, 30)
 KEYS: tuple[Colour, Colour] = (PAPER, (243, 245, 248))  # white keys, black keys
 OCTAVE: Colour = (224, 229, 236)
+GROUPS: tuple[Colour, ...] = (  # Okabe and Ito: distinct for colour-blind readers too
+    (0, 114, 178), (230, 159, 0), (0, 158, 115), (204, 121, 167), (86, 180, 233), (213, 94, 0),
+)  # fmt: skip
+NO_GROUP: Colour = (236, 238, 241)
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,16 @@ def as_image(frame: NDArray[Any]) -> NDArray[Any]:
         colours = np.clip(frame.transpose(1, 2, 0), 0, 1) * 255
         return np.asarray(np.rint(colours), np.uint8)
     return np.asarray(frame.mean(0))
+
+
+def grey(values: NDArray[Any]) -> Pixels:
+    """A photograph (H, W): 0 is black, 1 is white; values outside [0, 1] are clipped."""
+    return shade(1 - np.asarray(values), (0, 0, 0))
+
+
+def group_colours(groups: NDArray[np.int64]) -> Pixels:
+    """A map of groups (H, W): a colour for each group; pixels of no group (-1) are grey."""
+    return np.array([*GROUPS, NO_GROUP], np.uint8)[np.where(groups < 0, -1, groups % len(GROUPS))]
 
 
 def behind_bars(clean: NDArray[Any], mask: NDArray[np.bool_]) -> Pixels:

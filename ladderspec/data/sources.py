@@ -1,6 +1,7 @@
 """The published files: checksums, mirrors, and their places in the data folder.
 
-A data folder has the folders `mnist/` and `music/`; files directly inside it are found too.
+A data folder has a folder for each group of files, like `mnist/`; files directly inside it are
+found too.
 """
 
 from __future__ import annotations

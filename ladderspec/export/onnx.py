@@ -142,7 +142,7 @@ def _initial(net: Net) -> str:
     executor = net.executor
     learned = {
         f"carry.{slot}": value.flatten().tolist()
-        for slot, value in executor.initial_values().items()
+        for slot, value in executor.learned_initial_values().items()
         if slot in executor.carried
     }
     return json.dumps(learned)

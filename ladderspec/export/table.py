@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from textwrap import wrap
 from typing import Any
 
@@ -13,7 +12,7 @@ from ladderspec.cells import Cell
 from ladderspec.cells.fields import NormChoice
 from ladderspec.export.source import WIDTH, fit
 from ladderspec.names import Side, node_name
-from ladderspec.wiring.graph import Graph
+from ladderspec.wiring.graph import Graph, table_rows
 
 FEW = 5  # names that are listed; more of them are counted
 _NUMBER = re.compile(r"\b\d+\b")
@@ -55,7 +54,7 @@ def quoted(name: str) -> str:
 def rows_of(graph: Graph, modules: Mapping[str, str]) -> list[Row]:
     """The rows that are left of the spec's, in its order; `modules` are expressions by node."""
     found = []
-    for below, level in pairwise(graph.graph["levels"]):
+    for level, below in table_rows(graph):
         nodes = node_name(Side.ENCODER, level), node_name(Side.DECODER, below)
         cells = [fields_of(graph.nodes[node]["cell"]) for node in nodes if node in graph]
         if cells:

@@ -13,7 +13,7 @@ from ladderspec.errors import Finding, Findings, did_you_mean, one_of, tick
 from ladderspec.language.extends import merge
 from ladderspec.language.rows import cell_names, expand, fill_defaults, row_names
 from ladderspec.language.values import assign, check_used, set_params, solve_params, substitute
-from ladderspec.names import INPUT
+from ladderspec.names import GROUPS, INPUT
 from ladderspec.text.notation import NotationProblem, matches, parse_selector
 from ladderspec.text.tree import Node, items_of
 
@@ -168,6 +168,9 @@ def _drop_levels(tree: Node, pattern: str, node: Node, findings: Findings) -> No
         message = f"no level {tick(pattern)}"
         if pattern == INPUT:
             message, hint = "the input cannot be removed", ""
+        elif pattern == GROUPS and tree.get("groups") is not None:
+            message = "the level of the groups cannot be removed"
+            hint = "a network without groups has no `groups` and another decoder than Readout"
         findings.add(Finding("G202", message, node.place, node.path, hint))
         return tree
     if not left:

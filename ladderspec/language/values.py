@@ -164,7 +164,7 @@ def _targets(tree: Node, path: str) -> list[Path]:
     """The places in the tree that a path names; a pattern may name several."""
     head, _, rest = path.partition(".")
     name, _, field = rest.partition(".")
-    if head in ("input", "time", "defaults") and rest:
+    if head in ("input", "time", "groups", "defaults") and rest:
         return [tuple(path.split("."))]
     if head in _TABLES:
         table = tree.get(_TABLES[head])

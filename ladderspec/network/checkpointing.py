@@ -34,7 +34,7 @@ def run_checkpointed(
     size = _best_segment(executor, call.length) if segment is True else segment
     needs, lead = executor.needs(call), executor.lead
     history = History(executor.slots, lead, call.length, frames, call.batch)
-    history.begin(executor.initial_values(), carry)
+    history.begin({} if carry is not None else executor.initial_values(call.batch), carry)
     executor.read_input(history, frames)
     steps = list(executor.steps(frames, call, carry, choose(frames)))
     past = {name: row[:lead] for name, row in history.rows.items()}

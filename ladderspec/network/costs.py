@@ -77,6 +77,7 @@ class Reading:
     target: Tensor
     length: int
     weights: Tensor | None  # (n, B) or (n, 1); None where all weigh alike
+    grouped: bool = False  # what is seen has an axis of groups, (n, B, K, ...)
 
     def reader(self) -> Reader:
         """What the plan needs to know of it."""
@@ -84,15 +85,19 @@ class Reading:
         when = tuple(float(t in read) for t in range(self.length))
         return Reader(self.name, self.nodes, when, 0, 0, 0)
 
-    def cost(self, seen: Tensor) -> Tensor:
+    def cost(self, seen: Tensor, likelihood: Mapping[str, Any]) -> Tensor:
         """The mean over samples and iterations of what is seen, (n, B, ...)."""
         n, batch = seen.shape[:2]
+        if self.grouped:
+            combined = self.task.combine(seen.flatten(0, 1))
+            seen = combined.view(n, batch, *combined.shape[1:])
         target = self._target_of(seen)
         if self.weights is not None:  # what does not count may be anything, even NaN
             counts = (self.weights != 0).expand(n, batch)
             wide = counts.view(n, batch, *(1 for _ in target.shape[2:]))
             target = target.where(wide, torch.zeros_like(target[:1, :1]))
-        each = self.task.compare(seen.flatten(0, 1), target.flatten(0, 1))
+        given = likelihood if self.task.explains else {}
+        each = self.task.compare(seen.flatten(0, 1), target.flatten(0, 1), **given)
         if self.weights is None:
             return each.mean()
         weights = self.weights.to(each.dtype).expand(n, batch)
@@ -101,6 +106,8 @@ class Reading:
 
     def _target_of(self, seen: Tensor) -> Tensor:
         """(n, B, ...); a target without time is the same at every t."""
+        if not self.task.compares:
+            return seen.new_zeros(seen.shape[:2])
         batch, shape = seen.shape[1], self.task.target_shape(tuple(seen.shape[2:]))
         given = tuple(self.target.shape)
         if given[:1] == (batch,) and _alike(given[1:], shape):
@@ -125,8 +132,10 @@ def _alike(given: Shape, wanted: Shape) -> bool:
     return [n for n in given if n != 1] == [n for n in wanted if n != 1]
 
 
-def read_by(tasks: Mapping[str, Task], readers: Sequence[Reader], batch: Batch) -> list[Reading]:
-    """The tasks at work on a batch."""
+def read_by(
+    tasks: Mapping[str, Task], readers: Sequence[Reader], batch: Batch, grouped: bool = False
+) -> list[Reading]:
+    """The tasks at work on a batch; `grouped`: what they see has an axis of groups."""
     fields = {task.field for task in tasks.values()} - {None}
     found = []
     for reader in readers:
@@ -137,7 +146,15 @@ def read_by(tasks: Mapping[str, Task], readers: Sequence[Reader], batch: Batch) 
             read, weights = _weights(aligned, batch)
             found.append(
                 Reading(
-                    reader.name, task, reader.at, aligned.ahead, read, target, batch.length, weights
+                    reader.name,
+                    task,
+                    reader.at,
+                    aligned.ahead,
+                    read,
+                    target,
+                    batch.length,
+                    weights,
+                    grouped,
                 )
             )
     return found
@@ -184,6 +201,7 @@ def add_up(
     readings: Iterable[Reading],
     see: Callable[[Reading], Iterable[Tensor]],
     weights: Mapping[str, float],
+    likelihood: Mapping[str, Any],
     net: nn.Module,
     zero: Tensor,
 ) -> Costs:
@@ -194,7 +212,7 @@ def add_up(
         if not reading.times:  # too few frames for it
             cost = tied(zero, net.parameters())
         else:
-            by_node = [reading.cost(value) for value in see(reading)]
+            by_node = [reading.cost(value, likelihood) for value in see(reading)]
             cost = by_node[0] if len(by_node) == 1 else torch.stack(by_node).mean()
         costs[reading.name] = cost
         weight = weights.get(reading.name, reading.task.weight_at())

@@ -124,7 +124,7 @@ class Executor:
     def run(self, frames: Tensor, call: Call, carry: Carry | None) -> History:
         """All values that a call asks for, from frames (B, T, ...) or one input (B, ...)."""
         history = History(self.slots, self.lead, call.length, frames, call.batch)
-        history.begin({} if carry is not None else self.initial_values(), carry)
+        history.begin({} if carry is not None else self.initial_values(call.batch), carry)
         steps = self.steps(frames, call, carry, choose(frames))
         self.loop(history, frames, self.needs(call), steps, self.droppable(call))
         return history
@@ -252,7 +252,20 @@ class Executor:
 
     # --- before the first t, and after the last ---------------------------------------------------
 
-    def initial_values(self) -> dict[str, Tensor]:
+    def initial_values(self, batch: int) -> dict[str, Tensor]:
+        """Initial values other than zeros, (B, ...) by slot."""
+        found = {}
+        for slot, learned in self.learned_initial_values().items():
+            shape = self.slots[slot].shape
+            wide = learned.view(-1, *(1 for _ in shape[1:]))
+            found[slot] = wide.expand(batch, *shape)
+        for name in self.carried:
+            module = self.nodes[name].home.module if name in self.nodes else None
+            if isinstance(module, CellModule) and (first := module.first_value(batch)) is not None:
+                found[name] = channels_last(first)
+        return found
+
+    def learned_initial_values(self) -> dict[str, Tensor]:
         """Learned initial values by slot: one number per channel."""
         return {slot: getattr(node.home.module, name) for node, name, slot in self.learned}
 
@@ -262,7 +275,7 @@ class Executor:
 
     def unread_initial_values(self, call: Call, carry: Carry | None) -> list[Tensor]:
         """Learned initial values that a call never reads."""
-        learned = self.initial_values()
+        learned = self.learned_initial_values()
         if not learned:
             return []
         needs = self.needs(call)

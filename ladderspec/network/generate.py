@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ladderspec.network.carry import Carry
 from ladderspec.network.inputs import Lengths, check_count
-from ladderspec.tasks import Prediction
+from ladderspec.tasks import Task
 
 if TYPE_CHECKING:
     from ladderspec.network.net import Net
@@ -20,14 +20,16 @@ def generate(
 ) -> Tensor:
     """The next n frames, (B, n, ...), after those that are given."""
     name, task = _predictor(net)
-    if sample and task.cost != "bce":
-        raise ValueError(f"task `{name}` predicts by mse: there is no distribution to sample")
+    if sample and not task.logits and not _is_binary(net, task):
+        cost = task.cost_label.lower()
+        raise ValueError(f"task `{name}` predicts by {cost}: there is no distribution to sample")
     check_count(n, 0, "the number of frames to generate is whole")
     before = net(frames, lengths, carry)
     seen, carry = _last(before[name], lengths), before.carry
     found: list[Tensor] = []
     while len(found) < n:
-        frame = task.present(seen).view(-1, *net.shape)
+        combined = seen if net.groups is None else task.combine(seen)
+        frame = task.present(combined).view(-1, *net.shape)
         found.append(torch.bernoulli(frame) if sample else frame)
         if len(found) < n:
             outputs, carry = net.iterate(found[-1], carry)
@@ -35,9 +37,14 @@ def generate(
     return torch.stack(found, 1) if found else seen.new_empty(len(seen), 0, *net.shape)
 
 
-def _predictor(net: Net) -> tuple[str, Prediction]:
+def _is_binary(net: Net, task: Task) -> bool:
+    """Whether its groups have a Bernoulli likelihood."""
+    return task.explains and net.likelihood()["likelihood"] == "bernoulli"
+
+
+def _predictor(net: Net) -> tuple[str, Task]:
     for name, task in net.tasks.items():
-        if isinstance(task, Prediction) and task.ahead == 1 and len(net.readouts[name]) == 1:
+        if task.feeds_back and len(net.readouts[name]) == 1:
             return name, task
     raise ValueError("no task predicts the next frame: nothing can be fed back")
 

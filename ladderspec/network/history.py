@@ -70,13 +70,12 @@ class History:
         return torch.stack([whole[end][b] for b, end in enumerate(ends)])
 
     def begin(self, initial: Mapping[str, Tensor], carry: Carry | None) -> None:
-        """Fill the past: what was carried, else learned initial values, else nothing."""
+        """Fill the past: what was carried, else initial values that are not zero."""
         for name, slot in self.slots.items():
             if slot.depth and carry is not None:
                 self.rows[name][self.lead - slot.depth : self.lead] = reversed(carry.values[name])
             elif slot.depth and name in initial:
-                wide = initial[name].view(-1, *(1 for _ in slot.shape[1:]))
-                self.rows[name][: self.lead] = [wide.expand(self.batch, *slot.shape)] * self.lead
+                self.rows[name][: self.lead] = [initial[name]] * self.lead
 
 
 def channels_last(value: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -22,8 +23,14 @@ Lengths = Tensor | Sequence[int] | None
 class Inputs:
     """What a network takes: frames of a shape, over time or alone, and its own carry."""
 
-    def __init__(self, shape: Shape, iterations: int | None, slots: Iterable[Slot]) -> None:
-        self.shape, self.iterations = shape, iterations
+    def __init__(
+        self,
+        shape: Shape,
+        iterations: int | None,
+        slots: Iterable[Slot],
+        groups: int | None = None,
+    ) -> None:
+        self.shape, self.iterations, self.groups = shape, iterations, groups
         self.slots = [slot for slot in slots if slot.depth]
 
     # --- frames ----------------------------------------------------------------------------------
@@ -86,7 +93,9 @@ class Inputs:
         if differences:
             raise ValueError(f"this carry is of another network: it {' and '.join(differences)}")
         for name, slot in wanted.items():
-            _check_carried(slot, carry.values[name], frames)
+            grouped = self.groups is not None and name != "encoder.input"
+            shape = (*((self.groups,) if grouped else ()), *slot.shape)
+            _check_carried(replace(slot, shape=shape), carry.values[name], frames)
         if isinstance(carry.t, Tensor) and carry.t.dim() and carry.t.shape != (len(frames),):
             raise ValueError(
                 f"carry.t counts for each of {len(frames)} sequences,"

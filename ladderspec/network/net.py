@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ladderspec.cells.base import iterations_of
+from ladderspec.cells.grouping import Groups
 from ladderspec.network.carry import Carry
 from ladderspec.network.checkpointing import run_checkpointed
 from ladderspec.network.costs import (
@@ -23,6 +24,7 @@ from ladderspec.network.costs import (
 )
 from ladderspec.network.executor import INPUT, Call, Executor, home_of
 from ladderspec.network.generate import generate
+from ladderspec.network.groups import fold, fold_carry, fold_ends, unfold, unfold_carry
 from ladderspec.network.history import History, channels_last
 from ladderspec.network.inputs import (
     Inputs,
@@ -34,15 +36,17 @@ from ladderspec.network.inputs import (
     without_padding,
 )
 from ladderspec.network.noise import noisy
-from ladderspec.network.readouts import OFFSET, Readout, readout_name, readouts_of
+from ladderspec.network.readouts import Readout, readout_name, readouts_of
 from ladderspec.network.replay import Replay
 from ladderspec.nn import CellModule, initialise
 from ladderspec.nn.modules import nest
 from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.plan import Plan
 from ladderspec.tasks import Task
-from ladderspec.wiring.graph import Graph
+from ladderspec.wiring.graph import Graph, copies
 from ladderspec.wiring.shapes import site_of
+
+GROUPS = "encoder.groups"
 
 
 class Outputs(dict[str, Any]):
@@ -72,10 +76,11 @@ class Net(nn.Module):
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.noise = graph.nodes[INPUT]["cell"].noise
         self.shape = tuple(graph.nodes[INPUT]["shape"])
+        self.groups = copies(graph)
         self.executor = Executor(plan, self)
         self.replay = Replay()
         once = plan.length if plan.iterations else None
-        self.inputs = Inputs(self.shape, once, self.executor.slots.values())
+        self.inputs = Inputs(self.shape, once, self.executor.slots.values(), self.groups)
 
     @property
     def readouts(self) -> dict[str, dict[str, Readout]]:
@@ -101,8 +106,8 @@ class Net(nn.Module):
             carry: What the network remembers of earlier frames. Default: the initial values.
         """
         frames, length, ends = self._enter(frames, lengths, carry)
-        call = Call(frames.shape[0], length, ends)
-        history = self.executor.run(self._noisy(frames), call, carry)
+        call, before = self._call(frames, length, ends), fold_carry(carry, self.groups)
+        history = self.executor.run(self._noisy(frames), call, before)
         outputs = Outputs()
         for name in self.tasks:
             seen = {
@@ -110,7 +115,7 @@ class Net(nn.Module):
                 for node, value in self._see(history, name, list(range(call.length))).items()
             }
             outputs[name] = seen if len(seen) > 1 else next(iter(seen.values()))
-        outputs.carry = self.executor.carry(history, call, carry)
+        outputs.carry = unfold_carry(self.executor.carry(history, call, before), self.groups)
         return outputs
 
     def cost(
@@ -143,23 +148,25 @@ class Net(nn.Module):
         check_tasks(self.tasks, targets, counting, weights or {})
         chosen = {name: task for name, task in self.tasks.items() if name in counting}
         whole = self.plan.tasks if carry is None else later(self.plan.tasks, carry.t)
-        readings = read_by(chosen, whole, Batch(frames, targets, length, ends))
+        batch = Batch(frames, targets, length, ends)
+        readings = read_by(chosen, whole, batch, self.groups is not None)
         readers = tuple(reading.reader() for reading in readings)
-        call = Call(frames.shape[0], length, ends, readers, carries=carry is not None)
-        noisy = self._noisy(frames)
+        call = self._call(frames, length, ends, readers, carries=carry is not None)
+        noisy, before = self._noisy(frames), fold_carry(carry, self.groups)
         if checkpoint is False:
-            history = self.executor.run(noisy, call, carry)
+            history = self.executor.run(noisy, call, before)
         else:
-            history = run_checkpointed(self.executor, noisy, call, carry, checkpoint)
+            history = run_checkpointed(self.executor, noisy, call, before, checkpoint)
         costs = add_up(
             readings,
             lambda reading: self._see(history, reading.name, reading.times).values(),
             weights or {},
+            self.likelihood(),
             self,
             frames.new_zeros(()),
         )
         if carry is not None:
-            costs.carry = self.executor.carry(history, call, carry)
+            costs.carry = unfold_carry(self.executor.carry(history, call, before), self.groups)
         if carry is None and self.executor.has_unused_delays(call):
             costs.total = tied(costs.total, self.parameters())
         elif unread := self.executor.unread_initial_values(call, carry):
@@ -190,10 +197,12 @@ class Net(nn.Module):
         owners = tuple(".".join(name.split(".")[:2]) for name in names)
         readers = (Reader("values", owners, "all", 0, 0, 0),)
         frames, length, ends = self._enter(frames, lengths, carry)
-        call = Call(frames.shape[0], length, ends, readers, carries=False, keep=tuple(names))
-        history = self.executor.run(self._noisy(frames), call, carry)
-        times = list(range(length))
-        found = {name: history.series(name, times).transpose(0, 1) for name in names}
+        call = self._call(frames, length, ends, readers, carries=False, keep=tuple(names))
+        history = self.executor.run(self._noisy(frames), call, fold_carry(carry, self.groups))
+        times, found = list(range(length)), {}
+        for name in names:
+            series = unfold(history.series(name, times), self.groups, 1).transpose(0, 1)
+            found[name] = series[:, :, 0] if self.groups and name == INPUT else series
         return found[nodes[0]] if len(found) == 1 and isinstance(nodes[0], str) else found
 
     # --- one t after the other -------------------------------------------------------------------
@@ -207,14 +216,15 @@ class Net(nn.Module):
         if not torch.compiler.is_compiling():
             check_count(batch, 1, "a batch is a number of sequences")
         like = next(self.parameters(), torch.zeros(()))
-        start = History(self.executor.slots, self.executor.lead, 0, like, batch)
-        start.begin(self.executor.initial_values(), None)
+        folded = batch * (self.groups or 1)
+        start = History(self.executor.slots, self.executor.lead, 0, like, folded)
+        start.begin(self.executor.initial_values(folded), None)
         values = {}
         for name in self.executor.carried:
             # Apart from each other: torch.export takes one tensor twice for one input.
             ages = range(1, self.executor.slots[name].depth + 1)
             values[name] = tuple(channels_last(start.last(name, age)).clone() for age in ages)
-        return Carry(0, values)
+        return unfold_carry(Carry(0, values), self.groups)
 
     def iterate(self, frame: Tensor, carry: Carry) -> tuple[dict[str, Any], Carry]:
         """One t.
@@ -233,17 +243,14 @@ class Net(nn.Module):
         return self.replay.iterate(self, self._iterate, frame, carry)
 
     def _iterate(self, frame: Tensor, carry: Carry) -> tuple[dict[str, Any], Carry]:
-        call = Call(frame.shape[0], 1)
         frames = frame if self.plan.iterations else frame[:, None]
-        history = self.executor.run(self._noisy(frames), call, carry)
+        call, before = self._call(frames, 1), cast(Carry, fold_carry(carry, self.groups))
+        history = self.executor.run(self._noisy(frames), call, before)
         outputs: dict[str, Any] = {}
-        for name, readouts in self.readouts.items():
-            seen = {
-                node: readout(history.last(self.executor.nodes[node].seen))
-                for node, readout in readouts.items()
-            }
+        for name in self.tasks:
+            seen = {node: value[0] for node, value in self._see(history, name, [0]).items()}
             outputs[name] = seen if len(seen) > 1 else next(iter(seen.values()))
-        return outputs, self.executor.carry(history, call, carry)
+        return outputs, unfold_carry(self.executor.carry(history, call, before), self.groups)
 
     def generate(
         self,
@@ -273,11 +280,27 @@ class Net(nn.Module):
             mean: A number or a frame: the mean pixel; with `cost: bce`, the rate of ones.
             task: The task. Default: all tasks that have an offset.
         """
-        known = [name for name, words in self.tasks.items() if words.kind in OFFSET]
+        known = [name for name, words in self.tasks.items() if words.starts_at_mean]
         check_names([] if task is None else [task], known, "task with an offset")
         for name in known if task is None else [task]:
             for readout in self.readouts[name].values():
-                readout.start_at(mean, logits=getattr(self.tasks[name], "cost", "") == "bce")
+                readout.start_at(mean, logits=self.tasks[name].logits)
+
+    def set_data_statistics(self, mean: Tensor | float, std: Tensor | float) -> None:
+        """Let the groups start at the mean of the data, and their outputs vary as the data do.
+
+        Args:
+            mean: The mean of the input: a number, or one for each channel.
+            std: Its standard deviation, likewise.
+        """
+        if self.groups is None:
+            raise ValueError("only networks with groups keep the mean and spread of their data")
+        for node in self.executor.nodes.values():
+            module = node.home.module
+            if isinstance(module, CellModule) and module.cell.first_value is not None:
+                for buffer, value in (("mean", mean), ("std", std)):
+                    kept = cast(Tensor, getattr(module, buffer))
+                    kept.copy_(torch.as_tensor(value, dtype=kept.dtype).expand_as(kept))
 
     def adopt(self, weights: Mapping[str, Tensor]) -> Adopted:
         """Copy the weights of another variant that have the same name and shape.
@@ -317,14 +340,38 @@ class Net(nn.Module):
         return None if torch.compiler.is_compiling() else next(self.parameters(), None)
 
     def _noisy(self, frames: Tensor) -> Tensor:
-        """The input as the network gets it: with its noise, in training."""
-        return noisy(frames, self.noise) if self.training else frames
+        """The input as the executor reads it: with its noise, in training, for every group."""
+        return fold(noisy(frames, self.noise) if self.training else frames, self.groups)
+
+    def _call(
+        self,
+        frames: Tensor,
+        length: int,
+        ends: tuple[int, ...] | None = None,
+        readers: tuple[Reader, ...] | None = None,
+        *,
+        carries: bool = True,
+        keep: tuple[str, ...] = (),
+    ) -> Call:
+        """What is asked of the executor, which has the groups in its batch."""
+        batch = frames.shape[0] * (self.groups or 1)
+        return Call(batch, length, fold_ends(ends, self.groups), readers, carries, keep)
+
+    def likelihood(self) -> dict[str, Any]:
+        """What the cost of groups reads besides their mu and pi."""
+        if self.groups is None:
+            return {}
+        module = home_of(self, GROUPS).module
+        cell = cast(Groups, module.cell)
+        learned = getattr(module, "log_variance", None)
+        variance = cell.initial_variance if learned is None else learned.exp()
+        return {"likelihood": cell.likelihood, "variance": variance}
 
     def _see(self, history: History, name: str, times: list[int]) -> dict[str, Tensor]:
-        """What a task sees by node, (n, B, ...)."""
+        """What a task sees by node, (n, B, ...); with groups, (n, B, K, ...)."""
         nodes = self.executor.nodes
         return {
-            node: readout(history.series(nodes[node].seen, times))
+            node: unfold(readout(history.series(nodes[node].seen, times)), self.groups, 1)
             for node, readout in self.readouts[name].items()
         }
 

@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError
 
 from ladderspec.cells import Cell, Config, Inlet, Projection, ShapeProblem, Site, registered
 from ladderspec.cells.fields import NormName, PairField
+from ladderspec.cells.grouping import Groups
 from ladderspec.cells.projections import strided
 from ladderspec.errors import did_you_mean, one_of
 from ladderspec.names import TABLE, Role, Shape, Side, show_shape
@@ -47,6 +48,7 @@ class Standalone(CellModule):
         out: Shape | None = None,
         iterations: int = 1,
         edges: Mapping[str, Mapping[str, Any]] | None = None,
+        groups: Groups | None = None,
         **fields: Any,
     ) -> Self:
         """A cell for values of these shapes, with the fields that a spec would give it.
@@ -57,6 +59,7 @@ class Standalone(CellModule):
             out: decoders: the shape of the output. Default: that of the `lateral` edge.
             iterations: how many iterations have statistics of their own in batch norms.
             edges: `filter`, `norm` or `gain` of single edges, as in `{"state": {"filter": 5}}`.
+            groups: the groups of the network, which a `Readout` needs.
             fields: the fields of the cell. Decoders also take the `stride` of the row that they
                 invert; default: the smallest that fits.
         """
@@ -73,14 +76,14 @@ class Standalone(CellModule):
         _check_roles(name, cell, side, roles)
         row = None if stride is None else _pair("stride", stride)
         back = None if row is None else (-row[0], -row[1])  # a decoder leads back
-        site = _site(name, side, roles, shapes, back, out)
+        site = replace(_site(name, side, roles, shapes, back, out), groups=groups)
         if row and site.level and "decoder" in shapes:
             _check_stride(name, shapes["decoder"], site.level, row)
         try:
             shape = cell.out_shape(site)
             if cell.stateful:
                 state = Inlet("state", Role.STATE, 1, shape)
-                site = Site(site.side, (*site.inlets, state), site.level, site.row)
+                site = replace(site, inlets=(*site.inlets, state))
             site = _with_options(name, site, edges or {})
             projections = {inlet.key: cell.project(site, inlet, shape) for inlet in site.inlets}
             _check_used(name, edges or {}, projections)

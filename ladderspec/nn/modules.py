@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -35,7 +36,10 @@ class Declared(nn.Module):
             tensor = torch.empty(parameter.shape)
             if draw:
                 parameter.fill(tensor)
-            self.register_parameter(name, nn.Parameter(tensor))
+            if parameter.buffer:
+                self.register_buffer(name, tensor)
+            else:
+                self.register_parameter(name, nn.Parameter(tensor))
 
 
 def initialise(module: nn.Module, seed: int) -> None:
@@ -53,7 +57,7 @@ def initialise(module: nn.Module, seed: int) -> None:
                 for name, parameter in part.declared.items():
                     full = f"{path}.{name}" if path else name
                     generator = torch.Generator().manual_seed(seed_of(seed, full))
-                    parameter.fill(part.get_parameter(name), generator)
+                    parameter.fill(getattr(part, name), generator)
 
 
 def seed_of(seed: int, name: str) -> int:
@@ -171,6 +175,7 @@ class CellModule(Declared):
         self.norm_in_compute = "norm" in signature.keywords
         self._resolve(signature, site, projections)
         read = {cell.offset, *signature.keywords} | ({"gain"} if kind != "none" else set())
+        read |= self._resolve_first_value(site)
         for unread in [n for n in parameters if n not in read and not n.startswith("initial")]:
             raise UsageError(
                 f"{self.name}: `parameters` declares `{unread}`, but `compute` does not read it and"
@@ -234,6 +239,33 @@ class CellModule(Declared):
         lacks_norm = self.norm_in_compute and self.norm_name not in self._modules
         if lacks_norm and "norm" not in self.optional:
             raise UsageError(f"{self.name}: `node_norm` has no norm; write `norm=None`")
+
+    def _resolve_first_value(self, site: Site) -> set[str]:
+        """Find what `first_value` reads besides its noise."""
+        self.first: tuple[tuple[str, ...], dict[str, Any]] = ((), {})
+        if self.cell.first_value is None:
+            return set()
+        names = [n for n in inspect.signature(self.cell.first_value).parameters if n != "noise"]
+        constants = {"out": self.out, **self.cell.constants(site, self.out)}
+        tensors = tuple(name for name in names if name in self.declared)
+        self.first = (tensors, {name: constants[name] for name in names if name not in tensors})
+        return {"noise", *tensors}
+
+    def first_value(self, batch: int) -> Tensor | None:
+        """What delayed edges carry before the first iteration, (B, ...); None: zeros.
+
+        Random numbers behind it are drawn in training, and those of the buffer in evaluation.
+        """
+        if self.cell.first_value is None:
+            return None
+        noise = cast(Tensor, self.noise)
+        repeated = noise.repeat(batch // len(noise), *(1 for _ in noise.shape[1:]))
+        noise = torch.randn_like(repeated) if self.training else repeated
+        tensors, constants = self.first
+        found: Tensor = self.cell.first_value(
+            noise, **{name: getattr(self, name) for name in tensors}, **constants
+        )
+        return found
 
     def _refuse(self, role: str) -> None:
         raise UsageError(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ladderspec.names import Role, Shape, show_arrow, size_of
-from ladderspec.wiring.graph import Graph
+from ladderspec.wiring.graph import Graph, copies_of
 
 FUNCTION = frozenset({"w", "w_s"})  # coefficients of f(u, w) [eq:fdec]: used number by number
 
@@ -26,7 +26,7 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True)
 class Equation:
-    """What one node computes, and what that takes for one t of one sample."""
+    """What one node computes, and what that takes for one t of one sample, all groups."""
 
     node: str
     cell: str
@@ -37,11 +37,13 @@ class Equation:
     initial: str  # what delayed arrows carry before the first t
     parameters: int  # of the node and of the arrows that enter it
     multiplications: int
+    copies: int = 1  # one for each group
 
     @property
     def numbers(self) -> int:
         """How many numbers its output and its state hold."""
-        return size_of(self.shape) + sum(size_of(shape) for _, shape in self.state)
+        numbers = size_of(self.shape) + sum(size_of(shape) for _, shape in self.state)
+        return self.copies * numbers
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ def equation_of(graph: Graph, node: str) -> Equation:
         initial=attributes["initial"],
         parameters=attributes["parameters"] + sum(edge.get("parameters", 0) for *_, edge in arrows),
         multiplications=multiplications(graph, node),
+        copies=copies_of(graph, node),
     )
 
 
@@ -81,13 +84,13 @@ def reader_of(graph: Graph, name: str) -> Reader:
     task = entry["task"]
     shapes = [graph.nodes[node]["shape"] for node in entry["at"]]
     heads = [(weight, out) for out in shapes for weight in task.head_parameters(out).values()]
-    work = sum(_uses(weight, out) for weight, out in heads)
-    ahead = getattr(task, "ahead", 0)
-    return Reader(name, tuple(entry["at"]), task.when, ahead, entry["parameters"], work)
+    work = sum(_uses(weight, out) for weight, out in heads) * copies_of(graph, entry["at"][0])
+    parameters = entry["parameters"]
+    return Reader(name, tuple(entry["at"]), task.when, task.horizon, parameters, work)
 
 
 def multiplications(graph: Graph, node: str) -> int:
-    """Multiply-adds of a node for one t of one sample: those of its linear maps.
+    """Multiply-adds of a node for one t of one sample, all groups: those of its linear maps.
 
     Each arrow that enters has its own map; the gates of LSTM and GRU are rows of these maps. What
     the node owns itself counts where it is a weight: a filter (W_s, D, E of convG3; D of convG2) is
@@ -97,8 +100,13 @@ def multiplications(graph: Graph, node: str) -> int:
     attributes = graph.nodes[node]
     arrows = graph.in_edges(node, data="projection")
     total: int = sum(each.multiplications for *_, each in arrows if each is not None)
-    weights = [each.shape for name, each in attributes["own"].items() if name not in FUNCTION]
-    return total + sum(_uses(weight, attributes["shape"]) for weight in weights)
+    weights = [
+        each.shape
+        for name, each in attributes["own"].items()
+        if name not in FUNCTION and not each.buffer
+    ]
+    total += sum(_uses(weight, attributes["shape"]) for weight in weights)
+    return total * copies_of(graph, node)
 
 
 def _uses(weight: Shape, out: Shape) -> int:

@@ -11,7 +11,7 @@ from ladderspec.display import svg
 from ladderspec.names import Role, Shape, show_arrow
 from ladderspec.schedule.equations import Equation, Reader, equation_of, reader_of
 from ladderspec.schedule.phases import Kind, Phase, find_phases
-from ladderspec.wiring.graph import Graph, in_order
+from ladderspec.wiring.graph import Graph, copies, in_order
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class Plan:
     carry: Mapping[str, Carried]
     last_use: Mapping[str, int]  # the last phase that reads a node; tasks read to the end
     tasks: tuple[Reader, ...]
+    groups: int | None = None  # how many copies of the network there are
     graph: Graph | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
@@ -74,6 +75,7 @@ def schedule(graph: Graph) -> Plan:
         carry=_carry(equations),
         last_use=_last_use(phases, equations, tasks),
         tasks=tasks,
+        groups=copies(graph),
         graph=graph,
     )
     check(plan, graph)

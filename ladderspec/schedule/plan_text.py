@@ -31,6 +31,8 @@ def to_text(plan: Plan) -> str:
     position = {node: index for index, node in enumerate(reasons)}
     title = f" ({plan.title})" if plan.title else ""
     size = f"{_count(plan.equations, 'node')} in {_count(plan.phases, 'phase')}"
+    if plan.groups is not None:
+        size += f", for {_many(plan.groups, 'group')}"
     work = work_of(plan, plan.phases, plan.tasks)
     lines = [f"plan of {plan.name}{title}: {size}", *_wrapped("", _show_work(plan, work)), ""]
     lines += _wrapped("carry   ", " ".join(_carried(plan)) or "nothing")
@@ -52,6 +54,7 @@ def as_dict(plan: Plan) -> dict[str, Any]:
         "name": plan.name,
         "title": plan.title,
         "time": {"unit": _unit(plan), "length": plan.length},
+        **({} if plan.groups is None else {"groups": plan.groups}),
         **vars(work_of(plan, plan.phases, plan.tasks)),
         "carry": {
             node: {

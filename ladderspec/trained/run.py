@@ -18,6 +18,7 @@ from ladderspec.experiments.training import (
     EvaluationNoise,
     TrainingConfig,
     noise_of,
+    refresh,
 )
 from ladderspec.files import read_json
 from ladderspec.learn import checkpoint
@@ -73,6 +74,7 @@ class TrainedRun:
 
     @cached_property
     def training(self) -> TrainingConfig:
+        refresh()
         return self._config(TrainingConfig, self.settings["training"])
 
     @cached_property

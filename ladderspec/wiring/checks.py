@@ -9,7 +9,7 @@ import networkx as nx
 from ladderspec.cells import UNKNOWN, Cell
 from ladderspec.errors import Finding, Findings, Place, tick
 from ladderspec.language.read import Spec
-from ladderspec.names import TABLE, Role, Side, show_arrow, show_shape
+from ladderspec.names import GROUPS, TABLE, Role, Side, show_arrow, show_shape
 from ladderspec.wiring.graph import (
     EdgeAttributes,
     LadderGraph,
@@ -118,6 +118,8 @@ def _instead(node: str, role: Role | None, source: str) -> str:
     if role is Role.ENCODER:
         row = source.partition(".")[2] or level
         return f"`level.{row}` removes the whole row and joins its neighbours"
+    if level == GROUPS:
+        return "groups compare the input with the mu and pi of the iteration before"
     if side == Side.LATERAL:
         return f"remove `{node}` too"
     return f"remove `{node}` too, or use a cell that can do without: convG3"

@@ -21,10 +21,11 @@ from typing import (
 import networkx as nx
 
 from ladderspec.cells import Cell, Projection
+from ladderspec.cells.grouping import Groups
 from ladderspec.display import svg
 from ladderspec.errors import Place
 from ladderspec.escaping import one_line
-from ladderspec.names import INPUT, Role, Shape, Side, node_name, show_arrow, show_shape
+from ladderspec.names import GROUPS, INPUT, Role, Shape, Side, node_name, show_arrow, show_shape
 from ladderspec.tasks import Task
 
 Pair = tuple[int, int]
@@ -152,6 +153,53 @@ def _copied(value: Any) -> Any:
 
 
 # --- views ----------------------------------------------------------------------------------------
+
+
+def groups_of(graph: Graph) -> Groups | None:
+    """The groups of a network, if it has some."""
+    node = node_name(Side.ENCODER, GROUPS)
+    cell = graph.nodes[node]["cell"] if node in graph else None
+    return cell if isinstance(cell, Groups) else None
+
+
+def copies(graph: Graph) -> int | None:
+    """The number of groups; None if the network has none."""
+    groups = groups_of(graph)
+    return None if groups is None else groups.count
+
+
+def copies_of(graph: Graph, node: str) -> int:
+    """How often a node exists: for each group, or once. The input belongs to all groups."""
+    return 1 if node == node_name(Side.ENCODER, INPUT) else copies(graph) or 1
+
+
+def level_at(graph: LadderGraph, level: str, offset: int, side: Side) -> str | None:
+    """The level so many above another one; the way down does not pass the groups."""
+    levels, here = graph.graph["levels"], graph.graph["order"][level]
+    if side is Side.DECODER and groups_of(graph) is not None:  # levels: input, groups, ...
+        if here == 1:
+            return None
+        there = max(here - 1, 0) + offset
+        there += there > 0
+    else:
+        there = here + offset
+    return levels[there] if 0 <= there < len(levels) else None
+
+
+def table_rows(graph: Graph) -> Iterator[tuple[str, str]]:
+    """The rows of the table: the level that each makes, and the one that its decoder estimates.
+
+    The level of the groups has no decoder: the one below it, "", does not exist.
+    """
+    levels: list[str] = graph.graph["levels"]
+    grouped = groups_of(graph) is not None
+    below = INPUT
+    for index, level in enumerate(levels[1:]):
+        if grouped and index == 0:
+            yield level, ""
+        else:
+            yield level, below
+            below = level
 
 
 def cell_of(graph: LadderGraph, node: str) -> Cell:

@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import networkx as nx
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ladderspec import tasks
 from ladderspec.cells import Cell, registered
 from ladderspec.cells.fields import NormName, OneLine, Size
+from ladderspec.cells.grouping import Groups
 from ladderspec.cells.input import Input
 from ladderspec.errors import SpecError, UsageError
 from ladderspec.files import MAX_JSON, parse_json
 from ladderspec.names import TABLE, Role, Side
-from ladderspec.tasks import AnyTask
 from ladderspec.text.notation import MAX_DELAY
 from ladderspec.wiring.checks import check
 from ladderspec.wiring.graph import (
@@ -249,13 +250,17 @@ def _graph_attributes(read: dict[str, Any]) -> GraphAttributes:
 
 def _task_attributes(name: str, read: dict[str, Any]) -> TaskAttributes:
     fields = {key: value for key, value in read.items() if key != "nodes"}
-    task = TypeAdapter[Any](AnyTask).validate_python(fields)
+    kind = tasks.registered().get(read["kind"])
+    if kind is None:
+        raise ValueError(f"no task `{read['kind']}` is known here; load its plug-in first")
+    task = kind.model_validate(fields)
     return {"task": task, "at": read["nodes"], "place": None, "path": f"tasks.{name}"}
 
 
 def _node_attributes(read: dict[str, Any]) -> NodeAttributes:
     side, cell = Side(read["side"]), read["cell"]
-    kind = Input if cell["cell"] == "Input" else registered(side).get(cell["cell"])
+    own: dict[str, type[Cell]] = {"Input": Input, "Groups": Groups}
+    kind = own.get(cell["cell"]) or registered(side).get(cell["cell"])
     if kind is None:
         raise ValueError(f"no cell `{cell['cell']}` is known here; load its plug-in first")
     return {

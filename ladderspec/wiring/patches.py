@@ -8,10 +8,20 @@ from ladderspec.cells import UNKNOWN
 from ladderspec.errors import Finding, did_you_mean, tick
 from ladderspec.language.edges import ArrowConfig, EndsConfig, RoleConfig
 from ladderspec.language.read import Patch
-from ladderspec.names import INPUT, TABLE, Role, Side, edge_key, node_name, show_arrow, split_node
+from ladderspec.names import (
+    GROUPS,
+    INPUT,
+    TABLE,
+    Role,
+    Side,
+    edge_key,
+    node_name,
+    show_arrow,
+    split_node,
+)
 from ladderspec.text.notation import Arrow, Selector, matches, parse_selector
 from ladderspec.text.tree import Node
-from ladderspec.wiring.graph import Edge, LadderGraph, cell_of
+from ladderspec.wiring.graph import Edge, LadderGraph, cell_of, groups_of, level_at
 from ladderspec.wiring.selection import closest, missing_node, parts, select
 from ladderspec.wiring.wire import Compilation, accepts, connect, delay_of, ends
 
@@ -53,6 +63,11 @@ def _remove(work: Compilation, patch: Patch) -> None:
         if node_name(Side.ENCODER, INPUT) in found_nodes:
             message = f"{tick(text)} would remove the input"
             findings.add(Finding("G205", message, at.place, at.path))
+            found_nodes.clear()
+        if groups_of(graph) is not None and node_name(Side.ENCODER, GROUPS) in found_nodes:
+            message = f"{tick(text)} would remove the level of the groups"
+            hint = "a network without groups has no `groups` and another decoder than Readout"
+            findings.add(Finding("G205", message, at.place, at.path, hint))
             found_nodes.clear()
         _remember(work, found_nodes, found_edges, at)
         nodes |= found_nodes
@@ -163,9 +178,9 @@ def _stateful(graph: LadderGraph, role: Role, level: str) -> bool:
 
 
 def _no_ends(graph: LadderGraph, role: Role, level: str, at: Node) -> Finding:
-    row, levels = TABLE[role], graph.graph["levels"]
-    index = levels.index(level) + row.offset
-    source = node_name(row.source, levels[index]) if 0 <= index < len(levels) else ""
+    row = TABLE[role]
+    other = level_at(graph, level, row.offset, row.target)
+    source = node_name(row.source, other) if other else ""
     nodes = (node_name(row.target, level), source)
     missing = [node for node in nodes if node and node not in graph]
     hint = f"there is no `{missing[0]}`" if missing else "it is the first or last level"

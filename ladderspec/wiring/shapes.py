@@ -6,14 +6,17 @@ from dataclasses import replace
 
 from ladderspec.cells import Cell, Inlet, Parameters, ShapeProblem, Site, UnknownShape, zeros
 from ladderspec.errors import Finding, Findings, Place
-from ladderspec.names import Role, Shape, Side, node_name, show_arrow, show_shape, size_of
+from ladderspec.names import INPUT, Role, Shape, Side, node_name, show_arrow, show_shape, size_of
 from ladderspec.tasks import Reading, Task
 from ladderspec.text.tree import Node
 from ladderspec.wiring.graph import (
     EdgeAttributes,
     TaskAttributes,
+    copies,
     grid_of,
+    groups_of,
     in_order,
+    level_at,
     place_of,
     stride_between,
 )
@@ -38,9 +41,13 @@ def infer(work: Compilation) -> None:
 
 def site_of(graph: Graph, node: str) -> Site:
     """What the cell at `node` sees. Raises UnknownShape where an arrow carries no known shape."""
-    attributes = graph.nodes[node]
+    return _site(graph, node, tuple(inlets(graph, node)))
+
+
+def _site(graph: Graph, node: str, inlets: tuple[Inlet, ...]) -> Site:
     level, row = _level_shapes(graph, node)
-    return Site(attributes["side"], tuple(inlets(graph, node)), level, row)
+    noise = getattr(graph.nodes[node_name(Side.ENCODER, INPUT)]["cell"], "noise", None)
+    return Site(graph.nodes[node]["side"], inlets, level, row, groups_of(graph), noise)
 
 
 def inlets(graph: Graph, node: str) -> list[Inlet]:
@@ -72,8 +79,8 @@ def _level_shapes(graph: Graph, node: str) -> tuple[Shape | None, Shape | None]:
     attributes = graph.nodes[node]
     if attributes["side"] is not Side.DECODER:
         return None, None
-    levels, index = graph.graph["levels"], graph.graph["order"][attributes["level"]]
-    level, row = levels[index], levels[min(index + 1, len(levels) - 1)]
+    level = attributes["level"]
+    row = level_at(graph, level, 1, Side.DECODER) or level
     return _level_shape(graph, level), _level_shape(graph, row)
 
 
@@ -102,8 +109,7 @@ def _infer_shape(work: Compilation, node: str) -> None:
             for source, _, key, edge in graph.in_edges(node, keys=True, data=True)
             if graph.nodes[source].get("shape") is not None
         ]
-        level, row = _level_shapes(graph, node)
-        shape = cell.out_shape(Site(attributes["side"], tuple(known), level, row))
+        shape = cell.out_shape(_site(graph, node, tuple(known)))
         if not isinstance(shape, tuple) or not all(type(n) is int and n > 0 for n in shape):
             raise ShapeProblem(f"`out_shape` of the cell {cell.cell} returned {shape!r}, no shape")
         attributes["shape"] = shape
@@ -167,6 +173,10 @@ def _infer_parameters(work: Compilation, node: str) -> None:
                 arrow = show_arrow(source, node, edge["delay"])
                 lacks = ShapeProblem(f"{cell.cell} gives this arrow no `{word}` of its own")
                 _report(graph, node, lacks, findings, arrow, source, edge)
+        if site.groups is not None and projection.kind == "transposed":
+            # CHOICE: the phases of strided transposed filters start alike, or groups settle on a
+            # checkerboard and never leave it.
+            projection = replace(projection, even_phases=True)
         edge["projection"] = projection
         edge["parameters"] = sum(each.size for each in projection.parameters.values())
     own = {**cell.parameters(site, out), **_initial(graph, node, cell, out)}
@@ -238,6 +248,7 @@ def _check_task(work: Compilation, name: str, entry: TaskAttributes) -> None:
             input=graph.nodes["encoder.input"]["shape"],
             frames=graph.graph["frames"] is not None,
             steps=_steps(graph),
+            groups=None if node == node_name(Side.ENCODER, INPUT) else copies(graph),
         )
         problem = task.check(reading)
         if problem and "time" not in work.unsure:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ladderspec.escaping import escape_markdown, escape_tex, one_line
 from ladderspec.names import INPUT, Side, node_name, show_shape
-from ladderspec.wiring.graph import LadderGraph, parameters
+from ladderspec.wiring.graph import LadderGraph, copies, groups_of, parameters, table_rows
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def lines(graph: LadderGraph) -> list[Line]:
     """The rows of the table, in the order of the spec."""
     levels: list[str] = graph.graph["levels"]
     found = []
-    for below, level in zip([None, *levels[:-1]], levels, strict=True):
+    for level, below in [(INPUT, ""), *table_rows(graph)]:
         encoder = node_name(Side.ENCODER, level)
         decoder = node_name(Side.DECODER, below) if below else ""
         if encoder in graph or decoder in graph:
@@ -155,6 +155,8 @@ def footer(graph: LadderGraph) -> list[str]:
     total = parameters(graph)
     frames, iterations = graph.graph["frames"], graph.graph["iterations"]
     time = f"frames: {frames}" if frames is not None else f"iterations: {iterations}"
+    if (groups := groups_of(graph)) is not None:
+        time += f"; groups: {groups.count}, {groups.likelihood}"
     found = [f"{total:,} parameters (encoder {encoder:,}, rest {total - encoder:,}); {time}"]
     for name, entry in graph.graph["tasks"].items():
         task = entry["task"]
@@ -208,6 +210,7 @@ def as_dict(graph: LadderGraph) -> dict[str, Any]:
         "title": graph.graph["title"],
         "parameters": parameters(graph),
         "time": {"frames": graph.graph["frames"], "iterations": graph.graph["iterations"]},
+        **({} if copies(graph) is None else {"groups": copies(graph)}),
         "rows": [asdict(line) for line in lines(graph)],
         "tasks": {
             name: {"kind": entry["task"].kind, "at": entry["at"]}

@@ -11,7 +11,7 @@ import networkx as nx
 from ladderspec.cells import Cell, Unknown
 from ladderspec.errors import Finding, Findings, Place, did_you_mean, tick
 from ladderspec.language.read import COMMAND_LINE, Spec
-from ladderspec.names import INPUT, TABLE, Role, Side, edge_key, node_name
+from ladderspec.names import GROUPS, INPUT, TABLE, Role, Side, edge_key, node_name
 from ladderspec.text.notation import matches, parse_selector
 from ladderspec.text.tree import Node
 from ladderspec.wiring.graph import (
@@ -22,6 +22,7 @@ from ladderspec.wiring.graph import (
     Pair,
     TaskAttributes,
     cell_of,
+    level_at,
     level_grids,
 )
 from ladderspec.wiring.selection import few, missing_node
@@ -56,7 +57,10 @@ def place_nodes(spec: Spec, findings: Findings) -> Compilation:
     """Begin a graph: its own attributes and the nodes of the rows; no edge yet."""
     config = spec.config
     names = _level_names(spec, findings)
-    levels = [INPUT, *names]
+    levels = [INPUT, *([GROUPS] if config.groups else []), *names]
+    strides: list[tuple[str, Pair | None]] = []
+    strides += [(GROUPS, config.groups.row_stride)] if config.groups else []
+    strides += zip(names, (row.encoder.row_stride for row in config.levels), strict=True)
     selectors = [parse_selector(text) for patch in spec.patches for text in patch.without]
     attributes: GraphAttributes = {
         "name": spec.name,
@@ -72,9 +76,7 @@ def place_nodes(spec: Spec, findings: Findings) -> Compilation:
         "delays": {role: row.delay for role, row in TABLE.items()},
         "notes": [],
         "level_shapes": {},
-        "grids": level_grids(
-            zip(names, (row.encoder.row_stride for row in config.levels), strict=True)
-        ),
+        "grids": level_grids(strides),
     }
     work = Compilation(
         LadderGraph(**attributes),
@@ -85,6 +87,8 @@ def place_nodes(spec: Spec, findings: Findings) -> Compilation:
     )
     bottom: Cell = Unknown() if "input" in spec.unsure else config.input
     _add_node(work.graph, Side.ENCODER, INPUT, bottom, spec.at("input"))
+    if config.groups is not None:
+        _add_node(work.graph, Side.ENCODER, GROUPS, config.groups, spec.at("groups"))
     below = INPUT
     for index, (level, row) in enumerate(zip(names, config.levels, strict=True)):
         encoder, decoder = (spec.at("levels", index, side) for side in ("encoder", "decoder"))
@@ -104,6 +108,10 @@ def _level_names(spec: Spec, findings: Findings) -> list[str]:
     lines: dict[str, Node] = {}
     for index, row in enumerate(spec.config.levels):
         name, node = str(row.name), spec.at("levels", index, "name")
+        if name == GROUPS and spec.config.groups is not None:
+            message = "`groups` is the level between the input and the first row"
+            findings.add(Finding("S107", message, node.mark, node.path, "choose another name"))
+            name = f"{name}'{index}"
         if name in lines and not findings.enough:
             hint = f"first on line {lines[name].mark.line}"
             if node.mark == lines[name].mark:
@@ -160,23 +168,24 @@ def wire(work: Compilation) -> None:
 
 
 def _by_default(graph: LadderGraph, role: Role, target: str) -> bool:
-    default = TABLE[role].default
+    default, cell = TABLE[role].default, cell_of(graph, target)
     if default == "stateful":
-        return cell_of(graph, target).stateful
-    return default == "always" and accepts(graph, role, target)
+        return cell.stateful
+    if default == "nowhere":
+        return role in cell.needs(graph.nodes[target]["side"])
+    return accepts(graph, role, target)
 
 
 def ends(graph: LadderGraph, role: Role, level: str) -> Iterator[tuple[str, str]]:
     """The edges that a role can have at a level: source and target of those whose ends exist."""
     row = TABLE[role]
-    levels = graph.graph["levels"]
-    here = graph.graph["order"][level] + row.offset
-    if not 0 <= here < len(levels):
+    other = level_at(graph, level, row.offset, row.target)
+    if other is None:
         return
-    source, target = node_name(row.source, levels[here]), node_name(row.target, level)
+    source, target = node_name(row.source, other), node_name(row.target, level)
     through = node_name(Side.LATERAL, level)
     if role is Role.DECODER and source not in graph:
-        source = node_name(Side.ENCODER, levels[here])  # that level has no decoder
+        source = node_name(Side.ENCODER, other)  # that level has no decoder
     pairs = [(source, target)]
     if role is Role.LATERAL and through in graph:
         pairs = [(source, through), (through, target)]

@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from ladderspec.data import data_config, sources
-from ladderspec.data.baselines import music_baselines, prediction_bounds, seen_shares
+from ladderspec.data.baselines import (
+    kmeans_baselines,
+    music_baselines,
+    prediction_bounds,
+    seen_shares,
+)
+from ladderspec.data.formats import read_idx
+from ladderspec.data.textures import load_textures
 
 
 @pytest.fixture(autouse=True)
@@ -119,6 +126,59 @@ def test_brackets_of_other_readings_are_the_published_ones(real, words, low, hig
     knows, fills = "tracker that knows the digit", "tracker, unseen pixels of the mean digit"
     assert found[knows] * 1e5 == pytest.approx(low, rel=SAMPLING)
     assert found[fills] * 1e5 == pytest.approx(high, rel=SAMPLING)
+
+
+# --- textures -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [
+        ("brodatz", {"D4": (118.651, 55.240), "D34": (38.359, 32.476), "D92": (127.008, 50.573)}),
+        ("cc0", {"brick": (111.455, 26.052), "gravel": (126.545, 38.721)}),
+    ],
+)
+def test_textures_have_the_published_statistics(real, name, published):
+    real({"cc0": "textures_cc0"}.get(name, name), f"means and spreads of {name}")
+    found = load_textures(name, 1)
+    assert found.images.shape == {"brodatz": (20, 640, 640), "cc0": (3, 512, 512)}[name]
+    for texture, (mean, std) in published.items():
+        image = found.images[found.names.index(texture)].astype(np.float64) * 255
+        assert image.mean() == pytest.approx(mean, abs=1e-3)
+        assert image.std() == pytest.approx(std, abs=1e-3)
+
+
+def test_textured_digits_have_the_groups_of_dilated_mnist(real):
+    real("mnist", "groups of textured MNIST")
+    ndimage = pytest.importorskip("scipy.ndimage")
+    raw = read_idx(sources.obtain(["mnist/t10k-images-idx3-ubyte.gz"])[0])
+    thick = ndimage.grey_dilation(raw, (1, 3, 3), mode="constant")[:, 2:26, 2:26].astype(np.float64)
+    expected = np.where(thick > 0.9 * 255, 1, np.where(thick < 0.1 * 255, 0, -1))
+    data = data_config("textured_mnist", textures="builtin", canvas=24).open()
+    groups = data.batch("test", 0, np.arange(10_000), ["groups"])["groups"]
+    np.testing.assert_array_equal(groups[:, 0], expected)
+    shares = [(groups == k).mean() for k in (-1, 0, 1)]
+    np.testing.assert_allclose(shares, [0.115, 0.590, 0.295], atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("words", "two", "three"),
+    [
+        ({"brightness": "apart", "contrast": 0.5}, 0.89, 0.58),
+        ({"brightness": "raw"}, 0.33, None),
+    ],
+)
+def test_kmeans_of_brightness_comes_near_an_earlier_study(real, words, two, three):
+    """That study drew its own images, so that the scores agree only roughly.
+
+    Its `raw` score is an independent check. The range of means of `apart` was chosen by its scores.
+    """
+    real("mnist", "k-means on textured MNIST")
+    real("brodatz", "k-means on textured MNIST")
+    found = kmeans_baselines(data_config("textured_mnist", canvas=24, **words).open(), items=500)
+    assert found["2-means of brightness"] == pytest.approx(two, abs=0.04)
+    if three is not None:
+        assert found["3-means of brightness"] == pytest.approx(three, abs=0.04)
 
 
 # --- music ----------------------------------------------------------------------------------------

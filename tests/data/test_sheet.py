@@ -44,6 +44,8 @@ def test_a_png_holds_the_pixels():
         ("digits", {}),
         ("digits", {"flat": True}),
         ("music", {"name": "etudes"}),
+        ("textured_mnist", {"digits": "embedded", "textures": "builtin", "canvas": 24}),
+        ("moving_mnist", {"digits": "embedded", "canvas": 32}),
     ],
 )
 @pytest.mark.parametrize("kind", ["png", "svg"])
@@ -69,6 +71,31 @@ def test_the_sheet_of_occluded_digits_is_laid_out_like_the_papers_figure():
     assert words[2:7] == ["t = 1", "t = 2", "t = 3", "t = 4", "t = 5"]
     assert words[7:] == ["observed frames", "with occlusion", "optimal reconstruction"]
     assert len(picture.tiles) == 15
+
+
+def test_the_sheet_of_textured_digits_shows_all_that_an_image_is_made_of():
+    words = {"digits": "embedded", "textures": "builtin", "canvas": 24}
+    data = data_config("textured_mnist", **words).open()
+    picture = data.preview(count=3)
+    assert [text.text for text in picture.texts[4:]] == [
+        "image", "alpha of the digit", "groups", "texture of the digit", "texture of the ground",
+    ]  # fmt: skip
+    batch = data.batch("test", 0, np.arange(3))
+    image, groups = picture.tiles[0].image, picture.tiles[6].image
+    values = np.clip(batch["image"][0, 0], 0, 1) * 255
+    np.testing.assert_allclose(image, values[..., None].repeat(3, 2), atol=1)
+    colours = {tuple(colour) for colour in groups.reshape(-1, 3).tolist()}
+    assert len(colours) == 3
+    assert len({tuple(c) for c in groups[batch["groups"][0, 0] == 1].tolist()}) == 1
+
+
+def test_the_sheet_of_moving_digits_has_frames_and_groups():
+    data = data_config("moving_mnist", digits="embedded", canvas=32, frames=5).open()
+    picture = data.preview(count=2)
+    assert len(picture.tiles) == 2 * 2 * 5
+    assert [text.text for text in picture.texts if text.text in ("frames", "groups")] == [
+        "frames", "groups", "frames", "groups",
+    ]  # fmt: skip
 
 
 def test_arrays_of_the_users_own_have_a_picture(tmp_path):

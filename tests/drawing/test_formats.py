@@ -353,6 +353,7 @@ CASES = [
     ("related/video_ladder.yaml", {"theme": "dark", "plates": {"K": ["conv*"]}}),
     ("music/rladder.yaml", {"view": "mini"}),
     ("related/feedback_convrnn.yaml", {"iterations": 1, "plan": True}),
+    ("textured/rtagger.yaml", {"view": "rolled"}),
     ("ommnist/rladder.yaml", {"width": "8.5cm", "worth": {"lateral": 2.0, "state": -1.0}}),
 ]
 

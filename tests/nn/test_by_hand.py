@@ -34,7 +34,8 @@ MAP, GATES = (1, 6, 6), (8, 6, 6)  # four gates of two channels
 def by_hand(row: Row) -> CellModule:
     kind = {name.lower(): getattr(cells, name) for name in dir(cells)}[row.cell.lower()]
     inputs = {key: shape for key, shape in row.inlets.items() if key != "state"}
-    made: CellModule = kind.of(inputs, **({"out": row.level} if row.level else {}), **row.fields)
+    out = {"out": row.level} if row.level else {}
+    made: CellModule = kind.of(inputs, **out, groups=row.groups, **row.fields)
     return made
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
+from pydantic_core import PydanticCustomError
 
 from ladderspec.data import sources
 from ladderspec.data.batching import Batch, Indices
@@ -24,10 +25,12 @@ from ladderspec.names import Shape
 
 Images = NDArray[np.float32]
 Origin = Literal["mnist", "embedded"]
+Keep = Literal["all", "labelled"]
 
 DEFAULT_VALID = {"mnist": 10_000, "embedded": 300}
 EMBEDDED_TEST = 300
 CLASSES = 10
+LARGEST = 28  # side of MNIST; larger images are computed from these when they are needed
 MNIST = sources.publish(
     [
         "https://ossci-datasets.s3.amazonaws.com/mnist/{name}",
@@ -145,6 +148,13 @@ class DigitsData(DataSet):
         return sheet.strips(title, [str(label) for label in classes], [("", rows)])
 
 
+def check_keep(keep: Keep, labelled: int | None) -> None:
+    """Refuse `keep: labelled` if all digits have a label."""
+    if keep == "labelled" and labelled is None:
+        hint = "like `labelled: 1000`"
+        raise PydanticCustomError("keep", "`keep: labelled` needs `labelled`", {"hint": hint})
+
+
 # --- images ---------------------------------------------------------------------------------------
 
 
@@ -166,6 +176,31 @@ class DigitImages:
             Split.BOTH: range(0, stop),
             Split.TEST: range(stop, len(self.labels)),
         }[split]
+
+    def enlarged(self, rows: Indices, side: int) -> Images:
+        """The images of these rows, (n, side, side), smooth if they are larger than stored."""
+        weights = _linear_weights(self.images.shape[-1], side)
+        return np.asarray(weights @ self.images[rows] @ weights.T, np.float32)
+
+    def select(
+        self, split: Split, labelled: int | None, keep: Keep, seed: int
+    ) -> tuple[Indices, NDArray[np.bool_]]:
+        """The row numbers of a split, and which of them have a label.
+
+        Args:
+            split: Only training splits have rows without a label.
+            labelled: Number of rows with a label, balanced over classes; None: all.
+            keep: Rows to return: all, or only those with a label.
+            seed: Seed of the choice.
+        """
+        rows = self.rows(split)
+        every = np.arange(rows.start, rows.stop)
+        if labelled is None or not split.trains:
+            return every, np.ones(len(every), bool)
+        chosen = self.labelled_subset(rows, labelled, seed)
+        if keep == "labelled":
+            return every[chosen], np.ones(len(chosen), bool)
+        return every, np.isin(np.arange(len(every)), chosen)
 
     def labelled_subset(self, rows: range, count: int, seed: int) -> Indices:
         """Indices into `rows` of a random subset with equally many images of each class."""
@@ -236,3 +271,14 @@ def _area_weights(n: int, m: int) -> NDArray[np.float32]:
     overlap = np.minimum(fine + m, coarse + n) - np.maximum(fine, coarse)
     weights: NDArray[np.float32] = (np.maximum(overlap, 0) / n).astype(np.float32)
     return weights
+
+
+def _linear_weights(n: int, m: int) -> NDArray[np.float32]:
+    """(m, n), m >= n: the weights of n pixels in each of m pixels by linear interpolation.
+
+    >>> _linear_weights(2, 4).tolist()
+    [[1.0, 0.0], [0.75, 0.25], [0.25, 0.75], [0.0, 1.0]]
+    """
+    centres = np.clip((np.arange(m) + 0.5) * n / m - 0.5, 0, n - 1)
+    distances = np.abs(centres[:, None] - np.arange(n))
+    return np.asarray(np.maximum(0, 1 - distances), np.float32)

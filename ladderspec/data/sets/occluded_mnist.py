@@ -31,7 +31,14 @@ from ladderspec.data.counter_rng import draws, key_of, normal
 from ladderspec.data.dataset import DataSet, Form, Split
 from ladderspec.data.flights import Canvas, Flight, Images
 from ladderspec.data.picture import Picture
-from ladderspec.data.sets.digits import CLASSES, MNIST, LabelledCount, load_digits
+from ladderspec.data.sets.digits import (
+    CLASSES,
+    MNIST,
+    Keep,
+    LabelledCount,
+    check_keep,
+    load_digits,
+)
 from ladderspec.names import Shape
 
 Size = Annotated[int, Field(ge=1, le=512)]
@@ -103,7 +110,7 @@ class OccludedMnist(DataConfig):
         None,
         description="Number of training digits with a label, balanced over classes; default: all.",
     )
-    keep: Literal["all", "labelled"] = Field(
+    keep: Keep = Field(
         "all", description="Training digits to use: all, or only those with a label."
     )
 
@@ -123,10 +130,7 @@ class OccludedMnist(DataConfig):
                     "hint": f"at least {needed} are needed at this velocity",
                 },
             )
-        if self.keep == "labelled" and self.labelled is None:
-            raise PydanticCustomError(
-                "keep", "`keep: labelled` needs `labelled`", {"hint": "like `labelled: 1000`"}
-            )
+        check_keep(self.keep, self.labelled)
         return self
 
     @property
@@ -185,14 +189,8 @@ class OccludedMnistData(DataSet):
 
     def _choose_rows(self, split: Split) -> tuple[Indices, NDArray[np.bool_]]:
         """The digits of a split, and which of them have a label."""
-        rows = self.digits.rows(split)
-        every = np.arange(rows.start, rows.stop)
-        if self.config.labelled is None or not split.trains:
-            return every, np.ones(len(every), bool)
-        chosen = self.digits.labelled_subset(rows, self.config.labelled, self.seed)
-        if self.config.keep == "labelled":
-            return every[chosen], np.ones(len(chosen), bool)
-        return every, np.isin(np.arange(len(every)), chosen)
+        config = self.config
+        return self.digits.select(split, config.labelled, config.keep, self.seed)
 
     def flight(self, split: str, epoch: int, indices: Indices) -> Flight:
         """The flights with these indices. Index i + digits * r is digit i on another flight."""

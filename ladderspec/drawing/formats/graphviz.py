@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING
 from ladderspec.drawing.boxes import details, heading, outline
 from ladderspec.drawing.formats import Format, GraphvizMissing, number, register
 from ladderspec.drawing.options import View
-from ladderspec.drawing.picture import Arrow, Change, Part, Picture
+from ladderspec.drawing.picture import (
+    EXPLANATION,
+    SHARED,
+    Arrow,
+    Change,
+    Level,
+    Part,
+    Picture,
+)
 from ladderspec.drawing.scene import Ink
 from ladderspec.drawing.style import ROLES, Theme, ink_of, theme_of
 from ladderspec.drawing.transforms import fold
@@ -170,15 +178,40 @@ def _lines(picture: Picture, view: View, theme: Theme) -> Iterator[str]:
     yield "  subgraph cluster {"
     # The ranks go from bottom to top, so label location `b` is the top.
     yield f"    graph [penwidth=0, labelloc=b, {_label(heading_html, theme.text, 13)}];"
-    for part in picture.parts.values():
-        yield f"    {quote_dot(part.name)} [{_node(part, view, theme)}];"
-    for level in picture.levels:
-        here = [quote_dot(part.name) for part in picture.parts.values() if part.level == level.name]
-        yield f"    {{ rank=same; {'; '.join(here)} }}"
+    if picture.groups:
+        yield from _levels(picture, view, theme, picture.levels[:1])
+        yield from _plate(picture, view, theme)
+    else:
+        yield from _levels(picture, view, theme, picture.levels)
     yield "  }"
     for arrow in picture.arrows:
         yield _edge(arrow, theme, picture.largest_worth)
     yield "}"
+
+
+def _levels(picture: Picture, view: View, theme: Theme, levels: Sequence[Level]) -> Iterator[str]:
+    names = {level.name for level in levels}
+    for part in picture.parts.values():
+        if part.level in names:
+            yield f"    {quote_dot(part.name)} [{_node(part, view, theme)}];"
+    for level in levels:
+        here = [quote_dot(part.name) for part in picture.parts.values() if part.level == level.name]
+        yield f"    {{ rank=same; {'; '.join(here)} }}"
+
+
+def _plate(picture: Picture, view: View, theme: Theme) -> Iterator[str]:
+    """The groups: everything above the input."""
+    down = [arrow for arrow in picture.arrows if arrow.role is Role.DECODER]
+    order = [(SHARED, EXPLANATION), *((arrow.target, arrow.source) for arrow in down)]
+    for below, above in order:  # the input stands below the plate, decoders above each other
+        yield f"    {quote_dot(below)} -> {quote_dot(above)} [style=invis];"
+    yield "    subgraph cluster_groups {"
+    # The margin has room for the labels of loops. Label location `t` is the bottom.
+    frame = {"penwidth": "0.9", "color": theme.text, "margin": "26"}
+    label = _label(_html(formula(picture.plate_label)), theme.text, 12)
+    yield f"    graph [{attribute_list(frame)}, labelloc=t, labeljust=r, {label}];"
+    yield from _levels(picture, view, theme, picture.levels[1:])
+    yield "    }"
 
 
 def _label(html: str, colour: str, size: int = _SMALL) -> str:

@@ -1,0 +1,147 @@
+"""The task of networks with groups: their mixture explains the input, or the next frame."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from ladderspec.names import Shape, show_shape
+from ladderspec.tasks.base import Metric, Reading, Task, register
+from ladderspec.tasks.grouping_scores import grouping_scores
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ladderspec.tasks.base import Measured
+
+CLIP = 1e-4  # probabilities stay this far from 0 and 1, as in Tagger's code
+LEAST_PI = 1e-5  # added to pi, so that every group explains a little, as in Tagger's code
+
+
+@register
+class Grouping(Task):
+    """-log sum_k pi_k p(x | mu_k), a mean over places; p is the likelihood of `groups`."""
+
+    kind: Literal["grouping"]
+    at: str = Field("decoder.input", description="The node that makes mu and pi: a Readout.")
+    ahead: Annotated[int, Field(ge=0)] = Field(
+        0, description="0: explain the clean input; 1: predict the next frame."
+    )
+    truth: str | None = Field(
+        None,
+        description="Field of the data with the true groups, -1 where they are unknown. Measured"
+        " by the adjusted mutual information (AMI).",
+    )
+
+    explains: ClassVar[bool] = True
+
+    def check_shape(self, reading: Reading) -> tuple[str, str] | None:
+        if reading.cell != "Readout":
+            return (
+                f"grouping reads mu and pi, but {reading.node} is made by {reading.cell}",
+                "read `decoder.input`, made by `decoder: Readout` on the first row",
+            )
+        if self.ahead and not reading.frames:
+            return (
+                "`ahead` needs frames, but time runs over iterations on one input",
+                "leave it out, or say `time: {frames: 20}`",
+            )
+        if reading.steps is not None and self.ahead >= reading.steps:
+            frames = f"there are only {reading.steps} frames"
+            return (f"`ahead` is {self.ahead}, but {frames}", "less than the number of frames")
+        if self.head is not None:
+            return "grouping takes no `head`", "leave it out"
+        if self.target is None and not _fits(reading.shape, reading.input):
+            return (
+                f"grouping compares {show_shape(reading.shape)} with {show_shape(reading.input)}",
+                "",
+            )
+        return None
+
+    def target_shape(self, seen: Shape) -> Shape:
+        """Of what is seen, (K, C + 1, H, W) or (K, 2 N), the shape of mu."""
+        _, channels, *size = seen
+        return (channels - 1, *size) if size else (channels // 2,)
+
+    def combine(self, seen: Tensor) -> Tensor:
+        return seen
+
+    def compare(
+        self,
+        seen: Tensor,
+        target: Tensor,
+        *,
+        likelihood: str = "gaussian",
+        variance: Tensor | float = 1.0,
+    ) -> Tensor:
+        """The negative log-likelihood, without its constant: a mean over places."""
+        channels = target.shape[1]
+        mu, pi = seen[:, :, :channels], seen[:, :, channels:]
+        x = target.to(seen.dtype)[:, None]
+        cost = bernoulli_cost if likelihood == "bernoulli" else gaussian_cost
+        return cost(x, mu, pi, variance).flatten(1).mean(1)
+
+    def present(self, seen: Tensor) -> Tensor:
+        """The mean of the mixture, sum_k pi_k mu_k."""
+        channels = self.target_shape(tuple(seen.shape[1:]))[0]
+        return (seen[:, :, :channels] * seen[:, :, channels:]).sum(1)
+
+    @property
+    def metrics(self) -> dict[str, Metric]:
+        return {"ami": Metric(better="higher")} if self.truth is not None else {}
+
+    @property
+    def further_fields(self) -> dict[str, str]:
+        return {} if self.truth is None else {"truth": self.truth}
+
+    def measure(self, seen: Tensor, target: Tensor, **further: Tensor) -> Measured:
+        """Adjusted mutual information of the largest pi and the true groups, where known."""
+        if "truth" not in further:
+            return {}
+        channels = self.target_shape(tuple(seen.shape[1:]))[0]
+        found = seen[:, :, channels:].argmax(1).flatten(1).cpu().numpy()
+        truth = further["truth"].flatten(1).cpu().numpy()
+        scores = seen.new_tensor(grouping_scores(truth, found))
+        return {"ami": (scores.nan_to_num(), (~scores.isnan()).to(seen.dtype))}
+
+    @property
+    def horizon(self) -> int:
+        return self.ahead
+
+    @property
+    def feeds_back(self) -> bool:
+        return self.ahead == 1
+
+    @property
+    def cost_label(self) -> str:
+        return "NLL"
+
+
+def _fits(made: Shape, x: Shape) -> bool:
+    return made == ((x[0] + 1, *x[1:]) if len(x) == 3 else (2 * x[0],))
+
+
+def gaussian_cost(x: Tensor, mu: Tensor, pi: Tensor, variance: Tensor | float) -> Tensor:
+    """-log sum_k (pi_k + 1e-5) N(x; mu_k, v) at each place, without the constant of 2 pi.
+
+    Args:
+        x: The target, (n, 1, C, ...).
+        mu: The mean of each group, (n, K, C, ...).
+        pi: The probability of each group, (n, K, 1, ...) for maps, (n, K, N) for vectors.
+        variance: The variance v.
+    """
+    import torch
+
+    v = torch.as_tensor(variance, dtype=mu.dtype, device=mu.device)
+    log_likelihood = -0.5 * ((x - mu) ** 2 / v + v.log())
+    if pi.shape[2] < mu.shape[2]:  # the channels of a pixel belong together
+        log_likelihood = log_likelihood.sum(2, keepdim=True)
+    return -torch.logsumexp((pi + LEAST_PI).log() + log_likelihood, dim=1)
+
+
+def bernoulli_cost(x: Tensor, mu: Tensor, pi: Tensor, variance: Tensor | float = 0.0) -> Tensor:
+    """Cross-entropy of x under the mixed probability sum_k pi_k mu_k, at each place."""
+    mixed = (pi * mu).sum(1) * (1 - 2 * CLIP) + CLIP
+    ones = x[:, 0]
+    return -(ones * mixed.log() + (1 - ones) * (1 - mixed).log())
