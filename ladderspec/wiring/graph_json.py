@@ -213,7 +213,10 @@ def _graph(data: dict[str, Any]) -> LadderGraph:
     plain = nx.node_link_graph(data, edges="edges", multigraph=True, directed=True)
     graph = LadderGraph(**_graph_attributes(plain.graph))
     for name, node in plain.nodes(data=True):
-        graph.add_node(name, **_node_attributes(node))
+        attributes = _node_attributes(node)
+        graph.add_node(name, **attributes)
+        if isinstance(attributes["cell"], Groups):
+            graph.graph["groups"] = attributes["cell"]
     for source, target, key, edge in plain.edges(keys=True, data=True):
         graph.add_edge(source, target, key=key, **_edge_attributes(edge))
     work = Compilation(graph)
@@ -240,6 +243,7 @@ def _graph_attributes(read: dict[str, Any]) -> GraphAttributes:
         "labels": read["labels"],
         "frames": read["frames"],
         "iterations": read["iterations"],
+        "groups": None,  # set from its node
         "tasks": {name: _task_attributes(name, task) for name, task in read["tasks"].items()},
         "delays": {role: read["delays"][role] for role in TABLE},
         "notes": read["notes"],
