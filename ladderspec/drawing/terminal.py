@@ -9,6 +9,7 @@ from ladderspec.drawing.boxes import details, heading
 from ladderspec.drawing.options import DEFAULT_LABELS
 from ladderspec.drawing.picture import Arrow, Part, Picture
 from ladderspec.drawing.typesetting import DASH, DOT, MINUS, TIMES, text_of
+from ladderspec.escaping import one_line
 from ladderspec.names import TABLE, Role, Side, show_arrow
 
 _SYMBOLS = "\u2191\u2193\u2500\u25b6\u25c0\u256e\u25a0\u21ba\u2502\u2503\u2196"
@@ -33,7 +34,9 @@ _MEANINGS = {
 
 def to_terminal(picture: Picture, ascii_only: bool = False) -> str:
     """The ladder, the meaning of its symbols, and a list of arrows and tasks without a symbol."""
-    text = "\n".join(line.rstrip() for line in _Ladder(picture, ascii_only).lines()) + "\n"
+    text = (
+        "\n".join(one_line(line).rstrip() for line in _Ladder(picture, ascii_only).lines()) + "\n"
+    )
     return text.translate(_ASCII_SYMBOLS) if ascii_only else text
 
 

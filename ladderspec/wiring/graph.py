@@ -24,6 +24,7 @@ from ladderspec.cells import Cell, Projection
 from ladderspec.cells.grouping import Groups
 from ladderspec.display import svg
 from ladderspec.errors import Place
+from ladderspec.escaping import one_line
 from ladderspec.names import INPUT, Role, Shape, Side, node_name, show_arrow, show_shape
 from ladderspec.tasks import Task
 
@@ -256,7 +257,7 @@ def to_text(graph: LadderGraph) -> str:
     for name, task in graph.graph["tasks"].items():
         lines.append(f"task {name}: {task['task'].kind} at {', '.join(task['at'])}")
     lines += ["", *(f"note: {note}" for note in graph.graph["notes"])]
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join(map(one_line, lines)).rstrip() + "\n"
 
 
 def _edge_order(edge: tuple[str, str, EdgeAttributes]) -> tuple[int, int, str]:
