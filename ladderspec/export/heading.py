@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from textwrap import wrap
 
 from ladderspec.errors import UsageError
-from ladderspec.export.network import Readout, readouts_of
+from ladderspec.export.network import Output, outputs_of
 from ladderspec.export.source import WIDTH
 from ladderspec.language.spec import SpecConfig
 from ladderspec.names import Shape, Side
@@ -35,7 +35,7 @@ def docstring(graph: Graph, config: SpecConfig | None, name: str) -> list[str]:
         "",
         f"Takes {given} and gives by task, for every t:",
         "",
-        *_outputs(readouts_of(graph), "B, T" if frames else f"B, {steps}"),
+        *_outputs(outputs_of(graph), "B, T" if frames else f"B, {steps}"),
         "",
         f"{parameters(graph):,} parameters, named as in what ladderspec builds:",
         "",
@@ -67,12 +67,12 @@ def _shape(first: str, shape: Shape) -> str:
     return f"({first}, {', '.join(map(str, shape))})"
 
 
-def _outputs(readouts: Sequence[Readout], first: str) -> list[str]:
-    shapes = [_shape(first, each.shape) for each in readouts]
-    names, sizes = max(len(each.name) for each in readouts), max(map(len, shapes))
+def _outputs(outputs: Sequence[Output], first: str) -> list[str]:
+    shapes = [_shape(first, each.shape) for each in outputs]
+    names, sizes = max(len(each.name) for each in outputs), max(map(len, shapes))
     return [
         f"    {each.name:<{names}}  {shape:<{sizes}}  {each.task_text}".rstrip()
-        for each, shape in zip(readouts, shapes, strict=True)
+        for each, shape in zip(outputs, shapes, strict=True)
     ]
 
 

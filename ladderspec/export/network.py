@@ -28,7 +28,7 @@ OFFSET = ("prediction", "denoising")  # tasks whose output has a mean that data 
 
 
 @dataclass(frozen=True)
-class Readout:
+class Output:
     """One thing that a task sees."""
 
     task: str
@@ -50,16 +50,16 @@ class Readout:
         return "".join(f'["{part}"]' for part in self.name.split("."))
 
 
-def readouts_of(graph: Graph) -> list[Readout]:
+def outputs_of(graph: Graph) -> list[Output]:
     """All that tasks see; without any task, every node."""
     tasks = graph.graph["tasks"]
     if not tasks:
         nodes = [node for node in graph if node != INPUT]
-        return [Readout(node, node, graph.nodes[node]["shape"]) for node in nodes]
+        return [Output(node, node, graph.nodes[node]["shape"]) for node in nodes]
     return [each for name in tasks for each in _of_task(graph, name, tasks[name])]
 
 
-def _of_task(graph: Graph, name: str, entry: dict[str, Any]) -> Iterator[Readout]:
+def _of_task(graph: Graph, name: str, entry: dict[str, Any]) -> Iterator[Output]:
     task: Task = entry["task"]
     several = len(entry["at"]) > 1
     for node in entry["at"]:
@@ -67,7 +67,7 @@ def _of_task(graph: Graph, name: str, entry: dict[str, Any]) -> Iterator[Readout
         shape = (task.head, *source[1:]) if task.head else source
         module = _module(source, shape, bool(task.head), task.kind in OFFSET and not several)
         text = f"{task.kind} at {node}"
-        yield Readout(name, node, shape, text, module, not task.teaches, several)
+        yield Output(name, node, shape, text, module, not task.teaches, several)
 
 
 def _module(source: Shape, shape: Shape, headed: bool, offset: bool) -> str:
@@ -251,8 +251,8 @@ class Network:
     modules: Mapping[str, str]
 
     @cached_property
-    def readouts(self) -> list[Readout]:
-        return readouts_of(self.graph)
+    def outputs(self) -> list[Output]:
+        return outputs_of(self.graph)
 
     @cached_property
     def loop(self) -> Loop:
@@ -298,7 +298,7 @@ class Network:
             yield from comment(name, fields_of(self.graph.nodes[node]["cell"]))
             yield f"{access(node)} = {self.modules[node]}"
         yield from self._initial_values()
-        yield from self._tasks([each for each in self.readouts if each.module])
+        yield from self._tasks([each for each in self.outputs if each.module])
 
     def _initial_values(self) -> Iterator[str]:
         if self.learned:
@@ -309,7 +309,7 @@ class Network:
                 yield f"{access(node)} = nn.Identity()"
             yield f"{access(node)}.{name} = nn.Parameter(torch.zeros({channels}))"
 
-    def _tasks(self, owned: Sequence[Readout]) -> Iterator[str]:
+    def _tasks(self, owned: Sequence[Output]) -> Iterator[str]:
         """What the tasks own."""
         if not owned:
             return
@@ -318,10 +318,10 @@ class Network:
         yield "# tasks"
         yield f"self.task = {dictionary}()"
         for task, group in groupby(owned, key=lambda each: each.task):
-            readouts = list(group)
-            module = readouts[0].module
-            if readouts[0].several:
-                module = _by_node(readouts, dictionary)
+            outputs = list(group)
+            module = outputs[0].module
+            if outputs[0].several:
+                module = _by_node(outputs, dictionary)
             yield f"self.task[{quoted(task)}] = {module}"
 
     # --- forward ----------------------------------------------------------------------------------
@@ -345,7 +345,7 @@ class Network:
             yield "t = 0"
             yield ""
             yield from self.loop.iteration()
-            seen = [f"{quoted(each.name)}: {self._sees(each)}[:, None]" for each in self.readouts]
+            seen = [f"{quoted(each.name)}: {self._sees(each)}[:, None]" for each in self.outputs]
             yield f"return {{{', '.join(seen)}}}"
             return
         yield from self._before()
@@ -357,7 +357,7 @@ class Network:
         )
         for line in self.loop.iteration():
             yield f"    {line}" if line else ""
-        for each in self.readouts:
+        for each in self.outputs:
             yield f"    outputs[{quoted(each.name)}].append({self._sees(each)})"
         yield "return {name: torch.stack(seen, dim=1) for name, seen in outputs.items()}"
 
@@ -392,13 +392,13 @@ class Network:
             yield f"# Before the first t{'' if 'batch,' in text else ', all is zero'}."
             yield from start
             yield ""
-        empty = ", ".join(f"{quoted(each.name)}: []" for each in self.readouts)
+        empty = ", ".join(f"{quoted(each.name)}: []" for each in self.outputs)
         yield f"outputs: dict[str, list[Tensor]] = {{{empty}}}"
 
-    def _sees(self, readout: Readout) -> str:
-        value = self.loop.seen_at(readout.node)
-        value += ".detach()" if readout.stopped else ""
-        return f"self.task{readout.access}({value})" if readout.module else value
+    def _sees(self, output: Output) -> str:
+        value = self.loop.seen_at(output.node)
+        value += ".detach()" if output.stopped else ""
+        return f"self.task{output.access}({value})" if output.module else value
 
 
 def _dictionary(names: Iterator[str]) -> str:
@@ -406,10 +406,10 @@ def _dictionary(names: Iterator[str]) -> str:
     return "nn.ModuleDict" if RESERVED.isdisjoint(names) else "Levels"
 
 
-def _by_node(readouts: Sequence[Readout], dictionary: str) -> str:
+def _by_node(outputs: Sequence[Output], dictionary: str) -> str:
     """If a task reads several nodes: by side, then by level."""
     found = []
-    for side, group in groupby(readouts, key=lambda each: split_node(each.node)[0]):
+    for side, group in groupby(outputs, key=lambda each: split_node(each.node)[0]):
         inner = [f"{quoted(split_node(each.node)[1])}: {each.module}" for each in group]
         found.append(f"{quoted(side)}: {dictionary}({{{', '.join(inner)}}})")
     return f"{dictionary}({{{', '.join(found)}}})"
