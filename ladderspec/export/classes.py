@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from ladderspec.cells import ACTIVATIONS, NORMS, Cell, Parameters, Projection
 from ladderspec.cells.base import iterations_of
+from ladderspec.cells.grouping import Groups, Readout
 from ladderspec.cells.projections import KEYWORDS
 from ladderspec.errors import UsageError
 from ladderspec.export.inline import PRESENT, Template, inline
@@ -30,7 +31,17 @@ EDGES = {  # names of classes, by the function of the map
     "spread": "Spread",
     "same": "Direct",
 }
+GROUPS = "GROUPS"  # the constant of the file that counts groups
 FORMULAS = {"conv": "W * x", "transposed": "W * x", "dense": "W x", "spread": "x", "none": "x"}
+
+
+class Symbol(NamedTuple):
+    """A constant of the file, by its name."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return self.name
 
 
 class Form(NamedTuple):
@@ -57,6 +68,7 @@ class Instance:
     edges: dict[str, Instance] = field(default_factory=dict)
     projection: Projection | None = None  # of an edge
     cell: Cell | None = None  # of a node
+    summed: int = 0  # channels of the sum of its edges
     states: tuple[str, ...] = ()
     expression: str = ""  # that makes it
 
@@ -105,7 +117,9 @@ def cell_instance(graph: Graph, node: str, length: int | None) -> Instance:
     sizes |= {k: v for k, v in fields.items() if isinstance(v, int) and k not in sizes}
     constants: dict[str, Any] = {}
     from_shapes = {"out": out, **cell.constants(site, out)}
-    for name in signature.keywords:
+    if isinstance(cell, Groups | Readout):
+        from_shapes["count"] = Symbol(GROUPS)
+    for name in (*signature.keywords, *read_at_first(cell)):
         if name in from_shapes:
             constants[name] = from_shapes[name]
         elif name not in ("norm", *own, *signature.optional) and not _owner(name, edges):
@@ -126,7 +140,15 @@ def cell_instance(graph: Graph, node: str, length: int | None) -> Instance:
     present = {key: each for key, each in made.items() if each is not None}
     name = next(c.__name__ for c in type(cell).__mro__ if "compute" in vars(c)).strip("_")
     states = tuple(cell.state_shapes(out))
-    return Instance(form, name, own, sizes, constants, rows, present, None, cell, states)
+    channels = summed[0].target[0] if summed else 0
+    return Instance(form, name, own, sizes, constants, rows, present, None, cell, channels, states)
+
+
+def read_at_first(cell: Cell) -> tuple[str, ...]:
+    """What `first_value` reads besides its random numbers."""
+    if cell.first_value is None:
+        return ()
+    return tuple(inspect.signature(cell.first_value).parameters)[1:]
 
 
 def _owner(name: str, edges: Mapping[str, Projection]) -> str:
@@ -196,12 +218,36 @@ class _Class:
         blocks = self.first.parameters[parameter].values
         if axis == 0 and len(blocks) > 1 and set(values) == {len(blocks)}:
             return str(len(blocks))  # one value each
+        return self.named_size(values, f"{parameter}_{axis}")
+
+    def named_size(self, values: list[int], otherwise: str) -> str:
+        """A size by the name that it has in all instances, a number, or an argument."""
         for name in self.first.sizes:
             if all(each.sizes.get(name) == v for each, v in zip(self.group, values, strict=True)):
                 return self.argument(name, "int", list(map(str, values)))
         if len(set(values)) == 1:
             return str(values[0])
-        return self.argument(f"{parameter}_{axis}", "int", list(map(str, values)))
+        return self.argument(otherwise, "int", list(map(str, values)))
+
+    def declare(self) -> list[str]:
+        """Write what makes the parameters and buffers; the types of buffers are returned."""
+        buffers = [name for name, own in self.first.parameters.items() if own.buffer]
+        for name in self.first.parameters:
+            if name in buffers:
+                self.lines.append(f'self.register_buffer("{name}", {self.buffer(name)})')
+            else:
+                self.lines.append(f"self.{name} = {self.parameter(name)}")
+        return [f"{name}: Tensor" for name in buffers]
+
+    def buffer(self, name: str) -> str:
+        """The expression that makes a buffer."""
+        declared = self.first.parameters[name]
+        shape = ", ".join(map(str, declared.shape))
+        if self.first.cell and self.first.cell.first_value and name == "noise":
+            shape = ", ".join([GROUPS, *map(str, declared.shape[1:])])
+        if declared.variance is not None:
+            return f"torch.randn({shape})"
+        return f"torch.{'ones' if declared.values == (1.0,) else 'zeros'}({shape})"
 
     def parameter(self, name: str) -> str:
         """The expression that makes a parameter."""
@@ -209,20 +255,28 @@ class _Class:
         shape = ", ".join(self.size(name, axis) for axis in range(len(declared[0].shape)))
         if declared[0].variance is not None:
             scales = [f"{p.variance * size_of(p.shape[1:]):.10g}" for p in declared if p.variance]
-            if set(scales) == {"1"}:
-                return f"{self.helper('weight')}({shape})"
-            same = len(set(scales)) == 1
-            scale = scales[0] if same else self.argument("scale", "float", scales)
-            return f"{self.helper('weight')}({shape}, scale={scale})"
+            given = [shape]
+            if set(scales) != {"1"}:
+                same = len(set(scales)) == 1
+                scale = scales[0] if same else self.argument("scale", "float", scales)
+                given.append(f"scale={scale}")
+            taps = [repr(p.taps) for p in declared]
+            if set(taps) == {"(1, 1)"}:
+                return f"{self.helper('weight')}({', '.join(given)})"
+            same = len(set(taps)) == 1
+            given.append(f"taps={taps[0] if same else self.argument('stride', 'Pair', taps)}")
+            return f"{self.helper('weight_in_blocks')}({', '.join(given)})"
         values = [p.values for p in declared]
         if set(values) in ({(0.0,)}, {(1.0,)}):
             return f"nn.Parameter(torch.{'zeros' if values[0] == (0.0,) else 'ones'}({shape}))"
-        if len(set(values)) == 1:
-            return f"{self.helper('blocks')}({shape}, values={_tuple(values[0])})"
         if all(len(each) == 1 for each in values):
-            start = self.argument(name, "float", [repr(each[0]) for each in values])
+            starts = [repr(each[0]) for each in values]
+            same = len(set(starts)) == 1
+            start = starts[0] if same else self.argument(name, "float", starts)
             return f"nn.Parameter(torch.full(({shape},), {start}))"
-        start = self.argument(name, "tuple[float, ...]", list(map(_tuple, values)))
+        tuples = list(map(repr, values))
+        same = len(set(tuples)) == 1
+        start = tuples[0] if same else self.argument(name, "tuple[float, ...]", tuples)
         return f"{self.helper('blocks')}({shape}, values={start})"
 
     def constant(self, name: str, kind: str) -> str:
@@ -265,8 +319,7 @@ class _Class:
     def edge(self, name: str) -> str:
         projection = self.first.projection
         assert projection is not None
-        for own in self.first.parameters:
-            self.lines.append(f"self.{own} = {self.parameter(own)}")
+        self.declare()
         gain = self.size("gain", 0) if projection.norm != "none" else ""
         if module := self.norm_module(projection.norm, gain):
             self.lines.append(f"self.norm = {module}")
@@ -306,8 +359,7 @@ class _Class:
         cell = self.first.cell
         assert cell is not None
         self.definitions.owner = f"the cell `{cell.cell}`"
-        for own in self.first.parameters:
-            self.lines.append(f"self.{own} = {self.parameter(own)}")
+        buffers = self.declare()
         signature = cell.signature()
         separate = [role for role in signature.positional if role in self.first.form.separate]
         taken = [*separate, *(s for s in self.first.states if s in signature.positional)]
@@ -318,15 +370,46 @@ class _Class:
         result = returned if cell.returns else "Tensor"
         owner = next(c for c in type(cell).__mro__ if "compute" in vars(c))
         doc = inspect.cleandoc(owner.__doc__ or name).splitlines()
+        doc = [f'"""{doc[0]}"""'] if len(doc) == 1 else [f'"""{doc[0]}', *doc[1:], '"""']
         given = "".join(f", {each}: Tensor" for each in taken)
-        return self._text(
+        first = self._first_value(cell)
+        text = self._text(
             f"class {name}({self.helper('Cell')}):",
-            [f'"""{doc[0]}"""'] if len(doc) == 1 else [f'"""{doc[0]}', *doc[1:], '"""'],
+            [*doc, "", *buffers] if buffers else doc,
             "super().__init__(**edges)",
             f"def forward(self, t: int{given}, **values: Tensor) -> {result}:",
             [*body, *inline(source, known, names, self.definitions)],
             ["**edges: nn.Module"],
         )
+        return "\n".join([text, *first])
+
+    def _first_value(self, cell: Cell) -> list[str]:
+        """The method that makes what delayed edges carry before the first t, if there is one."""
+        if cell.first_value is None:
+            return []
+        annotations = inspect.signature(cell.first_value).parameters
+        names = {}
+        for name in read_at_first(cell):
+            if name in self.first.parameters:
+                names[name] = f"self.{name}"
+            elif isinstance(self.first.constants[name], Symbol):
+                names[name] = _text(self.first.constants[name])
+            else:
+                values = [_text(each.constants[name]) for each in self.group]
+                kind = str(annotations[name].annotation)
+                self.lines.append(f"self.{name} = {self.argument(name, kind, values)}")
+                names[name] = f"self.{name}"
+        source = self.definitions.method(cell.first_value)
+        ones = ", 1" * (len(self.first.parameters["noise"].shape) - 1)
+        lines = [
+            "def first_value(self, batch: int) -> Tensor:",
+            '    """Before the first t: random in training, always the same in evaluation."""',
+            f"    noise = self.noise.repeat(batch // len(self.noise){ones})",
+            "    if self.training:",
+            "        noise = torch.randn_like(noise)",
+            *(f"    {line}" for line in inline(source, {}, names, self.definitions)),
+        ]
+        return ["", *(line for each in lines for line in fit(f"    {each}"))]
 
     def _arguments(
         self, cell: Cell, signature: Any, separate: list[str]
@@ -381,12 +464,12 @@ class _Class:
         if kind == "none" or not self.first.form.norm[0]:
             return f"a = self.total(t, values{', ' + offset if offset else ''})"
         gain = "gain" in self.first.parameters
-        channels = self.size("gain" if gain else cell.offset, 0)
+        channels = self.named_size([each.summed for each in self.group], "width")
         if made := self.norm_module(kind, channels):
             self.lines.append(f"self.{module} = {made}")
         if "norm" in signature.keywords:
             return "a = self.total(t, values)"
-        x = "self.total(t, values)" if gain else f"self.total(t, values, {offset})"
+        x = f"self.total(t, values, {offset})" if offset and not gain else "self.total(t, values)"
         scale, shift = ("self.gain", offset) if gain else ("None", "None")
         return f"a = {self.normalised(kind, f'self.{module}', x, scale, shift, str(groups))}"
 
@@ -411,7 +494,9 @@ class _Class:
         if self.lines:
             given = ", ".join(["self", *arguments, *(more or [])])
             lines += fit(f"    def __init__({given}) -> None:")
-            lines += [f"        {init}", *(f"        {line}" for line in self.lines), ""]
+            for line in [init, *self.lines]:
+                lines += fit(f"        {line}")
+            lines.append("")
         lines += fit(f"    {forward}")
         for line in body:
             lines += fit(f"        {line}")
@@ -451,10 +536,6 @@ class _Class:
 def _text(value: Any) -> str:
     """A value as a formatter would write it."""
     return f'"{value}"' if isinstance(value, str) else repr(value)
-
-
-def _tuple(values: tuple[float, ...]) -> str:
-    return repr(tuple(values))
 
 
 def sides_of(nodes: Iterable[str]) -> list[Side]:

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import networkx as nx
 
 from ladderspec.cells.input import Noise
-from ladderspec.export.classes import sides_of
+from ladderspec.export.classes import GROUPS, sides_of
 from ladderspec.export.source import fit
 from ladderspec.export.table import comment, fields_of, quoted, rows_of, write
 from ladderspec.names import Role, Shape, Side, node_name, split_node
 from ladderspec.schedule.equations import Edge, equation_of
 from ladderspec.schedule.letters import LETTERS
 from ladderspec.tasks import Task
-from ladderspec.wiring.graph import Graph, in_order, now
+from ladderspec.wiring.graph import Graph, copies, in_order, now
 
 INPUT = "encoder.input"
 OFFSET = ("prediction", "denoising")  # tasks whose output has a mean that data can tell
@@ -48,6 +48,12 @@ class Output:
     def access(self) -> str:
         """How the code reaches its module."""
         return "".join(f'["{part}"]' for part in self.name.split("."))
+
+
+def axes(graph: Graph) -> str:
+    """The first axes of what a task sees: samples, t, groups."""
+    time = "T" if graph.graph["frames"] else str(graph.graph["iterations"])
+    return f"B, {time}, K" if copies(graph) else f"B, {time}"
 
 
 def outputs_of(graph: Graph) -> list[Output]:
@@ -91,6 +97,7 @@ class Past(NamedTuple):
     depth: int
     initial: str  # the name of its learned initial value, if there is one
     shape: Shape
+    drawn: bool  # its cell has a `first_value`
 
 
 @dataclass(frozen=True)
@@ -144,7 +151,8 @@ class Loop:
         self, found: dict[str, Past], name: str, edge: Edge, initial: str, shape: Shape
     ) -> None:
         learned = initial if initial in self.graph.nodes[edge.source]["own"] else ""
-        known = found.get(name, Past(edge.source, 1, learned, shape))
+        drawn = initial == "initial" and self.graph.nodes[edge.source]["cell"].first_value
+        known = found.get(name, Past(edge.source, 1, learned, shape, bool(drawn)))
         found[name] = known._replace(depth=max(known.depth, edge.delay))
 
     @cached_property
@@ -169,10 +177,12 @@ class Loop:
 
     def start(self) -> Iterator[str]:
         """What delayed edges bring at first."""
-        for name, (node, depth, learned, shape) in self.delayed.items():
+        for name, (node, depth, learned, shape, drawn) in self.delayed.items():
             sizes = ", ".join(map(str, shape))
             first = f"before({sizes})"
-            if learned:
+            if drawn:
+                first = f"{access(node)}.first_value(batch)"
+            elif learned:
                 source = f'{access(node)}.get_parameter("{learned}")'
                 first = f"spread_channels({source}, batch, {sizes})"
             if depth > 1:
@@ -338,6 +348,8 @@ class Network:
     def forward(self) -> Iterator[str]:
         yield f'"""{self._about()}"""'
         yield from self._noise(self.graph.nodes[INPUT]["cell"].noise)
+        if copies(self.graph):
+            yield f"{self.argument} = {self.argument}.repeat_interleave({GROUPS}, dim=0)"
         used = sides_of(self.modules)
         if used:
             yield f"{', '.join(used)} = {', '.join(f'self.{side}' for side in used)}"
@@ -359,15 +371,21 @@ class Network:
             yield f"    {line}" if line else ""
         for each in self.outputs:
             yield f"    outputs[{quoted(each.name)}].append({self._sees(each)})"
-        yield "return {name: torch.stack(seen, dim=1) for name, seen in outputs.items()}"
+        if copies(self.graph):
+            yield "stacked = {name: torch.stack(seen, dim=1) for name, seen in outputs.items()}"
+            apart = f"x.unflatten(0, (-1, {GROUPS})).transpose(1, 2)"
+            yield f"return {{name: {apart} for name, x in stacked.items()}}"
+        else:
+            yield "return {name: torch.stack(seen, dim=1) for name, seen in outputs.items()}"
 
     def _about(self) -> str:
         shape = ", ".join(map(str, self.graph.nodes[INPUT]["shape"]))
-        if self.argument == "frames":
-            return f"Frames (B, T, {shape}) -> what each task sees, (B, T, ...)."
         steps = self.graph.graph["iterations"]
+        seen = axes(self.graph)
+        if self.argument == "frames":
+            return f"Frames (B, T, {shape}) -> what each task sees, ({seen}, ...)."
         again = "" if steps == 1 else ", the same at every t,"
-        return f"An input (B, {shape}){again} -> what each task sees, (B, {steps}, ...)."
+        return f"An input (B, {shape}){again} -> what each task sees, ({seen}, ...)."
 
     def _noise(self, noise: Noise | None) -> Iterator[str]:
         x = self.argument
@@ -381,7 +399,7 @@ class Network:
     def _before(self) -> Iterator[str]:
         start = list(self.loop.start())
         text = "\n".join(start)
-        if "batch," in text:
+        if "batch" in text:
             yield f"batch = {self.argument}.shape[0]"
         if "before(" in text:
             yield ""
@@ -389,7 +407,7 @@ class Network:
             yield f"    return {self.argument}.new_zeros({self.argument}.shape[0], *shape)"
         if start:
             yield ""
-            yield f"# Before the first t{'' if 'batch,' in text else ', all is zero'}."
+            yield f"# Before the first t{'' if 'batch' in text else ', all is zero'}."
             yield from start
             yield ""
         empty = ", ".join(f"{quoted(each.name)}: []" for each in self.outputs)
