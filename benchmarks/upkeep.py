@@ -7,7 +7,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 from unittest import mock
 
@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_map_only
 from benchmarks.contest import (
     BY_HAND,
     CASES,
+    GROUPED,
     LAST,
     OURS,
     SPECS,
@@ -37,11 +38,15 @@ from ladderspec.network.net import Net
 
 def memory(args: argparse.Namespace) -> None:
     """What a training step adds to the largest resident size of a process of its own."""
+    memory_of(args.nets, args.batches, args.threads)
+
+
+def memory_of(names: Iterable[str], batches: Iterable[int], threads: int) -> None:
     print("| peak memory of a step | batch | ladderspec, MB | by hand, MB | channels-last, MB |")
     print("|---|---|---|---|---|")
-    for name in args.nets:
-        for batch in args.batches:
-            found = [_in_a_process(name, batch, who, args.threads) for who in (OURS, BY_HAND, LAST)]
+    for name in names:
+        for batch in batches:
+            found = [_in_a_process(name, batch, who, threads) for who in (OURS, BY_HAND, LAST)]
             print(f"| {name} | {batch} | " + " | ".join(f"{mb:.0f}" for mb in found) + " |")
 
 
@@ -54,7 +59,7 @@ def _in_a_process(name: str, batch: int, who: str, threads: int) -> float:
 def grow(name: str, batch: int, who: str, threads: int) -> None:
     """Print how much a step at this batch adds to one at batch 2 with two frames."""
     torch.set_num_threads(threads)
-    case = CASES[name]
+    case = (CASES | GROUPED)[name]
     net = case.ours() if who == OURS else case.theirs(who == LAST)
     frames, labels = case.batch(batch)
     training(net, frames[:2, :2], labels[:2])()  # kernels are loaded, gradients have their place

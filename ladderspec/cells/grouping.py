@@ -274,6 +274,6 @@ class Readout(DecoderCell):
         import torch
 
         logits = group * noise[:, :1] + pixel * noise[:, 1:]
-        pi = over_groups(logits.view(len(noise), -1, *out[1:]), count)
-        mu = per_channel(mean, pi).expand(len(noise), len(mean), *out[1:])
+        pi = over_groups(logits.view(noise.shape[0], -1, *out[1:]), count)
+        mu = per_channel(mean, pi).expand(noise.shape[0], -1, *out[1:])
         return torch.cat([mu, pi], dim=1)
