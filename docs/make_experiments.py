@@ -10,7 +10,7 @@ from make_language import fields
 from pydantic import BaseModel
 
 from ladderspec.data import registered
-from ladderspec.experiments import training
+from ladderspec.experiments import schedules, training
 from ladderspec.experiments.config import ExperimentConfig, Patch, Row
 
 PAGE = Path(__file__).parent / "experiments.md"
@@ -26,7 +26,7 @@ PARTS: list[tuple[str, type[BaseModel]]] = [
     ("Machine", training.MachineConfig),
     ("Saving", training.SavingConfig),
 ]
-SCHEDULES = (training.Halve, training.Cosine, training.Linear)
+SCHEDULES = (schedules.Halve, schedules.Cosine, schedules.Linear)
 
 
 def main() -> None:
@@ -48,8 +48,9 @@ def page() -> str:
 
 def table(model: type[BaseModel]) -> str:
     schema: dict[str, Any] = model.model_json_schema()
+    named = {"kind"} if issubclass(model, schedules.Schedule) else set()  # by their headings
     patches = issubclass(model, Patch)  # where `set` is no data set
-    return fields(schema, schema, skip=set() if patches else {"kind", "set"})
+    return fields(schema, schema, skip=named | (set() if patches else {"set"}))
 
 
 if __name__ == "__main__":

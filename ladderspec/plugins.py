@@ -1,6 +1,6 @@
-"""User-defined cells: from installed packages, or from a file named on the command line.
+"""User-defined cells and tasks: from installed packages, or from a file on the command line.
 
-A spec alone never imports code: it can only name cells that are registered.
+A spec alone never imports code: it can only name cells and tasks that are registered.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from pathlib import Path
 
 from ladderspec.errors import UsageError
 
-GROUP = "ladderspec.cells"
+GROUPS = ("ladderspec.cells", "ladderspec.tasks")
 
 
 @cache
 def load_installed() -> tuple[str, ...]:
-    """Import the entry points `ladderspec.cells` of installed packages."""
+    """Import the entry points of the groups `ladderspec.cells` and `ladderspec.tasks`."""
     names = []
-    for entry in entry_points(group=GROUP):
+    for entry in [entry for group in GROUPS for entry in entry_points(group=group)]:
         try:
             entry.load()
         except Exception as error:
@@ -30,7 +30,7 @@ def load_installed() -> tuple[str, ...]:
 
 
 def load_plugin(path: str | Path) -> None:
-    """Run a Python file that registers cells, norms, activations, data sets or drawing formats.
+    """Run a Python file that registers cells, tasks, norms, activations, data sets, formats.
 
     Args:
         path: The file. It runs with all rights of this process.

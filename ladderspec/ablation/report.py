@@ -78,11 +78,11 @@ def list_files(written: Sequence[Path]) -> Iterator[str]:
 
 
 def worths(results: Results, study: Study, column: str, measure: Measure) -> dict[str, float]:
-    """The paired difference to the whole network by selector: every metric is better if smaller."""
-    found = {}
+    """What the metric loses by selector: the paired difference to the whole network."""
+    found, sign = {}, -1 if measure.higher else 1
     for entry in group(results, column, measure, "").entries:
         if entry.change is not None:
-            found[study.lacks[entry.cell.place.row]] = entry.change.mean
+            found[study.lacks[entry.cell.place.row]] = sign * entry.change.mean
     return found
 
 
@@ -97,12 +97,13 @@ def draw_worths(results: Results, study: Study, runs: Sequence[Run], folder: Pat
         for measure in results.measures:
             found = worths(results, study, column, measure)
             if found:
+                change = "fall" if measure.higher else "rise"
                 name = f"worth_{measure.name.replace('.', '_')}" + (f"_{column}" if several else "")
                 written += draw(
                     whole[column],
                     folder / f"{name}.svg",
                     worth=found,
-                    worth_of=f"rise of {label(measure)} without it",
+                    worth_of=f"{change} of {label(measure)} without it",
                     title=f"{title}: what each {study.what} is worth",
                 )
     return written

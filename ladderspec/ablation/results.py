@@ -22,6 +22,7 @@ class Measure:
 
     name: str
     unit: str
+    higher: bool = False  # whether higher is better
 
     @property
     def task(self) -> str:
@@ -143,9 +144,11 @@ def _tested(result: Result) -> tuple[str, dict[str, float]]:
 
 def _measures(results: Iterable[Result]) -> tuple[Measure, ...]:
     """All metrics of any run."""
-    units = dict[str, str]()
+    found = dict[str, Measure]()
     for result in results:
         _, metrics = _tested(result)
         for name in metrics:
-            units.setdefault(name, result["units"].get(name.removeprefix(TEACHER), ""))
-    return tuple(Measure(name, unit) for name, unit in units.items())
+            own = name.removeprefix(TEACHER)
+            higher = own in result.get("higher_is_better", ())
+            found.setdefault(name, Measure(name, result["units"].get(own, ""), higher))
+    return tuple(found.values())

@@ -10,8 +10,6 @@ from ladderspec.drawing.typesetting import TIMES
 from ladderspec.names import Role, Shape, Side
 from ladderspec.wiring.graph import Graph, in_order
 
-TASK_COSTS = {"classification": "CE", "consistency": "MT"}
-
 
 class Change(StrEnum):
     """What a variant did to a part, an arrow or a task."""
@@ -149,8 +147,7 @@ def _tasks_at(graph: Graph, node: str) -> Iterator[TaskLabel]:
     for name, entry in graph.graph["tasks"].items():
         if node in entry["at"]:
             task = entry["task"]
-            cost = getattr(task, "cost", None) or TASK_COSTS.get(task.kind, task.kind)
-            text = f"{task.label or name}: {cost.upper()}{_weight(task.weight)}"
+            text = f"{task.label or name}: {task.cost_label}{_weight(task.weight)}"
             yield TaskLabel(text, task.when == "last")
 
 

@@ -68,7 +68,7 @@ def check_names(
         return
     wired = graph(spec)
     tasks = tasks_of(wired)
-    metrics = EvaluationNoise(evaluation.noise, noise_of(wired)).units(tasks)
+    metrics = EvaluationNoise(evaluation.noise, noise_of(wired)).metrics(tasks)
     for node in watched:
         if node.value not in metrics:
             findings.add(_unknown(f"no measure {tick(node.value)}", node.value, metrics, node))
@@ -160,7 +160,7 @@ def _measures(cells: Iterable[Run]) -> list[str]:
     found: dict[str, None] = {}
     for run in cells:
         tasks = run.spec.config.tasks
-        units = EvaluationNoise(run.evaluation.noise, run.spec.config.input.noise).units(tasks)
+        units = EvaluationNoise(run.evaluation.noise, run.spec.config.input.noise).metrics(tasks)
         names = [*tasks, *units]
         found |= dict.fromkeys([*names, *(f"{TEACHER}{each}" for each in names)])
     return list(found)

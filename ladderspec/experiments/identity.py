@@ -209,6 +209,7 @@ def _graph(graph: Graph, all_fields: bool) -> dict[str, Any]:
             },
             "tasks": {
                 name: {
+                    "kind": entry["task"].kind,
                     **_without_none(fields(entry["task"], entry["task"].kind)),
                     "nodes": entry["at"],
                 }

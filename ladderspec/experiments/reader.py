@@ -28,7 +28,7 @@ from ladderspec.experiments.checks import (
 )
 from ladderspec.experiments.config import Change, Column, ExperimentConfig, Quoted, Row
 from ladderspec.experiments.runs import Experiment, Run
-from ladderspec.experiments.training import EvaluationConfig, TrainingConfig
+from ladderspec.experiments.training import EvaluationConfig, TrainingConfig, refresh
 from ladderspec.language.explain import explain
 from ladderspec.language.extends import extend, merge, read_source
 from ladderspec.language.read import MAX_ROUNDS, Document, Request, Spec, open_document, read
@@ -335,6 +335,7 @@ _PATCH = {"variant": "of", "set": "set", "tasks": "tasks", "edges": "edges", "wi
 
 def _validate(tree: Node, model: type[M], findings: Findings) -> tuple[M | None, Node]:
     """Validate a tree and report mistakes; misspelt keys are corrected and reported."""
+    refresh()
     for _ in range(MAX_ROUNDS):
         if not isinstance(tree.value, dict):
             findings.add(Finding("S104", "expected a mapping", tree.mark, tree.path))

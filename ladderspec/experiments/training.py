@@ -11,13 +11,19 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from ladderspec.cells import Config
 from ladderspec.cells.fields import by_form, refusal
 from ladderspec.cells.input import Noise
-from ladderspec.errors import did_you_mean, one_of, tick
-from ladderspec.tasks import Task
+from ladderspec.errors import tick
+from ladderspec.experiments.schedules import (
+    Constant,
+    NotNegative,
+    Positive,
+    Schedule,
+    ScheduleField,
+    Share,
+    schedules,
+)
+from ladderspec.tasks import Metric, Task
 from ladderspec.wiring.graph import Graph
 
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
 Whole = Annotated[int, Field(ge=0)]
 
@@ -27,64 +33,6 @@ CLEAN = "clean_"  # `denoise.clean_error`: on clean input, beside `denoise.error
 
 def _pair(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
-
-
-# --- learning-rate schedules ----------------------------------------------------------------------
-
-
-class Constant(Config):
-    """Constant learning rate."""
-
-    kind: Literal["constant"]
-
-
-class Halve(Config):
-    """Halves the learning rate whenever the validation error has risen, down to a floor
-    [app:ommnist].
-    """
-
-    kind: Literal["halve"]
-    floor: Positive = Field(1e-4, description="Smallest learning rate.")
-    watch: str | None = Field(
-        None,
-        description="Validation metric to watch, like `digit.error`. Default: that of early"
-        " stopping, or of the first task.",
-    )
-    stop: bool = Field(
-        True, description="Stop training if the metric rises at the smallest learning rate."
-    )
-
-
-class Cosine(Config):
-    """Cosine decay of the learning rate over all of training."""
-
-    kind: Literal["cosine"]
-    floor: NotNegative = Field(0.0, description="Learning rate at the end.")
-
-
-class Linear(Config):
-    """Linear decay of the learning rate, from some point of training to its end."""
-
-    kind: Literal["linear"]
-    start: Share = Field(0.0, description="Start of the decay, as a fraction of training.")
-    floor: NotNegative = Field(0.0, description="Learning rate at the end.")
-
-
-_SCHEDULES = ("constant", "halve", "cosine", "linear")
-
-
-def _schedule(value: Any) -> Any:
-    """`halve` for `{kind: halve}`."""
-    kind = value.get("kind") if isinstance(value, dict) else value
-    if isinstance(value, dict | str) and kind not in _SCHEDULES:
-        hint = did_you_mean(kind, _SCHEDULES) or one_of(_SCHEDULES)
-        raise refusal("S105", f"no schedule {tick(kind)}" if kind else "which schedule?", hint)
-    return {"kind": value} if isinstance(value, str) else value
-
-
-Schedule = Annotated[
-    Constant | Halve | Cosine | Linear, Field(discriminator="kind"), BeforeValidator(_schedule)
-]
 
 
 # --- optimiser ------------------------------------------------------------------------------------
@@ -108,17 +56,46 @@ def _clip(value: Any) -> Any:
     return {"norm": value} if number else value
 
 
-class OptimiserConfig(Config):
-    """The Adam optimiser and its learning-rate schedule."""
+def _optimiser(value: Any) -> Any:
+    if isinstance(value, str):  # not taken for `kind`: rows that set `lr` would replace it
+        hint = f"like `optimiser: {{kind: {value}, lr: 0.001}}`"
+        raise refusal("S104", f"expected a mapping, got {tick(value)}", hint)
+    return value
 
-    kind: Literal["adam"] = "adam"
+
+def _optimiser_name(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
+
+
+class OptimiserConfig(Config):
+    """The optimiser and its learning-rate schedule."""
+
+    kind: Annotated[str, BeforeValidator(_optimiser_name)] = Field(
+        "adam",
+        description="Optimiser: the name of a class of torch.optim in lower case, like adam, adamw,"
+        " sgd or rmsprop. Not lbfgs, which needs a closure, or sparseadam.",
+    )
     lr: Positive = Field(0.001, description="Learning rate.")
     betas: Annotated[tuple[Share, Share], BeforeValidator(_pair)] = Field(
-        (0.9, 0.999), description="Decay rates of Adam's averages of gradients and their squares."
+        (0.9, 0.999),
+        description="Decay rates of the averages of gradients and their squares, of Adam and its"
+        " relatives.",
     )
-    eps: Positive = Field(1e-8, description="Epsilon in the denominator of Adam's update.")
+    eps: Positive = Field(
+        1e-8, description="Epsilon in the denominator of the update, of Adam and its relatives."
+    )
+    arguments: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Further arguments of the optimiser, as in torch.optim: {momentum: 0.9}. They"
+        " are checked when training starts.",
+    )
+    weight_decay: NotNegative = Field(
+        0.0,
+        description="Weight decay of the weights of linear maps. Biases, gains of norms, initial"
+        " values and the coefficients of combinators do not decay.",
+    )
     probe: Positive | None = Field(None, description="Learning rate of probes. Default: `lr`.")
-    schedule: Schedule = Field(
+    schedule: ScheduleField = Field(
         Constant(kind="constant"),
         description="Learning-rate schedule: constant, halve, cosine or linear.",
     )
@@ -166,8 +143,9 @@ class TrainingConfig(Config):
     updates: Count | None = Field(None, description="Number of updates (optimiser steps).")
     epochs: Positive | None = Field(None, description="Number of passes over the training data.")
     batch: Count = Field(50, description="Batch size in sequences, over all processes.")
-    optimiser: OptimiserConfig = Field(
-        OptimiserConfig(), description="Adam and its learning-rate schedule."
+    optimiser: Annotated[OptimiserConfig, BeforeValidator(_optimiser)] = Field(
+        OptimiserConfig(),
+        description="Optimiser and its schedule: {kind: adam, lr: 0.001}.",
     )
     stop: Annotated[StopConfig, BeforeValidator(_stop)] | None = Field(
         None, description="Early stopping: {patience: 5}."
@@ -201,6 +179,19 @@ class TrainingConfig(Config):
         description="Divergence threshold: stop if the cost exceeds this multiple of the first"
         " cost.",
     )
+
+
+_built_for: set[type[Schedule]] = set(schedules().values())
+
+
+def refresh() -> None:
+    """Rebuild the models if schedules were registered since they were built."""
+    known = set(schedules().values())
+    if known != _built_for:
+        for model in (OptimiserConfig, TrainingConfig):
+            model.model_rebuild(force=True)
+        _built_for.clear()
+        _built_for.update(known)
 
 
 # --- evaluation -----------------------------------------------------------------------------------
@@ -292,13 +283,13 @@ class EvaluationNoise:
         kinds = [noisy for noisy in (True, False) if noisy in found]
         return [Pass(noisy, found[noisy]) for noisy in kinds] or [Pass(False, {})]
 
-    def units(self, tasks: Mapping[str, Task]) -> dict[str, str]:
-        """All metrics and their units, task by task."""
+    def metrics(self, tasks: Mapping[str, Task]) -> dict[str, Metric]:
+        """All metrics, task by task."""
         return {
-            f"{name}.{prefix}{metric}": unit
+            f"{name}.{prefix}{metric}": each
             for name, task in tasks.items()
             for prefix in self.inputs(task)
-            for metric, unit in task.units.items()
+            for metric, each in task.metrics.items()
         }
 
 

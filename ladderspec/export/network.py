@@ -21,7 +21,6 @@ from ladderspec.tasks import Task
 from ladderspec.wiring.graph import Graph, copies, in_order, now
 
 INPUT = "encoder.input"
-OFFSET = ("prediction", "denoising")  # tasks whose output has a mean that data can tell
 
 
 # --- what tasks see -------------------------------------------------------------------------------
@@ -71,7 +70,7 @@ def _of_task(graph: Graph, name: str, entry: dict[str, Any]) -> Iterator[Output]
     for node in entry["at"]:
         source: Shape = graph.nodes[node]["shape"]
         shape = (task.head, *source[1:]) if task.head else source
-        module = _module(source, shape, bool(task.head), task.kind in OFFSET and not several)
+        module = _module(source, shape, bool(task.head), task.starts_at_mean and not several)
         text = f"{task.kind} at {node}"
         yield Output(name, node, shape, text, module, not task.teaches, several)
 

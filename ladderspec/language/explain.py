@@ -137,7 +137,7 @@ def _about_value(group: list[tuple[Any, Node]]) -> Finding:
     expected = [_EXPECTED.get(each["type"]) for each, _ in group if each["type"] != "literal_error"]
     if None in expected:  # a user's own cell may raise its own message
         message = item["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
-        return Finding("S104", message, node.mark, node.path)
+        return Finding("S104", message, node.mark, node.path, _hint(item))
     kinds = " or ".join([*dict.fromkeys(filter(None, expected)), *(f"`{w}`" for w in allowed)])
     if node.value is None and key:
         message = "an empty item" if isinstance(node.key, int) else f"`{key}` has no value"
@@ -265,6 +265,8 @@ def unknown_word(item: Any, node: Node) -> Finding:
         hint = f"its fields stand beside it, like `{{cell: {bare}, {field}: ...}}`"
     elif text in ("none", "no", "-", "null", "false", "None") and side is Side.DECODER:
         hint = "for no decoder, leave it out"
+    elif text == "Groups":
+        hint = "`groups: {count: 3}`, beside `levels`, adds the level of the groups"
     else:
         hint = did_you_mean(text, known) or one_of(known)
     return Finding("S103", f"unknown cell {show(word)}", word.mark, path, hint)

@@ -75,13 +75,13 @@ def _is_tag(node: Node, path: list[str | int], word: str | int) -> bool:
 
 
 def _inside(annotation: Any, word: str | int) -> Any:
-    mark = _side_mark(getattr(annotation, "__metadata__", ())) or annotation
-    if hasattr(mark, "side"):  # a cell: the tag is its name
-        return registered(mark.side).get(str(word))
+    mark = _choice_mark(getattr(annotation, "__metadata__", ())) or annotation
+    if hasattr(mark, "choices"):  # a cell or a task: the tag is its name
+        return mark.choices().get(str(word))
     for model in _models(annotation):
         if word in model.model_fields:
             field = model.model_fields[str(word)]
-            return _side_mark(field.metadata) or field.annotation
+            return _choice_mark(field.metadata) or field.annotation
     tagged = [model for model in _models(annotation) if _kind(model) == word]
     if tagged:
         return tagged[0]
@@ -93,8 +93,8 @@ def _inside(annotation: Any, word: str | int) -> Any:
     return None
 
 
-def _side_mark(metadata: Any) -> Any:
-    return next((mark for mark in metadata if hasattr(mark, "side")), None)
+def _choice_mark(metadata: Any) -> Any:
+    return next((mark for mark in metadata if hasattr(mark, "choices")), None)
 
 
 def _kind(model: type[BaseModel]) -> str | None:

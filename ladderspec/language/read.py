@@ -15,9 +15,10 @@ from ladderspec.errors import Finding, Findings, Source, SpecError, tick
 from ladderspec.language.edges import Edges
 from ladderspec.language.extends import extend, read_source, read_stdin
 from ladderspec.language.resolve import Choice, choose, resolve
-from ladderspec.language.rows import cell_names
+from ladderspec.language.rows import cell_names, task_kinds
 from ladderspec.language.spec import Expect, SpecConfig, Variant, refresh
 from ladderspec.names import Side
+from ladderspec.tasks import registered as registered_tasks
 from ladderspec.text.parse import parse
 from ladderspec.text.tree import Node
 
@@ -227,7 +228,7 @@ class _Reading:
             findings.add(Finding("S104", message, tree.place, hint=hint))
             return
         known = {name for side in Side for name in registered(side)}
-        if cell_names(tree) - known:
+        if cell_names(tree) - known or task_kinds(tree) - set(registered_tasks()):
             from ladderspec.plugins import load_installed
 
             load_installed()

@@ -116,6 +116,8 @@ def salvage(tree: Node, locs: Sequence[Loc]) -> tuple[Node, frozenset[str]] | No
         elif head == "input":
             fields[head] = tree.replaced({})
             unsure.add("input")
+        elif head == "groups":
+            fields[head] = tree.replaced({"count": tree.replaced(1)})
         elif head == "top":
             fields[head] = _unknown(fields[head])
         elif head in ("edges", "without"):

@@ -16,7 +16,8 @@ from ladderspec.cells.input import Input
 from ladderspec.errors import spell, tick
 from ladderspec.language.edges import Edges, Names, Selectors, not_too_many
 from ladderspec.names import INPUT, LEVEL_NAME, Side
-from ladderspec.tasks import AnyTask
+from ladderspec.tasks import Task
+from ladderspec.tasks import registered as registered_tasks
 
 # --- cells by name -------------------------------------------------------------------------------
 
@@ -27,8 +28,12 @@ class CellOf:
     def __init__(self, side: Side, optional: bool = True) -> None:
         self.side, self.optional = side, optional
 
+    def choices(self) -> dict[str, type[Cell]]:
+        """The cells of the side by name."""
+        return registered(self.side)
+
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
-        choices = {word: handler(cell) for word, cell in registered(self.side).items()}
+        choices = {word: handler(cell) for word, cell in self.choices().items()}
         choices[UNKNOWN] = handler(Unknown)
         union = core_schema.tagged_union_schema(choices, discriminator="cell")
         schema = core_schema.no_info_before_validator_function(_cell, union)
@@ -46,6 +51,19 @@ def _cell(value: Any) -> Any:
     return {"cell": value} if isinstance(value, str) else value
 
 
+class TaskOf:
+    """Marks a field that holds a task, chosen by its key `kind`."""
+
+    def choices(self) -> dict[str, type[Task]]:
+        """The tasks by name."""
+        return registered_tasks()
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
+        choices = {word: handler(task) for word, task in self.choices().items()}
+        return core_schema.tagged_union_schema(choices, discriminator="kind")
+
+
+TaskField = Annotated[Task, TaskOf()]
 EncoderField = Annotated[Cell, CellOf(Side.ENCODER, optional=False)]
 DecoderField = Annotated[Cell | None, CellOf(Side.DECODER)]
 LateralField = Annotated[Cell | None, CellOf(Side.LATERAL)]
@@ -157,7 +175,6 @@ class Variant(Config):
     expect: Expect | None = Field(None, description="Properties to check: parameters and shapes.")
 
 
-AnyTaskField = Annotated[AnyTask, Field(discriminator="kind")]
 Parameter = int | float
 
 
@@ -203,7 +220,7 @@ class SpecConfig(Config):
     defaults: Mapping[str, Mapping[str, Any]] = Field(
         default_factory=dict, description="Fields by cell: {Conv: {activation: leaky_relu}}."
     )
-    tasks: Annotated[dict[TaskName, AnyTaskField], BeforeValidator(not_too_many)] = Field(
+    tasks: Annotated[dict[TaskName, TaskField], BeforeValidator(not_too_many)] = Field(
         default_factory=dict, description="Tasks by name: what is learned, and at which node."
     )
     edges: Edges = Field(Edges.model_construct(), description="Changes to the arrows.")
@@ -216,17 +233,18 @@ class SpecConfig(Config):
     expect: Expect | None = Field(None, description="Properties to check: parameters and shapes.")
 
 
-_built_for: set[type[Cell]] = set()
+_built_for: set[type[Config]] = set()
 
 
 def refresh() -> None:
-    """Rebuild the models if cells were registered since they were built."""
-    cells = {cell for side in Side for cell in registered(side).values()}
-    if _built_for and cells != _built_for:
+    """Rebuild the models if cells or tasks were registered since they were built."""
+    known: set[type[Config]] = set(registered_tasks().values())
+    known |= {cell for side in Side for cell in registered(side).values()}
+    if _built_for and known != _built_for:
         for model in (Row, SpecConfig):
             model.model_rebuild(force=True)
     _built_for.clear()
-    _built_for.update(cells)
+    _built_for.update(known)
 
 
 # --- JSON Schema ----------------------------------------------------------------------------------

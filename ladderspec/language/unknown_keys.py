@@ -29,6 +29,7 @@ MAX_ITEMS = 5000  # errors of pydantic that are looked at
 ROW_KEYS = ("encoder", "decoder", "repeat", "label")
 KNOWN_BY = {"kind", "at", "cell", "without", "of", "set"}  # fields that mark an entry of a table
 LISTS = ("without", "of", "add", "size", "filter", "stride", "at")
+OWNERS = ("optimiser",)  # keys whose fields are often written beside them
 TABLES = ("tasks", "variants", "laterals", "defaults")  # names chosen by the user, then mappings
 
 
@@ -97,6 +98,11 @@ class _Table:
                     hint = f"like `encoder: {{cell: {str(self.owner.value[key].value)[:20]}}}`"
                     self._report(key, "a row is no cell: its cell stands under `encoder:`", hint)
                 found.append(self._key(key, "move", "encoder"))
+            elif owner := next((name for name in OWNERS if key in inner.get(name, ())), ""):
+                value = str(self.owner.value[key].value)[:20]
+                hint = f"like `{owner}: {{{key}: {value}}}`"
+                self._report(key, f"{tick(key)} is a field of `{owner}`", hint)
+                found.append(self._key(key, "drop", ""))
             elif not self._rest_of_brackets(key):
                 found.append(self.one(key))
         return found

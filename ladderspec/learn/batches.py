@@ -9,7 +9,7 @@ import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -22,7 +22,7 @@ from ladderspec.data.batching import Batch, Indices, chunks
 from ladderspec.data.counter_rng import draws, key_of
 from ladderspec.network.net import Net
 from ladderspec.network.noise import noisy_items
-from ladderspec.tasks import Classification, Consistency, Prediction, Task
+from ladderspec.tasks import Task
 
 CPU = torch.device("cpu")
 NOISY = "input with noise"  # a field beside the clean input, which targets are taken from
@@ -37,6 +37,8 @@ class TensorBatch:
     lengths: tuple[int, ...] | None = None
     first: bool = True  # first piece of its sequences: the state is reset
     start: int = 0  # index of its first frame in the sequence
+    # What tasks measure with besides their targets, by task; the first frame is that of the target.
+    further: dict[str, dict[str, Tensor]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -68,30 +70,29 @@ class Collator:
     @property
     def fields(self) -> list[str]:
         """The fields of the data to read."""
-        wanted = [self.input, *(field for field in map(self.field, self.tasks.values()) if field)]
+        tasks = self.tasks.values()
+        wanted = [self.input, *(name for name in map(self.field, tasks) if name)]
+        further = [name for task in tasks for name in task.further_fields.values()]
         extra = [name for name in ("mask", "labelled") if name in self.data.forms]
-        return list(dict.fromkeys([*wanted, *extra]))
+        return list(dict.fromkeys([*wanted, *further, *extra]))
 
     def field(self, task: Task) -> str | None:
         """The field that is the target of a task. None: the target is not in the data."""
-        return None if isinstance(task, Consistency) else task.field or self.input
-
-    def ahead(self, task: Task) -> int:
-        """How many frames later the target of a task is."""
-        return task.ahead if isinstance(task, Prediction) else 0
+        return None if task.taught or not task.compares else task.field or self.input
 
     def check(self, net: Net, frames: int | str | None) -> None:
         """Refuse data that do not fit the network and its tasks."""
         self.data.check_input(net.shape, frames)
         for name, task in self.tasks.items():
-            field = self.field(task)
+            target = self.field(task)
             try:
-                self.data.form(field or self.input)
+                for each in (target or self.input, *task.further_fields.values()):
+                    self.data.form(each)
             except DataError as error:
                 raise DataError(f"task `{name}`: {error}") from None
-            if isinstance(task, Classification) and field == "label":
-                self._check_classes(net, name)
-            if self.truncates and isinstance(task, Consistency):
+            if target == "label":
+                self._check_classes(net, name, task)
+            if self.truncates and task.taught:
                 raise DataError(
                     f"task `{name}`: a teacher carries no state from piece to piece; leave out"
                     " `steps`"
@@ -101,18 +102,18 @@ class Collator:
                     f"task `{name}` reads only some t: it cannot be trained in pieces; leave out"
                     " `steps`, or say `when: all`"
                 )
-            if self.truncates and self.ahead(task) < self._most_ahead:
+            if self.truncates and task.horizon < self._most_ahead:
                 raise DataError(
                     f"task `{name}` would not see the last frames of sequences that are cut, since"
                     " another one looks ahead; leave out `steps`"
                 )
 
-    def _check_classes(self, net: Net, name: str) -> None:
+    def _check_classes(self, net: Net, name: str, task: Task) -> None:
         for node, readout in net.readouts[name].items():
-            classes = readout.shape[0]
-            if self.data.classes is not None and self.data.classes > classes:
+            classes = task.classes(readout.shape)
+            if classes is not None and (self.data.classes or 0) > classes:
                 reader = f"the head of task `{name}`" if readout.headed else node
-                largest = self.data.classes - 1
+                largest = (self.data.classes or 0) - 1
                 raise DataError(f"`label` goes up to {largest}, but {reader} has {classes} classes")
 
     # --- items -----------------------------------------------------------------------------------
@@ -200,7 +201,7 @@ class Collator:
 
     @property
     def _most_ahead(self) -> int:
-        return max((self.ahead(task) for task in self.tasks.values()), default=0)
+        return max((task.horizon for task in self.tasks.values()), default=0)
 
     def _whole(
         self, batch: Batch, steps: int | None, lengths: Sequence[int] | None = None
@@ -208,7 +209,7 @@ class Collator:
         frames = batch[self.input]
         targets = {}
         for name, task in self.tasks.items():
-            field, ahead = self.field(task), self.ahead(task)
+            field, ahead = self.field(task), task.horizon
             if field is None:
                 continue
             if self.data.forms[field].time and steps is not None:
@@ -220,7 +221,8 @@ class Collator:
             else:
                 targets[field] = batch[field]
         inputs = batch.get(NOISY, frames)
-        return self._tensors(inputs[:, :steps] if steps else inputs, targets, lengths)
+        further = self._further(batch, steps)
+        return self._tensors(inputs[:, :steps] if steps else inputs, targets, further, lengths)
 
     def _cut(self, batch: Batch, steps: int) -> Iterator[TensorBatch]:
         """The pieces of a batch. Every iteration has its target."""
@@ -228,7 +230,7 @@ class Collator:
         for chunk in chunks(batch, self._forms, steps, most):
             targets = {}
             for name, task in self.tasks.items():
-                field, ahead = self.field(task), self.ahead(task)
+                field, ahead = self.field(task), task.horizon
                 if field is not None and self.data.forms[field].time:
                     targets[name] = chunk.batch[field][:, ahead : ahead + chunk.steps]
                 elif field is not None:
@@ -236,12 +238,25 @@ class Collator:
             left = np.clip(whole[: chunk.rows] - most - chunk.start, 0, chunk.steps).tolist()
             frames = chunk.batch.get(NOISY, chunk.batch[self.input])[:, : chunk.steps]
             others_ended = chunk.rows == 1 < len(whole)
-            yield self._tensors(frames, targets, left, chunk.start, others_ended)
+            further = self._further(chunk.batch, chunk.steps)
+            yield self._tensors(frames, targets, further, left, chunk.start, others_ended)
+
+    def _further(self, batch: Batch, steps: int | None) -> dict[str, Batch]:
+        """The further fields of each task, from the first frame that its target has."""
+        found: dict[str, Batch] = {}
+        for name, task in self.tasks.items():
+            for argument, read in task.further_fields.items():
+                values = batch[read]
+                if self.data.forms[read].time and steps is not None:
+                    values = values[:, task.horizon : task.horizon + steps]
+                found.setdefault(name, {})[argument] = values
+        return found
 
     def _tensors(
         self,
         frames: np.ndarray,
         targets: Mapping[str, np.ndarray],
+        further: Mapping[str, Batch],
         lengths: Sequence[int] | None,
         start: int = 0,
         others_ended: bool = False,
@@ -254,6 +269,10 @@ class Collator:
             None if even or lengths is None else tuple(lengths),
             start == 0,
             start,
+            {
+                name: {argument: self._tensor(value) for argument, value in values.items()}
+                for name, values in further.items()
+            },
         )
 
     def _tensor(self, array: np.ndarray) -> Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ladderspec.data import Split
 from ladderspec.experiments.runs import Run
-from ladderspec.experiments.training import TEACHER, EvaluationNoise, Halve
+from ladderspec.experiments.training import TEACHER, EvaluationNoise
 from ladderspec.learn import checkpoint, processes
 from ladderspec.learn.batches import Collator, TensorBatch
 from ladderspec.learn.log import MetricsLog, Progress
@@ -25,6 +25,7 @@ from ladderspec.network.carry import Carry
 from ladderspec.network.net import Net
 from ladderspec.nn import FIRST, BatchNorm
 from ladderspec.nn.norms import statistics_of
+from ladderspec.tasks import Metric
 from ladderspec.wiring.shapes import parameters
 
 
@@ -76,7 +77,7 @@ def report_on(
             if draw is not None and not reports:
                 draw(noisy)
             reports.append(measure(net, noisy, batches(noisy), each.prefixes))
-    return merged(reports, chosen.units(net.tasks))
+    return merged(reports, chosen.metrics(net.tasks))
 
 
 # --- batch norm -----------------------------------------------------------------------------------
@@ -183,18 +184,23 @@ class Evaluator:
     watched_by_rate: str = field(init=False)  # metric of `schedule: halve`
 
     def __post_init__(self) -> None:
-        config, units = self.run.training, self.units
+        config = self.run.training
         schedule = config.optimiser.schedule
         stop = config.stop.watch if config.stop is not None else None
-        rate = schedule.watch if isinstance(schedule, Halve) else None
-        self.watched = stop or rate or next(iter(units), "")
+        rate = schedule.watched
+        self.watched = stop or rate or next(iter(self.metrics), "")
         self.watched_by_rate = rate or self.watched
 
     @property
-    def units(self) -> dict[str, str]:
-        """All metrics and their units."""
+    def metrics(self) -> dict[str, Metric]:
+        """All metrics by name."""
         net = self.state.net
-        return EvaluationNoise(self.run.evaluation.noise, net.noise).units(net.tasks)
+        return EvaluationNoise(self.run.evaluation.noise, net.noise).metrics(net.tasks)
+
+    def _to_minimise(self, report: Report, name: str) -> float:
+        """A metric with its sign changed if higher is better."""
+        value = report.metrics[name]
+        return -value if self.metrics[name].better == "higher" else value
 
     @property
     def has_validation(self) -> bool:
@@ -213,8 +219,10 @@ class Evaluator:
             self.progress.say(f"valid after {state.update}: {self._short(report.metrics)}")
             if self.watched and not state.replays:
                 config, schedule = self.run.training, state.schedule
-                schedule.adjust_rate(config, state.update, report.metrics[self.watched_by_rate])
-                if schedule.record(config, state.update, report.metrics[self.watched]):
+                schedule.adjust_rate(
+                    config, state.update, self._to_minimise(report, self.watched_by_rate)
+                )
+                if schedule.record(config, state.update, self._to_minimise(report, self.watched)):
                     self._save_best()
 
     def report(self, split: str, items: int | None = None, draw: bool = False) -> Report:
@@ -248,10 +256,10 @@ class Evaluator:
             picture.save(folder / f"{split}-{update:06}.png")
 
     def _short(self, metrics: dict[str, float]) -> str:
-        units = self.units
+        known = self.metrics
         shown = {n: v for n, v in metrics.items() if not n.endswith("nll")} or metrics
         return "  ".join(
-            f"{name} {value:.4g} {units.get(name.removeprefix(TEACHER), '')}".rstrip()
+            f"{name} {value:.4g} {known.get(name.removeprefix(TEACHER), Metric()).unit}".rstrip()
             for name, value in shown.items()
         )
 
@@ -283,11 +291,13 @@ class Evaluator:
         reports = {split: self.report(split) for split in splits}
         for split, each in reports.items():
             self.progress.say(f"{split}: {self._short(each.metrics)}")
+        higher = [name for name, metric in self.metrics.items() if metric.better == "higher"]
         return {
             "reported": "best" if best else "last",
             "watched": self.watched,
             "metrics": {split: each.metrics for split, each in reports.items()},
             "by_time": {split: each.by_time for split, each in reports.items()},
-            "units": self.units,
+            "units": {name: metric.unit for name, metric in self.metrics.items()},
+            **({"higher_is_better": higher} if higher else {}),
             "parameters": parameters(self.state.net.graph),
         }

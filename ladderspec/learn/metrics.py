@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -12,9 +12,10 @@ from torch import Tensor
 from ladderspec.experiments.training import TEACHER
 from ladderspec.learn import processes
 from ladderspec.learn.batches import Collator, TensorBatch
+from ladderspec.names import Shape
 from ladderspec.network.carry import Carry
 from ladderspec.network.net import Net
-from ladderspec.tasks import Classification, Task
+from ladderspec.tasks import Metric, Task
 
 
 @dataclass
@@ -53,13 +54,13 @@ class Report:
         return replace(self, metrics={**self.metrics, **extra})
 
 
-def merged(reports: Sequence[Report], units: Mapping[str, str]) -> Report:
-    """The metrics of several passes over the data, in the order of `units`."""
+def merged(reports: Sequence[Report], names: Mapping[str, Metric]) -> Report:
+    """The metrics of several passes over the data, in the order of `names`."""
     return Report(
-        {n: report.metrics[n] for n in units for report in reports if n in report.metrics},
-        {n: report.by_time[n] for n in units for report in reports if n in report.by_time},
+        {n: report.metrics[n] for n in names for report in reports if n in report.metrics},
+        {n: report.by_time[n] for n in names for report in reports if n in report.by_time},
         {n: table for report in reports for n, table in report.confusion.items()},
-        dict(units),
+        {n: metric.unit for n, metric in names.items()},
     )
 
 
@@ -93,19 +94,44 @@ def measure(
         outputs = net(batch.frames, batch.lengths, carry)
         carry = outputs.carry
         for name, task in tasks.items():
-            if task.units:
+            if task.metrics:
                 seen = outputs[name]
                 for value in seen.values() if isinstance(seen, dict) else [seen]:
-                    targets = aligned(name, task, collator, batch, value)
-                    _add(f"{name}.{prefixes[name]}", task, value, *targets, overall, times)
-                    if isinstance(task, Classification) and value.dim() == 3:
-                        _count_confusions(confusion, name, task, value, *targets)
-    units = {f"{n}.{prefixes[n]}{m}": u for n, task in tasks.items() for m, u in task.units.items()}
-    metrics = {name: float(value) for name, value in overall.means(list(units)).items()}
-    by_times = {name: value.tolist() for name, value in by_time.means(list(units)).items()}
+                    if net.groups is not None:
+                        value = over_time(task.combine, value)
+                    aligned = align(name, task, collator, batch, value)
+                    _add(f"{name}.{prefixes[name]}", task, value, aligned, overall, times)
+                    if decides_classes(task, value.shape[2:]):
+                        _count_confusions(confusion, name, task, value, aligned)
+    known = {
+        f"{name}.{prefixes[name]}{metric}": each
+        for name, task in tasks.items()
+        for metric, each in task.metrics.items()
+    }
+    metrics = {name: float(value) for name, value in _finished(overall, known).items()}
+    by_times = {name: value.tolist() for name, value in _finished(by_time, known).items()}
     counts = processes.summed_tables(confusion, list(tasks))
     tables = {name: _square(table).long().tolist() for name, table in counts.items()}
-    return Report(metrics, by_times, tables, units)
+    return Report(metrics, by_times, tables, {name: each.unit for name, each in known.items()})
+
+
+def _finished(averages: Averages, metrics: Mapping[str, Metric]) -> dict[str, Tensor]:
+    """The metrics that follow from the means of samples."""
+    return {
+        name: finish(mean) if (finish := metrics[name].finish) else mean
+        for name, mean in averages.means(list(metrics)).items()
+    }
+
+
+def over_time(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
+    """A function of samples (n, ...), applied to values (B, T, ...)."""
+    found = function(values.flatten(0, 1))
+    return found.view(*values.shape[:2], *found.shape[1:])
+
+
+def decides_classes(task: Task, seen: Shape) -> bool:
+    """Whether the target of a sample is a class, not a map of classes."""
+    return task.classes(seen) is not None and not task.target_shape(seen)
 
 
 def _square(table: Tensor) -> Tensor:
@@ -122,45 +148,70 @@ def trimmed(carry: Carry | None, rows: int) -> Carry | None:
     return Carry(t, values)
 
 
-def _add(
-    prefix: str,
-    task: Task,
-    seen: Tensor,
-    target: Tensor,
-    there: Tensor,
-    overall: Averages,
-    by_time: Averages | None,
-) -> None:
-    """Add the metrics of one task and batch."""
-    batch, length = there.shape
-    flat_seen, flat_target = seen[:, :length].flatten(0, 1), target.flatten(0, 1)
-    known = task.known(flat_target)
-    there = there if known is None else there & known.view(batch, length)
-    for metric, values in task.measure(flat_seen, flat_target).items():
-        values = values.view(batch, length)
-        counts = there * _time_weights(task, there)
-        overall.add(f"{prefix}{metric}", values.flatten(), counts.flatten())
-        if by_time is not None:
-            by_time.add(f"{prefix}{metric}", values, there)
+@dataclass(frozen=True)
+class Aligned:
+    """The target of every iteration that has one, and what else the task measures with."""
+
+    target: Tensor  # (B, T, ...)
+    there: Tensor  # (B, T): which of them belong to a sequence
+    further: dict[str, Tensor]  # (B, T, ...)
 
 
-def aligned(
-    name: str, task: Task, collator: Collator, batch: TensorBatch, seen: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The target of every iteration that has one, (B, T, ...), and a mask of these, (B, T)."""
-    own, steps, ahead = name in batch.targets, seen.shape[1], collator.ahead(task)
+def _target(name: str, task: Task, collator: Collator, batch: TensorBatch, seen: Tensor) -> Tensor:
+    """The target of a task, (B, T, ...); one without time is the same at every t."""
     field = collator.field(task)
     assert field is not None
     target = batch.target(name, field)
     shape = task.target_shape(seen.shape[2:])
-    timed = own or collator.data.forms[field].time
-    if not timed:
-        target = target.reshape(len(seen), 1, *shape).expand(-1, steps, *shape)
-    late = 0 if own else ahead
-    target = target[:, late:steps].reshape(len(seen), -1, *shape)
+    if name in batch.targets or collator.data.forms[field].time:
+        return target.reshape(*target.shape[:2], *shape)
+    return target.reshape(len(seen), 1, *shape).expand(-1, seen.shape[1], *shape)
+
+
+def align(name: str, task: Task, collator: Collator, batch: TensorBatch, seen: Tensor) -> Aligned:
+    """What a task compares its output (B, T, ...) with, iteration by iteration."""
+    own, steps = name in batch.targets, seen.shape[1]
+    late = 0 if own else task.horizon
+    if task.compares:
+        target = _target(name, task, collator, batch, seen)[:, late:steps]
+    else:
+        target = seen.new_zeros(seen.shape[:2])
+    further = {}
+    for argument, values in batch.further.get(name, {}).items():
+        if not collator.data.forms[task.further_fields[argument]].time:
+            values = values[:, None].expand(-1, target.shape[1], *values.shape[1:])
+        further[argument] = values
+    length = min(target.shape[1], *(values.shape[1] for values in further.values()), steps)
     ends = torch.tensor(batch.lengths or (steps,) * len(seen), device=seen.device)
-    times = torch.arange(late, steps, device=seen.device)
-    return target, times < ends[:, None]
+    times = torch.arange(late, late + length, device=seen.device)
+    cut = {argument: values[:, :length] for argument, values in further.items()}
+    return Aligned(target[:, :length], times < ends[:, None], cut)
+
+
+def _add(
+    prefix: str,
+    task: Task,
+    seen: Tensor,
+    aligned: Aligned,
+    overall: Averages,
+    by_time: Averages | None,
+) -> None:
+    """Add the metrics of one task and batch."""
+    there = aligned.there
+    batch, length = there.shape
+    flat_seen, flat_target = seen[:, :length].flatten(0, 1), aligned.target.flatten(0, 1)
+    further = {argument: values.flatten(0, 1) for argument, values in aligned.further.items()}
+    known = task.known(flat_target)
+    there = there if known is None else there & known.view(batch, length)
+    for metric, found in task.measure(flat_seen, flat_target, **further).items():
+        values, weights = found if isinstance(found, tuple) else (found, None)
+        values, counts = values.view(batch, length), there.double()
+        if weights is not None:
+            counts = torch.where(there, weights.view(batch, length).double(), 0.0)
+        counted = counts * _time_weights(task, there)
+        overall.add(f"{prefix}{metric}", values.flatten(), counted.flatten())
+        if by_time is not None:
+            by_time.add(f"{prefix}{metric}", values, counts)
 
 
 def _time_weights(task: Task, there: Tensor) -> Tensor:
@@ -176,11 +227,14 @@ def _time_weights(task: Task, there: Tensor) -> Tensor:
 
 
 def _count_confusions(
-    found: dict[str, Tensor], name: str, task: Task, seen: Tensor, target: Tensor, there: Tensor
+    found: dict[str, Tensor], name: str, task: Task, seen: Tensor, aligned: Aligned
 ) -> None:
     """Confusion matrix: rows are true classes, columns predicted ones, at the t that count."""
+    target, there = aligned.target, aligned.there
     counts = there & (_time_weights(task, there) > 0) & (target >= 0)
-    classes = seen.shape[2]
-    pairs = target[counts] * classes + seen[:, : there.shape[1]].argmax(2)[counts]
+    classes = task.classes(seen.shape[2:])
+    assert classes is not None
+    decided = over_time(task.decide, seen[:, : there.shape[1]])
+    pairs = target[counts] * classes + decided[counts]
     table = torch.bincount(pairs, minlength=classes * classes).view(classes, classes).double()
     found[name] = found[name] + table if name in found else table

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,9 @@ from ladderspec.data import sheet
 from ladderspec.data.batching import Indices
 from ladderspec.data.picture import Picture
 from ladderspec.learn.batches import Collator, TensorBatch
+from ladderspec.learn.metrics import decides_classes
 from ladderspec.names import Shape
 from ladderspec.network.net import Net
-from ladderspec.tasks import Classification, Consistency, Probe, Task
 
 MOST_FRAMES = 16  # in a row of a picture
 
@@ -30,14 +31,9 @@ def draw_samples(
         return None
     batch, items = collator.first(split, count)
     outputs = net(batch.frames, batch.lengths)
-    shown = {
-        name: presented(task, outputs[name])
-        for name, task in collator.tasks.items()
-        if isinstance(outputs[name], Tensor) and not isinstance(task, Classification | Consistency)
-    }
-    shown = {name: seen for name, seen in shown.items() if tuple(seen.shape[2:]) == net.shape}
+    shown = _shown(net, collator, outputs)
     if _is_roll(net.shape):
-        return _rolls(collator, batch, shown, title, items)
+        return _rolls(batch, shown, title, items)
     timed = batch.frames
     if not collator.data.forms[collator.input].time:  # the same input at every iteration
         timed = timed[:, None].expand(-1, net.graph.graph["iterations"], *net.shape)
@@ -47,9 +43,8 @@ def draw_samples(
         (
             _caption(collator, batch, outputs, i) or f"item {items[i]}",
             _strips(
-                collator,
                 {name: value[i, : ends[i]] for name, value in true.items()},
-                {name: value[i, : ends[i]] for name, value in shown.items()},
+                {name: each.of(i, ends[i]) for name, each in shown.items()},
             ),
         )
         for i in np.argsort(items)  # in the order of the data
@@ -59,9 +54,30 @@ def draw_samples(
     return sheet.strips(title, columns, groups) if groups else None
 
 
-def presented(task: Task, seen: Tensor) -> Tensor:
-    """Outputs in the units of the data, (B, T, ...)."""
-    return task.present(seen.flatten(0, 1)).view_as(seen)
+@dataclass(frozen=True)
+class Shown:
+    """Frames that a task shows, (B, T, ...), each under the frame `horizon` later."""
+
+    frames: Tensor
+    horizon: int
+
+    def of(self, item: int, end: int) -> Tensor:
+        """The frames of one item, blank before the first one."""
+        frames = self.frames[item, :end]
+        return torch.cat([frames.new_zeros(self.horizon, *frames.shape[1:]), frames])
+
+
+def _shown(net: Net, collator: Collator, outputs: Mapping[str, Any]) -> dict[str, Shown]:
+    """What the tasks show, if it has the shape of the input, by caption."""
+    found = {}
+    for name, task in collator.tasks.items():
+        seen = outputs[name]
+        if isinstance(seen, Tensor):
+            for caption, frames in task.pictures(name, seen.flatten(0, 1)).items():
+                if tuple(frames.shape[1:]) == net.shape:
+                    timed = frames.view(*seen.shape[:2], *net.shape)
+                    found[caption] = Shown(timed, task.horizon)
+    return found
 
 
 def _is_roll(shape: Shape) -> bool:
@@ -72,9 +88,9 @@ def _caption(collator: Collator, batch: TensorBatch, outputs: Any, item: int) ->
     """`3, taken for 5` at the end of an item. Empty if there is no classification."""
     parts = []
     for name, task in collator.tasks.items():
-        if isinstance(task, Classification) and outputs[name].dim() == 3:
+        if isinstance(outputs[name], Tensor) and decides_classes(task, outputs[name].shape[2:]):
             last = _ends(batch, outputs[name])[item] - 1
-            taken = int(outputs[name][item, last].argmax())
+            taken = int(task.decide(outputs[name][item, last][None]))
             target = batch.target(name, collator.field(task))[item]
             known = target.dim() == 0 and int(target) >= 0
             true = f"{int(target)}, " if known else ""
@@ -92,7 +108,7 @@ def _probed(collator: Collator, batch: TensorBatch, frames: Tensor) -> dict[str,
     targets = {
         str(field): batch.target(name, field)
         for name, task in collator.tasks.items()
-        if isinstance(task, Probe) and (field := collator.field(task))
+        if task.shows_target and (field := collator.field(task))
     }
     return {
         **{name: value for name, value in targets.items() if value.shape == frames.shape},
@@ -100,17 +116,11 @@ def _probed(collator: Collator, batch: TensorBatch, frames: Tensor) -> dict[str,
     }
 
 
-def _strips(
-    collator: Collator, true: dict[str, Tensor], shown: dict[str, Tensor]
-) -> list[sheet.Strip]:
+def _strips(true: dict[str, Tensor], shown: dict[str, Tensor]) -> list[sheet.Strip]:
     """The frames, and below each of them its prediction."""
     steps = min(MOST_FRAMES, len(true["frames"]))
     rows = [sheet.Strip(name, images(frames[:steps])) for name, frames in true.items()]
-    for name, seen in shown.items():
-        ahead = collator.ahead(collator.tasks[name])
-        blank = seen[:1].new_zeros(ahead, *seen.shape[1:])
-        predicted = torch.cat([blank, seen])[:steps]
-        rows.append(sheet.Strip(name, images(predicted)))
+    rows += [sheet.Strip(name, images(frames[:steps])) for name, frames in shown.items()]
     return rows
 
 
@@ -122,17 +132,13 @@ def images(frames: Tensor) -> list[NDArray[Any]]:
     return found
 
 
-def _rolls(
-    collator: Collator, batch: TensorBatch, shown: dict[str, Tensor], title: str, items: Indices
-) -> Picture:
+def _rolls(batch: TensorBatch, shown: dict[str, Shown], title: str, items: Indices) -> Picture:
     pieces: list[tuple[str, NDArray[Any]]] = []
     ends = _ends(batch, batch.frames)
     for i in np.argsort(items):
         end = ends[i]
         pieces.append((f"item {items[i]}", batch.frames[i, :end, 0, 0].cpu().numpy()))
-        for name, seen in shown.items():
-            ahead = collator.ahead(collator.tasks[name])
-            notes = (seen[i, :end, 0, 0] > 0.5).float()
-            notes = torch.cat([notes.new_zeros(ahead, notes.shape[1]), notes])[:end]
+        for name, each in shown.items():
+            notes = (each.of(i, end)[:end, 0, 0] > 0.5).float()
             pieces.append((f"{name}: more likely than not", notes.cpu().numpy()))
     return sheet.rolls(title, pieces)

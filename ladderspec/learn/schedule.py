@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ladderspec.experiments.training import Cosine, Halve, Linear, OptimiserConfig, TrainingConfig
-from ladderspec.tasks import Consistency, Task
+from ladderspec.experiments.training import OptimiserConfig, TrainingConfig
+from ladderspec.tasks import Task
 
 
 def learning_rate(config: OptimiserConfig, update: int, total: int, factor: float = 1.0) -> float:
@@ -20,41 +19,18 @@ def learning_rate(config: OptimiserConfig, update: int, total: int, factor: floa
         total: the number of all updates.
         factor: the product of all halvings so far (`schedule: halve`).
 
-    >>> from ladderspec.experiments.training import Cosine
+    >>> from ladderspec.experiments.schedules import Cosine
     >>> adam = OptimiserConfig(lr=1.0, schedule=Cosine(kind="cosine"), warm_up=2)
     >>> [round(learning_rate(adam, update, 4), 3) for update in range(4)]
     [0.5, 0.854, 0.5, 0.146]
     """
-    schedule, lr = config.schedule, config.lr
-    done = min(1.0, update / max(1, total))
-    if isinstance(schedule, Halve):
-        lr = max(lr * factor, min(schedule.floor, lr))
-    elif isinstance(schedule, Cosine):
-        lr = schedule.floor + (lr - schedule.floor) * (1 + math.cos(math.pi * done)) / 2
-    elif isinstance(schedule, Linear):
-        left = min(1.0, (1 - done) / max(1e-12, 1 - schedule.start))
-        lr = schedule.floor + (lr - schedule.floor) * left
+    lr = config.schedule.rate(config.lr, min(1.0, update / max(1, total)), factor)
     return lr * min(1.0, (update + 1) / max(1, config.warm_up))
-
-
-def ramp(task: Consistency, update: int, total: int) -> float:
-    """exp(-5 (1 - t/T)^2) over the first `task.ramp` of training, then 1.
-
-    >>> task = Consistency(kind="consistency", at="encoder.class", ramp=0.5)
-    >>> [round(ramp(task, update, 80_000), 10) for update in (0, 10_000, 20_000, 40_000)]
-    [0.006737947, 0.0600546679, 0.2865047969, 1.0]
-    """
-    length = task.ramp * total
-    return math.exp(-5 * (1 - min(1.0, update / length)) ** 2) if length > 0 else 1.0
 
 
 def task_weights(tasks: Mapping[str, Task], update: int, total: int) -> dict[str, float]:
     """The weight of each task at an update."""
-    return {
-        name: task.weight_at(update)
-        * (ramp(task, update, total) if isinstance(task, Consistency) else 1.0)
-        for name, task in tasks.items()
-    }
+    return {name: task.weight_at(update, total) for name, task in tasks.items()}
 
 
 @dataclass
@@ -70,14 +46,14 @@ class ScheduleState:
     changes: list[tuple[int, float]] = field(default_factory=list)  # (update, factor from then on)
 
     def adjust_rate(self, config: TrainingConfig, update: int, value: float) -> None:
-        """Halve the learning rate if the metric has risen (`schedule: halve`)."""
-        schedule = config.optimiser.schedule
-        if isinstance(schedule, Halve) and self.last is not None and value > self.last:
-            lowest = min(1.0, schedule.floor / config.optimiser.lr)
-            if self.factor <= lowest and schedule.stop:
-                self.stopped = "the error rose at the smallest learning rate"
-            self.factor = max(self.factor / 2, lowest)
-            self.changes.append((update, self.factor))
+        """Ask the schedule for another factor if the metric has risen."""
+        optimiser = config.optimiser
+        if self.last is not None and value > self.last:
+            factor, reason = optimiser.schedule.worse(optimiser.lr, self.factor)
+            self.stopped = reason or self.stopped
+            if factor != self.factor:
+                self.factor = factor
+                self.changes.append((update, factor))
         self.last = value
 
     def record(self, config: TrainingConfig, update: int, value: float) -> bool:

@@ -15,13 +15,13 @@ from ladderspec.experiments.checks import frozen_prefixes
 from ladderspec.experiments.runs import Run
 from ladderspec.learn import checkpoint
 from ladderspec.learn.batches import Collator, Sampler
+from ladderspec.learn.optimiser import check_optimiser
 from ladderspec.learn.processes import device_of
 from ladderspec.learn.run_folder import read_result, reported
 from ladderspec.learn.update import not_finite_message
 from ladderspec.network.executor import INPUT
 from ladderspec.network.net import Net
 from ladderspec.nn import Edge
-from ladderspec.tasks import Denoising, Prediction
 
 ITEMS = 1000  # training items of the mean that offsets start at
 
@@ -41,6 +41,7 @@ def check_runs(
             continue
         seen.add(cell)
         device_of(device or run.machine.device)
+        check_optimiser(run.training.optimiser)
         key = run.data.model_dump_json()
         try:
             if key not in opened:
@@ -58,15 +59,17 @@ def _check(run: Run, data: DataSet) -> None:
 
 
 def initialise(net: Net, run: Run, data: DataSet, folder: Path) -> str:
-    """Set output offsets to the mean of the data, then load the weights of `start`, if any.
+    """Set offsets and scales of outputs from the data, then load the weights of `start`, if any.
 
     Returns:
         A message about parameters that the other run lacks, or has in another shape. These keep
         their random initial values.
     """
     for name, task in net.tasks.items():
-        if isinstance(task, Prediction | Denoising):
+        if task.starts_at_mean:
             net.set_offset(_mean(data, task.field or data.config.input), name)
+    if net.groups is not None:
+        net.set_data_statistics(*_mean_and_std(data, data.config.input))
     place = _start_folder(run, folder)
     if place is None:
         return ""
@@ -90,6 +93,13 @@ def _mean(data: DataSet, field: str) -> torch.Tensor:
         wrong = ~np.isfinite(values.reshape(len(items), -1)).all(1)
         raise DataError(not_finite_message(field, int(np.argmax(wrong))))
     return mean
+
+
+def _mean_and_std(data: DataSet, field: str) -> tuple[float, float]:
+    """Over all numbers of some training items."""
+    items = np.arange(min(ITEMS, data.size(Split.TRAIN)))
+    values = data.batch(Split.TRAIN, 0, items, [field])[field]
+    return float(values.mean()), float(values.std())
 
 
 def _start_folder(run: Run, folder: Path) -> Path | None:

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from ladderspec.experiments.training import SavingConfig, TrainingConfig
 from ladderspec.learn import checkpoint, processes
 from ladderspec.learn.batches import Collator, Sampler
-from ladderspec.learn.checkpoint import Checkpoint, CheckpointError, restore
+from ladderspec.learn.checkpoint import Checkpoint, restore
+from ladderspec.learn.optimiser import Optimiser, load_state, make_optimiser, state_of
 from ladderspec.learn.schedule import ScheduleState, learning_rate
 from ladderspec.network.carry import Carry
 from ladderspec.network.net import Net
-from ladderspec.tasks import Consistency
 
 UPDATES_BETWEEN = 500  # between checkpoints of several processes, whose clocks differ
 _COUNTERS = ("update", "epoch", "number", "piece", "summed", "written")
@@ -36,7 +36,7 @@ class TrainState:
     sampler: Sampler
     net: Net
     teacher: Net | None  # Mean Teacher
-    optimiser: torch.optim.Adam
+    optimiser: Optimiser
     schedule: ScheduleState = field(default_factory=ScheduleState)
     replays: bool = False  # whether the learning rates are those of an earlier training
     update: int = 0  # updates so far
@@ -83,9 +83,8 @@ class TrainState:
         if self.teacher is not None:
             states = self.teacher.state_dict()
             found |= {f"teacher.{name}": value for name, value in states.items()}
-        for name, parameter in self.trained_parameters:
-            for key, value in self.optimiser.state.get(parameter, {}).items():
-                found[f"optimiser.{name}.{key}"] = value
+        states = state_of(self.optimiser, self.trained_parameters)
+        found |= {f"optimiser.{name}": value for name, value in states.items()}
         if self.carry is not None:
             for name, values in self.carry.values.items():
                 found |= {f"carry.{name}.{i}": value.clone() for i, value in enumerate(values)}
@@ -106,7 +105,7 @@ class TrainState:
         restore(self.net, found.under("net."), "the checkpoint")
         if self.teacher is not None:
             restore(self.teacher, found.under("teacher."), "the teacher of the checkpoint")
-        _load_optimiser(self, found.under("optimiser."))
+        load_state(self.optimiser, self.trained_parameters, found.under("optimiser."))
         attributes = found.attributes
         for name in _COUNTERS:
             setattr(self, name, int(attributes[name]))
@@ -136,49 +135,12 @@ def _carry(
     return Carry(tensors["t"].to(device) if t is None else int(t), values)
 
 
-def _load_optimiser(state: TrainState, tensors: Mapping[str, Tensor]) -> None:
-    """Adam's averages get the memory layout of their parameters, so that they round equally."""
-    fused = bool(state.optimiser.defaults.get("fused"))
-    for name, parameter in state.trained_parameters:
-        for key in ("step", "exp_avg", "exp_avg_sq"):
-            value = tensors.get(f"{name}.{key}")
-            if value is None:
-                continue
-            if key != "step" and value.shape != parameter.shape:
-                raise CheckpointError(
-                    f"the optimiser's {key} of {name} is {tuple(value.shape)},"
-                    f" not {tuple(parameter.shape)}"
-                )
-            loaded = value.clone() if key == "step" else torch.empty_like(parameter).copy_(value)
-            device = parameter.device if key != "step" or fused else loaded.device
-            state.optimiser.state[parameter][key] = loaded.to(device).detach()
-
-
 def new_train_state(
     net: Net, collator: Collator, sampler: Sampler, config: TrainingConfig, seed: int, total: int
 ) -> TrainState:
     """The state before the first update."""
-    probes = {
-        id(parameter)
-        for name, readouts in net.readouts.items()
-        if not net.tasks[name].teaches
-        for readout in readouts.values()
-        for parameter in readout.parameters()
-    }
-    trained = [p for p in net.parameters() if p.requires_grad]
-    groups = [
-        {"params": [p for p in trained if id(p) not in probes], "probe": False},
-        {"params": [p for p in trained if id(p) in probes], "probe": True},
-    ]
-    adam = config.optimiser
-    optimiser = torch.optim.Adam(
-        [group for group in groups if group["params"]],
-        lr=adam.lr,
-        betas=adam.betas,
-        eps=adam.eps,
-        fused=True,
-    )
-    has_teacher = any(isinstance(task, Consistency) for task in net.tasks.values())
+    optimiser = make_optimiser(config.optimiser, net)
+    has_teacher = any(task.taught for task in net.tasks.values())
     teacher = copy.deepcopy(net).requires_grad_(False) if has_teacher else None
     return TrainState(seed, config, total, collator, sampler, net, teacher, optimiser)
 

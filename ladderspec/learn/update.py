@@ -13,13 +13,12 @@ from ladderspec.data.counter_rng import key_of
 from ladderspec.errors import LadderspecError
 from ladderspec.learn import processes
 from ladderspec.learn.batches import TensorBatch
-from ladderspec.learn.metrics import trimmed
-from ladderspec.learn.schedule import ramp, task_weights
+from ladderspec.learn.metrics import over_time, trimmed
+from ladderspec.learn.schedule import task_weights
 from ladderspec.learn.train_state import TrainState
 from ladderspec.network.carry import Carry
 from ladderspec.network.costs import Costs
 from ladderspec.network.net import Net
-from ladderspec.tasks import Consistency, Task
 
 
 class Diverged(LadderspecError):
@@ -141,12 +140,11 @@ def _backward(state: TrainState, costs: Costs, weights: Mapping[str, float]) -> 
 
 def _clip(state: TrainState) -> float:
     """Clip the gradient norm of the network and return it. Probes are not clipped or counted."""
-    limit = state.config.optimiser.clip.norm
-    norms = [
-        _clip_norm(group["params"], None if group["probe"] else limit)
-        for group in state.optimiser.param_groups
-    ]
-    return float(norms[0])
+    groups = state.optimiser.param_groups
+    taught = [p for group in groups if not group["probe"] for p in group["params"]]
+    probes = [p for group in groups if group["probe"] for p in group["params"]]
+    norm = _clip_norm(taught, state.config.optimiser.clip.norm)
+    return float(norm if taught else _clip_norm(probes, None))
 
 
 def _clip_norm(parameters: Iterable[nn.Parameter], limit: float | None) -> Tensor:
@@ -165,30 +163,26 @@ def _clip_norm(parameters: Iterable[nn.Parameter], limit: float | None) -> Tenso
 # --- Mean Teacher ---------------------------------------------------------------------------------
 
 
-def _consistency_tasks(tasks: Mapping[str, Task]) -> dict[str, Consistency]:
-    return {name: task for name, task in tasks.items() if isinstance(task, Consistency)}
-
-
 @torch.no_grad()
 def teacher_targets(teacher: Net, batch: TensorBatch) -> dict[str, Tensor]:
-    """The teacher's class probabilities, (B, T, classes), on the same input with its own noise.
+    """What the teacher presents, (B, T, ...), on the same input with its own noise.
 
     The teacher is in training mode: its batch norms use the batch and keep their own statistics.
     """
     teacher.train()
     outputs = teacher(batch.frames, batch.lengths)
-    return {name: task.present(outputs[name].flatten(0, 1)).view_as(outputs[name])
-            for name, task in _consistency_tasks(teacher.tasks).items()}  # fmt: skip
+    return {
+        name: over_time(task.present, outputs[name])
+        for name, task in teacher.tasks.items()
+        if task.taught
+    }
 
 
 @torch.no_grad()
 def update_teacher(teacher: Net, net: Net, update: int, total: int) -> None:
-    """teacher = decay * teacher + (1 - decay) * network, for all trained parameters.
-
-    CHOICE: two decays with a hard switch at the end of the ramp.
-    """
-    task = next(iter(_consistency_tasks(net.tasks).values()))
-    decay = task.ramp_decay if ramp(task, update, total) < 1 else task.decay
+    """teacher = decay * teacher + (1 - decay) * network, for all trained parameters."""
+    task = next(task for task in net.tasks.values() if task.taught)
+    decay = task.teacher_decay(update, total)
     pairs = zip(teacher.parameters(), net.parameters(), strict=True)
     for average, parameter in pairs:
         if parameter.requires_grad:

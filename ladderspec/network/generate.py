@@ -20,8 +20,9 @@ def generate(
 ) -> Tensor:
     """The next n frames, (B, n, ...), after those that are given."""
     name, task = _predictor(net)
-    if sample and not _is_binary(net, task):
-        raise ValueError(f"task `{name}` predicts numbers: there is no distribution to sample")
+    if sample and not task.logits and not _is_binary(net, task):
+        cost = task.cost_label.lower()
+        raise ValueError(f"task `{name}` predicts by {cost}: there is no distribution to sample")
     check_count(n, 0, "the number of frames to generate is whole")
     before = net(frames, lengths, carry)
     seen, carry = _last(before[name], lengths), before.carry
@@ -37,14 +38,13 @@ def generate(
 
 
 def _is_binary(net: Net, task: Task) -> bool:
-    if task.explains:
-        return bool(net.likelihood()["likelihood"] == "bernoulli")
-    return getattr(task, "cost", "") == "bce"
+    """Whether its groups have a Bernoulli likelihood."""
+    return task.explains and net.likelihood()["likelihood"] == "bernoulli"
 
 
 def _predictor(net: Net) -> tuple[str, Task]:
     for name, task in net.tasks.items():
-        if getattr(task, "ahead", 0) == 1 and len(net.readouts[name]) == 1:
+        if task.feeds_back and len(net.readouts[name]) == 1:
             return name, task
     raise ValueError("no task predicts the next frame: nothing can be fed back")
 

@@ -36,7 +36,7 @@ from ladderspec.network.inputs import (
     without_padding,
 )
 from ladderspec.network.noise import noisy
-from ladderspec.network.readouts import OFFSET, TaskReadout, readout_name, readouts_of
+from ladderspec.network.readouts import TaskReadout, readout_name, readouts_of
 from ladderspec.network.replay import Replay
 from ladderspec.nn import CellModule, initialise
 from ladderspec.nn.modules import nest
@@ -280,11 +280,27 @@ class Net(nn.Module):
             mean: A number or a frame: the mean pixel; with `cost: bce`, the rate of ones.
             task: The task. Default: all tasks that have an offset.
         """
-        known = [name for name, words in self.tasks.items() if words.kind in OFFSET]
+        known = [name for name, words in self.tasks.items() if words.starts_at_mean]
         check_names([] if task is None else [task], known, "task with an offset")
         for name in known if task is None else [task]:
             for readout in self.readouts[name].values():
-                readout.start_at(mean, logits=getattr(self.tasks[name], "cost", "") == "bce")
+                readout.start_at(mean, logits=self.tasks[name].logits)
+
+    def set_data_statistics(self, mean: Tensor | float, std: Tensor | float) -> None:
+        """Let the groups start at the mean of the data, and their outputs vary as the data do.
+
+        Args:
+            mean: The mean of the input: a number, or one for each channel.
+            std: Its standard deviation, likewise.
+        """
+        if self.groups is None:
+            raise ValueError("only networks with groups keep the mean and spread of their data")
+        for node in self.executor.nodes.values():
+            module = node.home.module
+            if isinstance(module, CellModule) and module.cell.first_value is not None:
+                for buffer, value in (("mean", mean), ("std", std)):
+                    kept = cast(Tensor, getattr(module, buffer))
+                    kept.copy_(torch.as_tensor(value, dtype=kept.dtype).expand_as(kept))
 
     def adopt(self, weights: Mapping[str, Tensor]) -> Adopted:
         """Copy the weights of another variant that have the same name and shape.

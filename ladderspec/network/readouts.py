@@ -77,9 +77,6 @@ def _wide(value: Tensor) -> list[int]:
     return [n for n in value.shape if n != 1]
 
 
-OFFSET = ("prediction", "denoising")  # tasks whose output has a mean that data can tell
-
-
 def readouts_of(graph: Graph, name: str) -> dict[str, TaskReadout]:
     """What a task owns, by the node that it reads."""
     entry: dict[str, Any] = graph.graph["tasks"][name]
@@ -88,7 +85,7 @@ def readouts_of(graph: Graph, name: str) -> dict[str, TaskReadout]:
     for node in entry["at"]:
         prefix = f"{node}." if several else ""
         own = {key: entry["own"][prefix + key] for key in ("weight", "bias") if entry["own"]}
-        offset = task.kind in OFFSET and not several
+        offset = task.starts_at_mean and not several
         found[node] = TaskReadout(own, graph.nodes[node]["shape"], offset, task.teaches, draw=False)
     return found
 

@@ -85,8 +85,8 @@ def reader_of(graph: Graph, name: str) -> Reader:
     shapes = [graph.nodes[node]["shape"] for node in entry["at"]]
     heads = [(weight, out) for out in shapes for weight in task.head_parameters(out).values()]
     work = sum(_uses(weight, out) for weight, out in heads) * copies_of(graph, entry["at"][0])
-    ahead = getattr(task, "ahead", 0)
-    return Reader(name, tuple(entry["at"]), task.when, ahead, entry["parameters"], work)
+    parameters = entry["parameters"]
+    return Reader(name, tuple(entry["at"]), task.when, task.horizon, parameters, work)
 
 
 def multiplications(graph: Graph, node: str) -> int:

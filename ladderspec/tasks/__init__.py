@@ -1,21 +1,35 @@
-"""The tasks of a spec: which node each of them reads, its target, its cost and its metrics."""
+"""The tasks of the language: fields, target, cost, metrics and labels of each in one class.
 
-from ladderspec.tasks.base import Ramp, Reading, Task
+Adding a task is adding a class here, in a file of its own or of its family; a user's task uses the
+same API (docs/own_tasks.md). Nothing here imports torch before a task computes.
+"""
+
+import importlib
+import pkgutil
+
+from ladderspec.tasks.base import Metric, Ramp, Reading, Task, register, registered, task_kind
 from ladderspec.tasks.classification import Classification, Consistency
 from ladderspec.tasks.grouping import Grouping
-from ladderspec.tasks.reconstruction import Denoising, Prediction, Probe
+from ladderspec.tasks.reconstruction import Activity, Denoising, Prediction, Probe, Reconstruction
 
-AnyTask = Classification | Prediction | Denoising | Consistency | Probe | Grouping
+# Every module of this package may register tasks.
+for _module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
+    importlib.import_module(f"{__name__}.{_module}")
 
 __all__ = [
-    "AnyTask",
+    "Activity",
     "Classification",
     "Consistency",
     "Denoising",
     "Grouping",
+    "Metric",
     "Prediction",
     "Probe",
     "Ramp",
     "Reading",
+    "Reconstruction",
     "Task",
+    "register",
+    "registered",
+    "task_kind",
 ]

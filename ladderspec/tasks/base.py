@@ -1,14 +1,20 @@
-"""The base class of tasks: node, target, weight, and the iterations that count."""
+"""What a task is: one class with its fields, target, cost, metrics and what drawings show of it.
+
+A task reads a node, through a head of its own if it has one, and compares what it sees with a
+target. Nothing outside of a class knows its kind by name.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ladderspec.cells import Config as Config
 from ladderspec.cells.fields import by_form
+from ladderspec.errors import UsageError
 from ladderspec.names import Shape
 
 if TYPE_CHECKING:
@@ -55,6 +61,21 @@ else:
     Weight = by_form(word=Positive, mapping=Ramp)
 
 
+class Metric(NamedTuple):
+    """A metric of a task: its unit, its direction, and what follows from its mean.
+
+    Values of samples are averaged over samples and iterations, with the weights of `when`.
+    """
+
+    unit: str = ""
+    better: Literal["lower", "higher"] = "lower"
+    finish: Callable[[Tensor], Tensor] | None = None  # applied to the mean: `torch.sqrt`
+
+
+if TYPE_CHECKING:
+    Measured = Mapping[str, Tensor | tuple[Tensor, Tensor]]
+
+
 class Reading(Config):
     """The node that a task reads, as far as shapes and cells go."""
 
@@ -68,7 +89,11 @@ class Reading(Config):
 
 
 class Task(Config):
-    """One cost: a node is compared with a target, and the result is weighted."""
+    """One cost: a node is compared with a target, and the result is weighted.
+
+    docs/own_tasks.md describes what a subclass defines: `check_shape`, `target_shape`, `compare`,
+    `metrics`, `measure` and further members.
+    """
 
     kind: str
     at: str = Field(
@@ -95,6 +120,12 @@ class Task(Config):
     teaches: ClassVar[bool] = True  # gradients of the cost reach the network
     denoises: ClassVar[bool] = False  # measured on noisy input by default
     explains: ClassVar[bool] = False  # its cost reads the likelihood of the groups
+    starts_at_mean: ClassVar[bool] = False  # its output has an offset: the mean of the target
+    shows_target: ClassVar[bool] = False  # pictures of samples show its target too
+    compares: ClassVar[bool] = True  # it has a target
+    taught: ClassVar[bool] = False  # its target is what a Mean Teacher presents, not data
+
+    # --- what it reads ----------------------------------------------------------------------------
 
     def check(self, reading: Reading) -> tuple[str, str] | None:
         """A message and a hint if the task cannot read this node."""
@@ -111,20 +142,50 @@ class Task(Config):
     def check_shape(self, reading: Reading) -> tuple[str, str] | None:
         """As `check`, for the shape of the node."""
 
-    def weight_at(self, update: int | None = None) -> float:
-        """The weight in the sum of costs. Without `update`: that after the ramp."""
-        if not isinstance(self.weight, Ramp):
-            return float(self.weight)
-        return self.weight.to if update is None else self.weight.at(update)
+    def head_parameters(self, shape: Shape) -> dict[str, Shape]:
+        """Parameters of the head: a dense layer on vectors, a 1x1 convolution on maps."""
+        if self.head is None:
+            return {}
+        weight = (self.head, shape[0], *(1 for _ in shape[1:]))
+        return {"weight": weight, "bias": (self.head,)}
+
+    # --- its target -------------------------------------------------------------------------------
 
     @property
     def field(self) -> str | None:
         """The field of the data that is the target. None: the frames themselves."""
         return self.target
 
+    @property
+    def horizon(self) -> int:
+        """How many frames later the target is."""
+        return 0
+
+    @property
+    def further_fields(self) -> dict[str, str]:
+        """Fields of the data that `measure` reads besides the target, by argument of `measure`."""
+        return {}
+
     def target_shape(self, seen: Shape) -> Shape:
         """The shape of the target of one sample."""
         return seen
+
+    def classes(self, seen: Shape) -> int | None:
+        """The number of classes, if the target is a class."""
+        return None
+
+    # --- its cost ---------------------------------------------------------------------------------
+
+    def weight_at(self, update: int | None = None, total: int | None = None) -> float:
+        """The weight in the sum of costs. Without `update`: that after the ramp.
+
+        Args:
+            update: the number of updates before this one.
+            total: the number of all updates.
+        """
+        if not isinstance(self.weight, Ramp):
+            return float(self.weight)
+        return self.weight.to if update is None else self.weight.at(update)
 
     @abstractmethod
     def compare(self, seen: Tensor, target: Tensor) -> Tensor:
@@ -137,26 +198,104 @@ class Task(Config):
         """What K groups give together, (n, K, ...) -> (n, ...). CHOICE: their mean."""
         return seen.mean(1)
 
-    def present(self, seen: Tensor) -> Tensor:
-        """What is seen in the units of the data, as the next input of a closed loop."""
-        return seen
+    def teacher_decay(self, update: int, total: int) -> float:
+        """The decay of the Mean Teacher's average of the network, if the task is `taught`."""
+        return 0.999
+
+    # --- its metrics ------------------------------------------------------------------------------
 
     @property
-    def units(self) -> dict[str, str]:
-        """The metrics of the task in the paper's units, the main one first: `{"error": "%"}`."""
+    def metrics(self) -> dict[str, Metric]:
+        """The metrics of the task, the main one first: `{"error": Metric("%")}`."""
         return {}
 
-    def measure(self, seen: Tensor, target: Tensor) -> dict[str, Tensor]:
-        """The metrics of each of n samples, (n,), by the names of `units`."""
+    def measure(self, seen: Tensor, target: Tensor, **further: Tensor) -> Measured:
+        """The metrics of each of n samples, (n,), by the names of `metrics`.
+
+        With a pair, (n,) and (n,), the second are the weights of the samples in the mean.
+        """
         return {}
 
     def known(self, target: Tensor) -> Tensor | None:
         """The samples that can be measured, as a mask (n,). None: all."""
         return None
 
-    def head_parameters(self, shape: Shape) -> dict[str, Shape]:
-        """Parameters of the head: a dense layer on vectors, a 1x1 convolution on maps."""
-        if self.head is None:
-            return {}
-        weight = (self.head, shape[0], *(1 for _ in shape[1:]))
-        return {"weight": weight, "bias": (self.head,)}
+    def decide(self, seen: Tensor) -> Tensor:
+        """The class of each of n samples, (n,), if the target of a sample is a class.
+
+        Evaluation counts confusions of classes, and pictures of samples name them.
+        """
+        return seen.argmax(1)
+
+    # --- what is shown of it ----------------------------------------------------------------------
+
+    @property
+    def cost_label(self) -> str:
+        """The name of its cost in drawings."""
+        return self.kind.upper()
+
+    def present(self, seen: Tensor) -> Tensor:
+        """What is seen in the units of the data."""
+        return seen
+
+    def pictures(self, name: str, seen: Tensor) -> dict[str, Tensor]:
+        """Frames (n, C, H, W) or (n, C) that pictures of samples show, by their captions.
+
+        Args:
+            name: the name of the task.
+            seen: its output, (n, ...).
+        """
+        return {name: self.present(seen)}
+
+    @property
+    def logits(self) -> bool:
+        """Whether it sees logits: `present` then gives the probability of a one at each place."""
+        return False
+
+    @property
+    def feeds_back(self) -> bool:
+        """Whether what it presents can be the next input of the network (`net.generate`)."""
+        return False
+
+
+# --- registry -------------------------------------------------------------------------------------
+
+_TASKS: dict[str, type[Task]] = {}
+T = TypeVar("T", bound=type[Task])
+
+
+def register(task: T) -> T:
+    """Make a task known under the name in its `kind` field. Use it as a class decorator.
+
+    Args:
+        task: A subclass of `Task` with `check_shape` and `compare`.
+
+    Returns:
+        The same class.
+
+    Raises:
+        UsageError: if a method is missing, or if ladderspec has a task of that name.
+    """
+    name = task_kind(task)
+    for method in sorted(getattr(task, "__abstractmethods__", ())):
+        raise UsageError(f"the task {name} has no `{method}`, see docs/own_tasks.md")
+    known = _TASKS.get(name)
+    ours = known is not None and known.__module__.startswith("ladderspec.")
+    if ours and not task.__module__.startswith("ladderspec."):
+        raise UsageError(f"there is a task `{name}` in ladderspec: give yours another name")
+    _TASKS[name] = task
+    return task
+
+
+def task_kind(task: type[Task]) -> str:
+    """The name by which a spec asks for the task: its `kind: Literal[...]`."""
+    names = getattr(task.model_fields["kind"].annotation, "__args__", ())
+    if not names:
+        name = task.__name__.lower()
+        raise UsageError(f'the class {task.__name__} needs a name: `kind: Literal["{name}"]`')
+    return str(names[0])
+
+
+def registered() -> dict[str, type[Task]]:
+    """The tasks by their names, in alphabetical order."""
+    return dict(sorted(_TASKS.items()))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+import math
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from ladderspec.names import Shape, show_shape
-from ladderspec.tasks.base import Reading, Task, When
+from ladderspec.tasks.base import Metric, Reading, Task, When, register
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 Decay = Annotated[float, Field(ge=0, lt=1)]
 
 
+@register
 class Classification(Task):
     """Cross-entropy of a class label under the logits of a SoftMax, by default at the last
     iteration.
@@ -57,6 +59,9 @@ class Classification(Task):
             scores = scores[:, :, :-1]
         return torch.logsumexp(scores, dim=1).log_softmax(1)
 
+    def classes(self, seen: Shape) -> int:
+        return seen[0]
+
     def compare(self, seen: Tensor, target: Tensor) -> Tensor:
         """Cross-entropy. Missing labels (-1) cost nothing, but count in the mean over the batch."""
         from torch.nn import functional
@@ -72,15 +77,11 @@ class Classification(Task):
             ) from None
         return cost if cost.dim() == 1 else cost.flatten(1).mean(1)
 
-    def present(self, seen: Tensor) -> Tensor:
-        """Class probabilities."""
-        return seen.softmax(1)
-
     @property
-    def units(self) -> dict[str, str]:
-        return {"error": "%", "nll": "nats"}
+    def metrics(self) -> dict[str, Metric]:
+        return {"error": Metric("%"), "nll": Metric("nats")}
 
-    def measure(self, seen: Tensor, target: Tensor) -> dict[str, Tensor]:
+    def measure(self, seen: Tensor, target: Tensor, **further: Tensor) -> dict[str, Tensor]:
         wrong = (seen.argmax(1) != target).to(seen.dtype) * 100
         return {"error": wrong if wrong.dim() == 1 else wrong.flatten(1).mean(1),
                 "nll": self.compare(seen, target)}  # fmt: skip
@@ -90,7 +91,19 @@ class Classification(Task):
         known: Tensor = target.reshape(len(target), -1).ge(0).all(1)
         return known
 
+    @property
+    def cost_label(self) -> str:
+        return "CE"
 
+    def present(self, seen: Tensor) -> Tensor:
+        """Class probabilities."""
+        return seen.softmax(1)
+
+    def pictures(self, name: str, seen: Tensor) -> dict[str, Tensor]:
+        return {}
+
+
+@register
 class Consistency(Task):
     """Squared distance between the class probabilities of the network and of a Mean Teacher.
 
@@ -107,6 +120,8 @@ class Consistency(Task):
     ramp: Annotated[float, Field(ge=0, le=1)] = Field(
         0.25, description="Length of the ramp, as a fraction of training."
     )
+
+    taught: ClassVar = True
 
     def check_shape(self, reading: Reading) -> tuple[str, str] | None:
         if reading.cell != "SoftMax":
@@ -127,6 +142,33 @@ class Consistency(Task):
         distance = functional.mse_loss(seen.softmax(1), target.detach(), reduction="none")
         return distance.flatten(1).mean(1)
 
+    def ramp_at(self, update: int, total: int) -> float:
+        """exp(-5 (1 - t/T)^2) over the first `ramp` of training, then 1.
+
+        >>> task = Consistency(kind="consistency", at="encoder.class", ramp=0.5)
+        >>> [round(task.ramp_at(update, 80_000), 10) for update in (0, 10_000, 20_000, 40_000)]
+        [0.006737947, 0.0600546679, 0.2865047969, 1.0]
+        """
+        length = self.ramp * total
+        return math.exp(-5 * (1 - min(1.0, update / length)) ** 2) if length > 0 else 1.0
+
+    def weight_at(self, update: int | None = None, total: int | None = None) -> float:
+        weight = super().weight_at(update, total)
+        if update is None or total is None:
+            return weight
+        return weight * self.ramp_at(update, total)
+
+    def teacher_decay(self, update: int, total: int) -> float:
+        """CHOICE: two decays with a hard switch at the end of the ramp."""
+        return self.ramp_decay if self.ramp_at(update, total) < 1 else self.decay
+
+    @property
+    def cost_label(self) -> str:
+        return "MT"
+
     def present(self, seen: Tensor) -> Tensor:
         """Class probabilities."""
         return seen.softmax(1)
+
+    def pictures(self, name: str, seen: Tensor) -> dict[str, Tensor]:
+        return {}

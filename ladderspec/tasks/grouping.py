@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field
 
 from ladderspec.names import Shape, show_shape
-from ladderspec.tasks.base import Reading, Task
+from ladderspec.tasks.base import Metric, Reading, Task, register
+from ladderspec.tasks.grouping_scores import grouping_scores
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from ladderspec.tasks.base import Measured
 
 CLIP = 1e-4  # probabilities stay this far from 0 and 1, as in Tagger's code
 LEAST_PI = 1e-5  # added to pi, so that every group explains a little, as in Tagger's code
 
 
+@register
 class Grouping(Task):
     """-log sum_k pi_k p(x | mu_k), a mean over places; p is the likelihood of `groups`."""
 
@@ -84,8 +88,34 @@ class Grouping(Task):
         return (seen[:, :, :channels] * seen[:, :, channels:]).sum(1)
 
     @property
-    def units(self) -> dict[str, str]:
-        return {"ami": ""} if self.truth is not None else {}
+    def metrics(self) -> dict[str, Metric]:
+        return {"ami": Metric(better="higher")} if self.truth is not None else {}
+
+    @property
+    def further_fields(self) -> dict[str, str]:
+        return {} if self.truth is None else {"truth": self.truth}
+
+    def measure(self, seen: Tensor, target: Tensor, **further: Tensor) -> Measured:
+        """Adjusted mutual information of the largest pi and the true groups, where known."""
+        if "truth" not in further:
+            return {}
+        channels = self.target_shape(tuple(seen.shape[1:]))[0]
+        found = seen[:, :, channels:].argmax(1).flatten(1).cpu().numpy()
+        truth = further["truth"].flatten(1).cpu().numpy()
+        scores = seen.new_tensor(grouping_scores(truth, found))
+        return {"ami": (scores.nan_to_num(), (~scores.isnan()).to(seen.dtype))}
+
+    @property
+    def horizon(self) -> int:
+        return self.ahead
+
+    @property
+    def feeds_back(self) -> bool:
+        return self.ahead == 1
+
+    @property
+    def cost_label(self) -> str:
+        return "NLL"
 
 
 def _fits(made: Shape, x: Shape) -> bool:

@@ -1,4 +1,4 @@
-"""Tasks on values of the data: prediction of the next frame, denoising, and probes."""
+"""Tasks on values: prediction of the next frame, denoising, probes, and activity."""
 
 from __future__ import annotations
 
@@ -7,41 +7,60 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field
 
 from ladderspec.names import show_shape
-from ladderspec.tasks.base import Reading, Task
+from ladderspec.tasks.base import Metric, Reading, Task, register
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 class Reconstruction(Task):
-    """Squared error (mse) or cross-entropy of logits (bce) against values of the data."""
+    """A cost per value against values of the data: squared, absolute or Huber error, or bce."""
 
-    cost: Literal["mse", "bce"] = Field(
-        "mse", description="Cost: mse (squared error) or bce (cross-entropy of logits)."
+    cost: Literal["mse", "bce", "l1", "huber"] = Field(
+        "mse",
+        description="Cost: mse (squared error), bce (cross-entropy of logits), l1 (absolute error)"
+        " or huber (squared error below `delta`, absolute error above).",
+    )
+    delta: Annotated[float, Field(gt=0)] = Field(
+        1.0, description="Threshold of `cost: huber` between squared and absolute error."
     )
 
     def compare(self, seen: Tensor, target: Tensor) -> Tensor:
-        """mse: mean over the values of a sample; bce: sum over them, in nats."""
+        """mse, l1, huber: mean over the values of a sample; bce: sum over them, in nats."""
         from torch.nn import functional
 
         target = target.to(seen.dtype).reshape(seen.shape)
+        if self.cost == "bce":
+            each = functional.binary_cross_entropy_with_logits(seen, target, reduction="none")
+            return each.flatten(1).sum(1)
         if self.cost == "mse":
-            return functional.mse_loss(seen, target, reduction="none").flatten(1).mean(1)
-        each = functional.binary_cross_entropy_with_logits(seen, target, reduction="none")
-        return each.flatten(1).sum(1)
+            each = functional.mse_loss(seen, target, reduction="none")
+        elif self.cost == "l1":
+            each = functional.l1_loss(seen, target, reduction="none")
+        else:
+            each = functional.huber_loss(seen, target, reduction="none", delta=self.delta)
+        return each.flatten(1).mean(1)
 
     def present(self, seen: Tensor) -> Tensor:
         """The values themselves; with bce, their probabilities."""
-        return seen if self.cost == "mse" else seen.sigmoid()
+        return seen.sigmoid() if self.logits else seen
 
     @property
-    def units(self) -> dict[str, str]:
-        return {"error": "x 1e-5"} if self.cost == "mse" else {"nll": "nats"}
+    def logits(self) -> bool:
+        return self.cost == "bce"
 
-    def measure(self, seen: Tensor, target: Tensor) -> dict[str, Tensor]:
-        """mse: per value, x 1e-5 as in [t:ommnist]; bce: nats per frame as in [t:midires]."""
+    @property
+    def cost_label(self) -> str:
+        return self.cost.upper()
+
+    @property
+    def metrics(self) -> dict[str, Metric]:
+        return {"nll": Metric("nats")} if self.logits else {"error": Metric("x 1e-5")}
+
+    def measure(self, seen: Tensor, target: Tensor, **further: Tensor) -> dict[str, Tensor]:
+        """The cost: per value, x 1e-5 as in [t:ommnist]; bce: nats per frame as in [t:midires]."""
         each = self.compare(seen, target)
-        return {"error": each * 1e5} if self.cost == "mse" else {"nll": each}
+        return {"nll": each} if self.logits else {"error": each * 1e5}
 
     def _check_same_as_input(self, reading: Reading) -> tuple[str, str] | None:
         """Without a target or a head, the node is compared with the input."""
@@ -60,13 +79,24 @@ class Reconstruction(Task):
         return None
 
 
+@register
 class Prediction(Reconstruction):
-    """Squared error (mse) or cross-entropy of logits (bce) against the next frame."""
+    """A cost per value against the next frame, by default the squared error."""
 
     kind: Literal["prediction"]
     ahead: Annotated[int, Field(ge=1)] = Field(
         1, description="Prediction horizon: the number of frames ahead."
     )
+
+    starts_at_mean: ClassVar = True
+
+    @property
+    def horizon(self) -> int:
+        return self.ahead
+
+    @property
+    def feeds_back(self) -> bool:
+        return self.ahead == 1
 
     def check_shape(self, reading: Reading) -> tuple[str, str] | None:
         if not reading.frames:
@@ -80,17 +110,20 @@ class Prediction(Reconstruction):
         return self._check_same_as_input(reading)
 
 
+@register
 class Denoising(Reconstruction):
-    """Squared error (mse) or cross-entropy of logits (bce) against the input without its noise."""
+    """A cost per value against the input without its noise, by default the squared error."""
 
     kind: Literal["denoising"]
 
     denoises: ClassVar = True
+    starts_at_mean: ClassVar = True
 
     def check_shape(self, reading: Reading) -> tuple[str, str] | None:
         return self._check_same_as_input(reading)
 
 
+@register
 class Probe(Reconstruction):
     """A read-out trained on the values of a node; no gradient flows into the network."""
 
@@ -99,6 +132,39 @@ class Probe(Reconstruction):
 
     counted_apart: ClassVar = True
     teaches: ClassVar = False
+    shows_target: ClassVar = True
 
     def check_shape(self, reading: Reading) -> tuple[str, str] | None:
         return None
+
+
+@register
+class Activity(Task):
+    """L1 penalty on the activity of a node: the mean of absolute values. It has no target."""
+
+    kind: Literal["activity"]
+
+    compares: ClassVar = False
+
+    def check_shape(self, reading: Reading) -> tuple[str, str] | None:
+        for name in ("target", "head"):
+            if getattr(self, name) is not None:
+                return f"`{name}` has no meaning in an activity penalty", f"leave out `{name}`"
+        return None
+
+    def compare(self, seen: Tensor, target: Tensor) -> Tensor:
+        return seen.abs().flatten(1).mean(1)
+
+    @property
+    def metrics(self) -> dict[str, Metric]:
+        return {"activity": Metric()}
+
+    def measure(self, seen: Tensor, target: Tensor, **further: Tensor) -> dict[str, Tensor]:
+        return {"activity": self.compare(seen, target)}
+
+    @property
+    def cost_label(self) -> str:
+        return "L1"
+
+    def pictures(self, name: str, seen: Tensor) -> dict[str, Tensor]:
+        return {}

@@ -18,6 +18,7 @@ from ladderspec.experiments.training import (
     EvaluationNoise,
     TrainingConfig,
     noise_of,
+    refresh,
 )
 from ladderspec.learn import checkpoint
 from ladderspec.learn.batches import Collator, TensorBatch
@@ -48,6 +49,7 @@ class TrainedRun:
 
     @cached_property
     def training(self) -> TrainingConfig:
+        refresh()
         return TrainingConfig.model_validate(self.settings["training"])
 
     @cached_property

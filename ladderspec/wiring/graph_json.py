@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import networkx as nx
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
+from ladderspec import tasks
 from ladderspec.cells import Cell, registered
 from ladderspec.cells.grouping import Groups
 from ladderspec.cells.input import Input
 from ladderspec.errors import SpecError, UsageError
 from ladderspec.names import TABLE, Role, Side
-from ladderspec.tasks import AnyTask
 from ladderspec.wiring.checks import check
 from ladderspec.wiring.graph import (
     EdgeAttributes,
@@ -147,7 +147,10 @@ def _graph_attributes(read: dict[str, Any]) -> GraphAttributes:
 
 def _task_attributes(name: str, read: dict[str, Any]) -> TaskAttributes:
     fields = {key: value for key, value in read.items() if key != "nodes"}
-    task = TypeAdapter[Any](AnyTask).validate_python(fields)
+    kind = tasks.registered().get(read["kind"])
+    if kind is None:
+        raise ValueError(f"no task `{read['kind']}` is known here; load its plug-in first")
+    task = kind.model_validate(fields)
     return {"task": task, "at": read["nodes"], "place": None, "path": f"tasks.{name}"}
 
 

@@ -168,8 +168,11 @@ def test_textured_digits_have_the_groups_of_dilated_mnist(real):
         ({"brightness": "raw"}, 0.33, None),
     ],
 )
-def test_kmeans_of_brightness_comes_near_an_independent_study(real, words, two, three):
-    """The other study drew its own images, so that the scores agree only roughly."""
+def test_kmeans_of_brightness_comes_near_an_earlier_study(real, words, two, three):
+    """That study drew its own images, so that the scores agree only roughly.
+
+    Its `raw` score is an independent check. The range of means of `apart` was chosen by its scores.
+    """
     real("mnist", "k-means on textured MNIST")
     real("brodatz", "k-means on textured MNIST")
     found = kmeans_baselines(data_config("textured_mnist", canvas=24, **words).open(), items=500)

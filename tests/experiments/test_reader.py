@@ -15,7 +15,7 @@ from ladderspec.experiments.config import Quoted
 from ladderspec.experiments.identity import digest
 from ladderspec.experiments.reader import open_experiment
 from ladderspec.experiments.runs import Run
-from ladderspec.experiments.training import Halve
+from ladderspec.experiments.schedules import Halve
 from tests.training import EXPERIMENT, SPEC, experiment
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -191,6 +191,13 @@ def test_mistakes(tmp_path: Path, before: str, after: str, message: str) -> None
     with pytest.raises(SpecError) as error:
         open_experiment(experiment(tmp_path, TEXT.replace(before, after)))
     assert message in [finding.message for finding in error.value.findings]
+
+
+def test_data_sets_give_hints(tmp_path: Path) -> None:
+    text = TEXT.replace("frames: 3}", "frames: 3, keep: labelled}")
+    with pytest.raises(SpecError) as error:
+        open_experiment(experiment(tmp_path, text))
+    assert {finding.hint for finding in error.value.findings} == {"like `labelled: 1000`"}
 
 
 def test_mistakes_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,8 @@ from ladderspec.data import DataError, data_config
 from ladderspec.data.baselines import Score, nats
 from ladderspec.errors import UsageError
 from ladderspec.experiments.reader import open_experiment
-from ladderspec.experiments.training import Halve, OptimiserConfig, StopConfig, TrainingConfig
+from ladderspec.experiments.schedules import Halve
+from ladderspec.experiments.training import OptimiserConfig, StopConfig, TrainingConfig
 from ladderspec.learn import checkpoint
 from ladderspec.learn.batches import Collator, Sampler
 from ladderspec.learn.evaluation import recalibrated, split_batches, training_batches

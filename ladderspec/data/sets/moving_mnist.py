@@ -64,7 +64,7 @@ class MovingMnist(DataConfig):
     def _check(self) -> Self:
         if self.digit_size >= self.canvas:
             raise refusal(
-                "digit",
+                "S106",
                 f"a digit of {self.digit_size} cannot move in a canvas of {self.canvas}",
                 f"write `digit:` below {self.canvas}, or a larger `canvas`",
             )

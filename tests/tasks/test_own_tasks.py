@@ -1,0 +1,108 @@
+"""A task of a user, in the file that docs/own_tasks.md shows."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ladderspec.tasks import Task, base
+
+DOC = Path("docs/own_tasks.md").read_text()
+(CODE,) = re.findall(r"```python\n(.*?)```", DOC, re.DOTALL)
+SPEC = """
+input: {channels: 2, size: 4}
+time: {frames: 3}
+levels:
+  - {name: conv, encoder: {cell: Conv, channels: 3}, decoder: convG1}
+tasks: {next: {kind: direction, at: decoder.input, margin: 0.1}}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / CODE.splitlines()[0][2:]).write_text(CODE)
+    (tmp_path / "mine.yaml").write_text(SPEC)
+    return tmp_path
+
+
+@pytest.fixture
+def loaded(folder: Path) -> Iterator[Path]:
+    import ladderspec as ls
+
+    before = dict(base._TASKS)
+    ls.load_plugin(folder / "my_tasks.py")
+    yield folder
+    base._TASKS.clear()
+    base._TASKS.update(before)
+
+
+def ladderspec(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ladderspec", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_a_task_from_a_file(folder: Path) -> None:
+    done = ladderspec(folder, "show", "mine.yaml", "--plugin", "my_tasks.py")
+    assert done.returncode == 0, done.stderr
+    assert "task next: direction at decoder.input" in done.stdout
+
+
+def test_its_fields_are_checked_like_any_other(folder: Path) -> None:
+    (folder / "mine.yaml").write_text(SPEC.replace("margin: 0.1", "margn: 0.1"))
+    done = ladderspec(folder, "validate", "mine.yaml", "--plugin", "my_tasks.py")
+    assert "a direction task has no field `margn`" in done.stderr
+    assert "did you mean `margin`?" in done.stderr
+
+
+def test_it_says_what_it_cannot_read(folder: Path) -> None:
+    (folder / "mine.yaml").write_text(SPEC.replace("decoder.input", "encoder.conv"))
+    done = ladderspec(folder, "validate", "mine.yaml", "--plugin", "my_tasks.py")
+    assert "task `next`: encoder.conv has another shape than the input" in done.stderr
+    assert "read `decoder.input`, or name a `target` of that shape" in done.stderr
+
+
+def test_a_spec_alone_brings_no_code_in(folder: Path) -> None:
+    done = ladderspec(folder, "validate", "mine.yaml")
+    assert done.returncode == 1
+    assert "unknown kind of task `direction`" in done.stderr
+
+
+def test_an_installed_package_offers_tasks(folder: Path) -> None:
+    """Found through its metadata, imported only when a spec names an unknown task."""
+    info = folder / "mine-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[ladderspec.tasks]\nmine = my_tasks\n")
+    done = ladderspec(folder, "validate", "mine.yaml")
+    assert done.returncode == 0, done.stderr
+
+
+def test_its_cost(loaded: Path) -> None:
+    import torch
+
+    import ladderspec as ls
+
+    net = ls.build(loaded / "mine.yaml").double()
+    frames = torch.rand(4, 3, 2, 4, 4, dtype=torch.float64)
+    one, two = net(frames)["next"].flatten(2), frames.flatten(2)
+    cosine = (one * two).sum(2) / (one.norm(dim=2) * two.norm(dim=2))
+    torch.testing.assert_close(net.cost(frames)["next"], (1 - cosine - 0.1).clamp(min=0).mean())
+
+
+def test_the_table_names_every_member_that_a_task_may_define() -> None:
+    table = re.findall(r"^\| (`.*?) \|", DOC, re.MULTILINE)
+    named = {name for row in table for name in re.findall(r"`(\w+)", row)}
+    members = {
+        name
+        for name, value in vars(Task).items()
+        if not name.startswith(("_", "model_")) and name != "check" and name != "head_parameters"
+        if inspect.isfunction(value) or isinstance(value, property)
+    }
+    flags = {name for name in Task.__annotations__ if name in Task.__class_vars__}
+    assert named == members | flags | {"head"}
