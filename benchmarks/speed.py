@@ -51,8 +51,11 @@ def groups(args: argparse.Namespace) -> None:
     _head("training step")
     for name, case in GROUPED.items():
         _row(name, 16, alternate(contenders(case, 16), args.seconds, args.rounds), case.factor)
-    print()
-    upkeep.memory_of(GROUPED, [16], args.threads)
+    print("\n| activations saved for backward | ladderspec, MB | by hand, MB |\n|---|---|---|")
+    for name, case in GROUPED.items():
+        nets = case.ours(), case.theirs()
+        saved = [upkeep.saved_for_backward(net, *case.batch(16)) for net in nets]
+        print(f"| {name} | {saved[0]:.1f} | {saved[1]:.1f} |")
 
 
 def stream(args: argparse.Namespace) -> None:

@@ -7,7 +7,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
@@ -19,7 +19,6 @@ from torch.utils._pytree import tree_map_only
 from benchmarks.contest import (
     BY_HAND,
     CASES,
-    GROUPED,
     LAST,
     OURS,
     SPECS,
@@ -38,15 +37,11 @@ from ladderspec.network.net import Net
 
 def memory(args: argparse.Namespace) -> None:
     """What a training step adds to the largest resident size of a process of its own."""
-    memory_of(args.nets, args.batches, args.threads)
-
-
-def memory_of(names: Iterable[str], batches: Iterable[int], threads: int) -> None:
     print("| peak memory of a step | batch | ladderspec, MB | by hand, MB | channels-last, MB |")
     print("|---|---|---|---|---|")
-    for name in names:
-        for batch in batches:
-            found = [_in_a_process(name, batch, who, threads) for who in (OURS, BY_HAND, LAST)]
+    for name in args.nets:
+        for batch in args.batches:
+            found = [_in_a_process(name, batch, who, args.threads) for who in (OURS, BY_HAND, LAST)]
             print(f"| {name} | {batch} | " + " | ".join(f"{mb:.0f}" for mb in found) + " |")
 
 
@@ -59,7 +54,7 @@ def _in_a_process(name: str, batch: int, who: str, threads: int) -> float:
 def grow(name: str, batch: int, who: str, threads: int) -> None:
     """Print how much a step at this batch adds to one at batch 2 with two frames."""
     torch.set_num_threads(threads)
-    case = (CASES | GROUPED)[name]
+    case = CASES[name]
     net = case.ours() if who == OURS else case.theirs(who == LAST)
     frames, labels = case.batch(batch)
     training(net, frames[:2, :2], labels[:2])()  # kernels are loaded, gradients have their place
@@ -67,6 +62,21 @@ def grow(name: str, batch: int, who: str, threads: int) -> None:
     for _ in range(3):
         training(net, frames, labels)()
     print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+
+
+def saved_for_backward(net: nn.Module, frames: Tensor, labels: Tensor) -> float:
+    """MB of activations that wait for the backward pass: for networks too small for the above."""
+    found: dict[int, Tensor] = {}  # by storage; alive, so that no address is used twice
+
+    def note(tensor: Tensor) -> Tensor:
+        found.setdefault(tensor.untyped_storage().data_ptr(), tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        net.cost(frames, labels)
+    for weight in net.parameters():
+        found.pop(weight.untyped_storage().data_ptr(), None)
+    return sum(tensor.untyped_storage().nbytes() for tensor in found.values()) / 2**20
 
 
 # --- overhead ------------------------------------------------------------------------------------

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 from ladderspec.api import graph as graph_of
 from ladderspec.cells.pool import Identity
-from ladderspec.export.classes import GROUPS, Classes, Instance, cell_instance
+from ladderspec.export.classes import Classes
 from ladderspec.export.heading import about, check_name, class_name, docstring
+from ladderspec.export.instances import GROUPS, Instance, cell_instance
 from ladderspec.export.network import INPUT, Network
 from ladderspec.export.source import IMPORTS, REFERENCE, TYPES, WIDTH, Definitions, names_in
 from ladderspec.language.read import Spec

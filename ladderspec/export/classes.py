@@ -1,4 +1,4 @@
-"""Edges and cells of a network -> the classes of an exported file, and how each one is made.
+"""Instances -> the classes of an exported file, and how each instance is made.
 
 Instances that compute the same share a class. Its constructor is generated from the parameters that
 they declare: a size that is the same for all stands in the class, others are arguments.
@@ -8,155 +8,19 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
-from ladderspec.cells import ACTIVATIONS, NORMS, Cell, Parameters, Projection
-from ladderspec.cells.base import iterations_of
-from ladderspec.cells.grouping import Groups, Readout
+from ladderspec.cells import ACTIVATIONS, NORMS, Cell
 from ladderspec.cells.projections import KEYWORDS
 from ladderspec.errors import UsageError
 from ladderspec.export.inline import PRESENT, Template, inline
+from ladderspec.export.instances import GROUPS, Form, Instance, Symbol, owner_of, read_at_first
 from ladderspec.export.source import Definitions, fit
 from ladderspec.names import Role, Side, size_of
-from ladderspec.wiring.graph import Graph
-from ladderspec.wiring.shapes import site_of
 
-EDGES = {  # names of classes, by the function of the map
-    "convolve": "Conv",
-    "convolve_transposed": "Up",
-    "dense": "Dense",
-    "dense_to_map": "DenseMap",
-    "spread": "Spread",
-    "same": "Direct",
-}
-GROUPS = "GROUPS"  # the constant of the file that counts groups
 FORMULAS = {"conv": "W * x", "transposed": "W * x", "dense": "W x", "spread": "x", "none": "x"}
-
-
-class Symbol(NamedTuple):
-    """A constant of the file, by its name."""
-
-    name: str
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-class Form(NamedTuple):
-    """What the instances of one class have in common."""
-
-    compute: Callable[..., Any]
-    norm: tuple[str, str, int]  # name of the module, kind, groups of channels
-    parameters: tuple[str, ...]
-    separate: tuple[str, ...] = ()  # edges that do not enter the sum
-    owned: tuple[str, ...] = ()  # parameters of edges that are read
-    decided: tuple[tuple[str, Any], ...] = ()  # constants that decide what is computed
-
-
-@dataclass
-class Instance:
-    """One module of the network: what it declares, and how it is made."""
-
-    form: Form
-    name: str  # preferred name of the class
-    parameters: Parameters
-    sizes: dict[str, int]  # names for sizes, most telling first
-    constants: dict[str, Any]  # further values that the class reads
-    rows: int  # of running statistics
-    edges: dict[str, Instance] = field(default_factory=dict)
-    projection: Projection | None = None  # of an edge
-    cell: Cell | None = None  # of a node
-    summed: int = 0  # channels of the sum of its edges
-    states: tuple[str, ...] = ()
-    expression: str = ""  # that makes it
-
-
-# --- instances ------------------------------------------------------------------------------------
-
-
-def edge_instance(projection: Projection, rows: int) -> Instance | None:
-    """None if the edge owns and changes nothing."""
-    parameters = projection.parameters
-    if projection.kind == "none" and not parameters:
-        return None
-    constants = {name: getattr(projection, name) for name in KEYWORDS[projection.function]}
-    if projection.norm != "none":
-        constants["groups"] = projection.groups
-    dense, square = projection.kind == "dense", projection.filter[0] == projection.filter[1]
-    sizes = {"source": size_of(projection.source) if dense else projection.source[0]}
-    sizes["target"] = size_of(projection.target) if dense else projection.target[0]
-    if dense and len(projection.target) > 1:
-        sizes["units"], sizes["channels"] = sizes.pop("target"), projection.target[0]
-    if square:
-        sizes["filter"] = projection.filter[0]
-    sizes |= {"height": projection.filter[0], "width": projection.filter[1]}
-    if projection.kind == "none":
-        sizes = {"channels": projection.target[0], "units": size_of(projection.target)}
-    symbol = NORMS[projection.norm].symbol if projection.norm != "none" else ""
-    name = EDGES[projection.function.__name__] + symbol
-    norm = ("norm", projection.norm, 1)
-    form = Form(projection.function, norm, tuple(parameters), decided=(("square", str(square)),))
-    return Instance(form, name, parameters, sizes, constants, rows, projection=projection)
-
-
-def cell_instance(graph: Graph, node: str, length: int | None) -> Instance:
-    """The module of a node; `length` is how many iterations there are, if that is fixed."""
-    attributes = graph.nodes[node]
-    cell, out, site = attributes["cell"], attributes["shape"], site_of(graph, node)
-    rows = iterations_of(cell, length)
-    found = {key: e["projection"] for _, _, key, e in graph.in_edges(node, keys=True, data=True)}
-    edges: dict[str, Projection] = {inlet.key: found[inlet.key] for inlet in site.inlets}
-    own = {k: p for k, p in attributes["own"].items() if not k.startswith("initial")}
-    signature = cell.signature()
-    summed = [each for key, each in edges.items() if key not in signature.separate]
-    sizes = {"width": summed[0].target[0]} if summed and summed[0].has_weight else {}
-    sizes |= {"channels": out[0], "units": size_of(out)}
-    fields = {name: getattr(cell, name) for name in type(cell).model_fields}
-    sizes |= {k: v for k, v in fields.items() if isinstance(v, int) and k not in sizes}
-    constants: dict[str, Any] = {}
-    from_shapes = {"out": out, **cell.constants(site, out)}
-    if isinstance(cell, Groups | Readout):
-        from_shapes["count"] = Symbol(GROUPS)
-    for name in (*signature.keywords, *read_at_first(cell)):
-        if name in from_shapes:
-            constants[name] = from_shapes[name]
-        elif name not in ("norm", *own, *signature.optional) and not _owner(name, edges):
-            constants[name] = getattr(cell, name)
-    form = Form(
-        cell.compute,
-        cell.node_norm() if summed else ("", "none", 1),
-        tuple(own),
-        tuple(key for key in edges if key in signature.separate),
-        tuple(name for name in signature.keywords if _owner(name, edges)),
-        tuple(
-            (key, value)
-            for key, value in constants.items()
-            if value is None or (isinstance(value, str) and key != "activation")
-        ),
-    )
-    made = {key: edge_instance(each, rows) for key, each in edges.items()}
-    present = {key: each for key, each in made.items() if each is not None}
-    name = next(c.__name__ for c in type(cell).__mro__ if "compute" in vars(c)).strip("_")
-    states = tuple(cell.state_shapes(out))
-    channels = summed[0].target[0] if summed else 0
-    return Instance(form, name, own, sizes, constants, rows, present, None, cell, channels, states)
-
-
-def read_at_first(cell: Cell) -> tuple[str, ...]:
-    """What `first_value` reads besides its random numbers."""
-    if cell.first_value is None:
-        return ()
-    return tuple(inspect.signature(cell.first_value).parameters)[1:]
-
-
-def _owner(name: str, edges: Mapping[str, Projection]) -> str:
-    """The edge that owns a parameter which `compute` reads."""
-    return next((key for key, each in edges.items() if name in each.extra), "")
-
-
-# --- classes --------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -214,6 +78,9 @@ class _Class:
         return name
 
     def size(self, parameter: str, axis: int) -> str:
+        cell = self.first.cell
+        if parameter == "noise" and axis == 0 and cell is not None and cell.first_value:
+            return GROUPS
         values = [each.parameters[parameter].shape[axis] for each in self.group]
         blocks = self.first.parameters[parameter].values
         if axis == 0 and len(blocks) > 1 and set(values) == {len(blocks)}:
@@ -231,53 +98,46 @@ class _Class:
 
     def declare(self) -> list[str]:
         """Write what makes the parameters and buffers; the types of buffers are returned."""
-        buffers = [name for name, own in self.first.parameters.items() if own.buffer]
-        for name in self.first.parameters:
-            if name in buffers:
-                self.lines.append(f'self.register_buffer("{name}", {self.buffer(name)})')
+        buffers = []
+        for name, declared in self.first.parameters.items():
+            start, is_parameter = self.start(name)
+            if declared.buffer:
+                buffers.append(f"{name}: Tensor")
+                start = f"{start}.data" if is_parameter else start
+                self.lines.append(f'self.register_buffer("{name}", {start})')
             else:
-                self.lines.append(f"self.{name} = {self.parameter(name)}")
-        return [f"{name}: Tensor" for name in buffers]
+                start = start if is_parameter else f"nn.Parameter({start})"
+                self.lines.append(f"self.{name} = {start}")
+        return buffers
 
-    def buffer(self, name: str) -> str:
-        """The expression that makes a buffer."""
-        declared = self.first.parameters[name]
-        shape = ", ".join(map(str, declared.shape))
-        if self.first.cell and self.first.cell.first_value and name == "noise":
-            shape = ", ".join([GROUPS, *map(str, declared.shape[1:])])
-        if declared.variance is not None:
-            return f"torch.randn({shape})"
-        return f"torch.{'ones' if declared.values == (1.0,) else 'zeros'}({shape})"
-
-    def parameter(self, name: str) -> str:
-        """The expression that makes a parameter."""
+    def start(self, name: str) -> tuple[str, bool]:
+        """The expression of an initial value, and whether it makes a parameter already."""
         declared = [each.parameters[name] for each in self.group]
         shape = ", ".join(self.size(name, axis) for axis in range(len(declared[0].shape)))
+        if all(p.buffer and p.variance == 1.0 for p in declared):
+            return f"torch.randn({shape})", False
         if declared[0].variance is not None:
             scales = [f"{p.variance * size_of(p.shape[1:]):.10g}" for p in declared if p.variance]
+            taps = [repr(p.taps) for p in declared]
             given = [shape]
             if set(scales) != {"1"}:
-                same = len(set(scales)) == 1
-                scale = scales[0] if same else self.argument("scale", "float", scales)
-                given.append(f"scale={scale}")
-            taps = [repr(p.taps) for p in declared]
+                given.append(f"scale={self.same_or_argument('scale', 'float', scales)}")
             if set(taps) == {"(1, 1)"}:
-                return f"{self.helper('weight')}({', '.join(given)})"
-            same = len(set(taps)) == 1
-            given.append(f"taps={taps[0] if same else self.argument('stride', 'Pair', taps)}")
-            return f"{self.helper('weight_in_blocks')}({', '.join(given)})"
+                return f"{self.helper('weight')}({', '.join(given)})", True
+            given.append(f"taps={self.same_or_argument('stride', 'Pair', taps)}")
+            return f"{self.helper('weight_in_blocks')}({', '.join(given)})", True
         values = [p.values for p in declared]
         if set(values) in ({(0.0,)}, {(1.0,)}):
-            return f"nn.Parameter(torch.{'zeros' if values[0] == (0.0,) else 'ones'}({shape}))"
+            return f"torch.{'zeros' if values[0] == (0.0,) else 'ones'}({shape})", False
         if all(len(each) == 1 for each in values):
-            starts = [repr(each[0]) for each in values]
-            same = len(set(starts)) == 1
-            start = starts[0] if same else self.argument(name, "float", starts)
-            return f"nn.Parameter(torch.full(({shape},), {start}))"
-        tuples = list(map(repr, values))
-        same = len(set(tuples)) == 1
-        start = tuples[0] if same else self.argument(name, "tuple[float, ...]", tuples)
-        return f"{self.helper('blocks')}({shape}, values={start})"
+            start = self.same_or_argument(name, "float", [repr(each[0]) for each in values])
+            return f"torch.full(({shape},), {start})", False
+        start = self.same_or_argument(name, "tuple[float, ...]", list(map(repr, values)))
+        return f"{self.helper('blocks')}({shape}, values={start})", True
+
+    def same_or_argument(self, name: str, kind: str, values: list[str]) -> str:
+        """A value that is the same for all instances as it is, else an argument."""
+        return values[0] if len(set(values)) == 1 else self.argument(name, kind, values)
 
     def constant(self, name: str, kind: str) -> str:
         """A value that the class reads: as it is, or an attribute from an argument."""
@@ -430,7 +290,7 @@ class _Class:
         annotations = inspect.signature(cell.compute).parameters
         edges = {k: e.projection for k, e in self.first.edges.items() if e.projection}
         for name in signature.keywords:
-            owner = _owner(name, edges)
+            owner = owner_of(name, edges)
             if name in self.first.parameters or owner:
                 known[name] = PRESENT
                 names[name] = f"self.{owner}.{name}" if owner else f"self.{name}"

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import networkx as nx
 
 from ladderspec.cells.input import Noise
-from ladderspec.export.classes import GROUPS, sides_of
+from ladderspec.export.classes import sides_of
+from ladderspec.export.instances import GROUPS
 from ladderspec.export.source import fit
 from ladderspec.export.table import comment, fields_of, quoted, rows_of, write
 from ladderspec.names import Role, Shape, Side, node_name, split_node

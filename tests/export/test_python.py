@@ -623,12 +623,28 @@ levels:
     assert "def rms_norm(" in code
 
 
-def test_parameters_may_have_any_name_and_size(own_cells, tmp_path):
-    text = OWN.replace('"bias": zeros(out[0])', '"bias": zeros(out[0]), "w": zeros(7, out[0])')
+@pytest.mark.parametrize(
+    "made",
+    [
+        "zeros(7, out[0])",
+        "zeros(7, out[0]).as_buffer()",
+        "blocks(4, out[0], values=(1, 2)).as_buffer()",
+    ],
+)
+def test_parameters_and_buffers_may_have_any_name_and_size(own_cells, tmp_path, made):
+    text = OWN.replace('"bias": zeros(out[0])', f'"bias": zeros(out[0]), "w": {made}')
+    text = text.replace("zeros, Norm", "blocks, zeros, Norm")
     text = text.replace("h=None, *, rate", "h=None, *, rate, w").replace("bend(a)", "(a + w.sum())")
     (tmp_path / "sizes.py").write_text(text)
     load_plugin(tmp_path / "sizes.py")
-    check_equal(loads(HEAD + "levels: [{name: a, encoder: {cell: Trace, channels: 3}}]"))
+    rows = ", ".join(
+        f"{{name: {a}, encoder: {{cell: Trace, channels: {n}}}}}" for a, n in ("a3", "b4")
+    )
+    spec = loads(f"{HEAD}levels: [{rows}]")
+    check_equal(spec)
+    ours, theirs = exported(spec).state_dict(), build(spec).state_dict()
+    for name in ("encoder.a.w", "encoder.b.w"):
+        assert torch.equal(ours[name], theirs[name])
 
 
 def test_what_cannot_be_exported_is_refused_by_name(own_cells, tmp_path):

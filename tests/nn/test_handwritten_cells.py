@@ -274,6 +274,7 @@ RTAGGER: Naming = {
 def test_groups_equal_the_network_written_by_hand(case):
     """In training with the same random numbers, and in evaluation."""
     ours, theirs = GROUPED[case].ours(), GROUPED[case].theirs()
+    assert sum(p.numel() for p in theirs.parameters()) == 248_569
     _randomise(theirs)
     theirs.mean.fill_(0.4)
     theirs.std.fill_(0.3)
