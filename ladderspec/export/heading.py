@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from textwrap import wrap
 
 from ladderspec.errors import UsageError
+from ladderspec.escaping import one_line
 from ladderspec.export.network import Output, axes, outputs_of
 from ladderspec.export.source import WIDTH
 from ladderspec.language.spec import SpecConfig
@@ -62,7 +63,7 @@ def about(graph: Graph) -> list[str]:
 
 def _plain(text: str) -> str:
     """A user's text on one line, as a docstring can hold it."""
-    return " ".join(text.split()).replace("\\", "\\\\").replace('"', "'")
+    return " ".join(one_line(text).split()).replace("\\", "\\\\").replace('"', "'")
 
 
 def _shape(first: str, shape: Shape) -> str:

@@ -8,7 +8,6 @@ from pydantic import Field
 
 from ladderspec.names import Shape, show_shape
 from ladderspec.tasks.base import Metric, Reading, Task, register
-from ladderspec.tasks.grouping_scores import grouping_scores
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -97,6 +96,8 @@ class Grouping(Task):
 
     def measure(self, seen: Tensor, target: Tensor, **further: Tensor) -> Measured:
         """Adjusted mutual information of the largest pi and the true groups, where known."""
+        from ladderspec.tasks.grouping_scores import grouping_scores
+
         if "truth" not in further:
             return {}
         channels = self.target_shape(tuple(seen.shape[1:]))[0]

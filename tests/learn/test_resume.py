@@ -185,6 +185,8 @@ def test_folders_in_the_first_format_are_resumed_and_opened(
     for name in ("last.json", "last.before.json"):
         record = json.loads((folder / name).read_text())
         record["course"] = record.pop("schedule")
+        record["format"] = "ladderspec checkpoint 1"
+        del record["manifest"]
         (folder / name).write_text(json.dumps(record))
     record = json.loads((folder / "run.json").read_text())
     del record["settings"]
