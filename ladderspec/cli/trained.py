@@ -178,14 +178,15 @@ def run_generate(args: argparse.Namespace) -> int:
     music = opened.record["data"]["set"] == "music"
     if args.output is not None and args.output.suffix == ".mid" and not music:
         raise UsageError(f"{args.output}: only music becomes MIDI; .png and .svg are pictures")
-    given, later = generate(
+    found = generate(
         opened, args.frames, args.split, args.first, args.count, args.given, args.sample, args.seed
     )
+    given, later = found.given, found.later
     title = f"{opened.record['title']}: {given.shape[1]} frames given, {later.shape[1]} by itself"
     place = args.output or opened.folder / "evaluation" / "generated.png"
     make_folder(place.parent)
     if place.suffix != ".mid":
-        continuation_sheet(given, later, title, args.first).save(place)
+        continuation_sheet(found, title, args.first).save(place)
         print(f"wrote {place}")
     if music and (args.output is None or place.suffix == ".mid"):
         _write_midi(given, later, place, args.step)

@@ -13,7 +13,7 @@ from ladderspec.data.counter_rng import key_of
 from ladderspec.errors import LadderspecError
 from ladderspec.learn import processes
 from ladderspec.learn.batches import TensorBatch
-from ladderspec.learn.metrics import over_time, trimmed
+from ladderspec.learn.metrics import combined, over_time, trimmed
 from ladderspec.learn.schedule import task_weights
 from ladderspec.learn.train_state import TrainState
 from ladderspec.network.carry import Carry
@@ -174,7 +174,7 @@ def teacher_targets(teacher: Net, batch: TensorBatch) -> dict[str, Tensor]:
     teacher.train()
     outputs = teacher(batch.frames, batch.lengths)
     return {
-        name: over_time(task.present, outputs[name])
+        name: over_time(task.present, combined(teacher, task, outputs[name]))
         for name, task in teacher.tasks.items()
         if task.taught
     }

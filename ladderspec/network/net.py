@@ -332,7 +332,7 @@ class Net(nn.Module):
         """Frames as the network takes them, how many t there are, and where sequences end."""
         frames = self.inputs.frames(frames, self._like())
         length, ends = self.inputs.times(frames, lengths)
-        self.inputs.check_carry(carry, frames)
+        self.inputs.check_carry(carry, frames, length)
         return without_padding(frames, ends), length, ends
 
     def _like(self) -> Tensor | None:

@@ -362,3 +362,19 @@ def test_phases_of_strided_filters_start_alike():
     blocks = weight.unfold(2, 2, 2).unfold(3, 2, 2)
     close(blocks, blocks[..., :1, :1].expand_as(blocks), 0)
     assert weight.unique().numel() == weight.numel() // 4
+
+
+def test_iterations_beyond_those_of_training_are_warned_of():
+    net, x = network(count=2).eval(), torch.rand(2, 1, 6, 8)
+    message = r"`time: {iterations: 3}`: they get worse after iteration 3"
+    carry = net.initial_carry(2)
+    for _ in range(3):
+        _, carry = net.iterate(x, carry)  # warnings are errors
+    with pytest.warns(UserWarning, match=message) as found:
+        net.iterate(x, carry)
+    assert found[0].filename == __file__
+    with pytest.warns(UserWarning, match=message):
+        net(x, carry=carry)
+    net(x, carry=net.initial_carry(2))
+    net = network(count=2, time="frames: 3", ahead=1).eval()
+    net(x[:, None].repeat(1, 3, 1, 1, 1), carry=net(x[:, None].repeat(1, 3, 1, 1, 1)).carry)
