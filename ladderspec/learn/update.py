@@ -97,7 +97,8 @@ def _autocast(state: TrainState) -> AbstractContextManager[object]:
 
 
 def _seed_noise(state: TrainState, purpose: str) -> None:
-    if state.net.noise is not None or state.config.drop:
+    draws = state.net.noise is not None or state.net.groups is not None  # the start of pi
+    if draws or state.config.drop:
         key = key_of(state.seed, purpose, state.update, processes.rank())
         torch.manual_seed(key & (2**63 - 1))
 
