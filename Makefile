@@ -1,14 +1,20 @@
 # Two targets do all the set-up they need, in a virtual environment of their own:
 #   make quickstart   check, draw and train a ladder, whole and without an arrow: about three minutes
 #   make test         linters, types, tests
+# For a release, on a machine with time:
+#   make check-all    all tests with all tools, and a short job with the lowest versions
 
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+LOWEST ?= .venv-lowest
+PIP_LOWEST := $(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt
+SHORT_JOB := tests/language/test_bad_specs.py tests/wiring/test_attributes.py tests/learn/test_changed_inputs.py \
+	tests/experiments/test_identity.py tests/test_escaping.py tests/test_lowest.py
 SPEC   := specs/ommnist/rladder_quick.yaml
 
-.PHONY: quickstart test lint docs gallery bench clean
+.PHONY: quickstart test lint docs gallery bench check-all check-lowest clean
 
 # torch first and pinned: left free, pip would fetch the newest build with its accelerator libraries.
 $(VENV)/.core: pyproject.toml constraints.txt
@@ -38,6 +44,23 @@ quickstart: $(VENV)/.quick
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --cov --cov-report=term:skip-covered
 
+# Installs what it may, runs the tests that need it, and prints what could not be checked.
+check-all: lint
+	VENV=$(VENV) .ci/check-all
+	$(MAKE) check-lowest
+
+$(LOWEST)/.ready: pyproject.toml constraints-lowest.txt
+	$(PYTHON) -m venv $(LOWEST)
+	$(PIP_LOWEST) torch
+	$(PIP_LOWEST) -e '.[data,plot,completion]' pytest hypothesis jsonschema
+	touch $@
+
+# Messages, files, identities, training, resuming and tables with the lowest versions.
+check-lowest: $(LOWEST)/.ready
+	$(LOWEST)/bin/python -m pip list | grep -i -E '^(torch|pyyaml|networkx|pydantic|graphviz|numpy|safetensors) '
+	$(LOWEST)/bin/ladderspec schema | diff - specs/ladderspec.schema.json
+	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -p no:cacheprovider $(SHORT_JOB)
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -59,4 +82,4 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.speed --only train --batches 16 --seconds 30
 
 clean:
-	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*
+	rm -rf $(VENV) $(LOWEST) out .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*

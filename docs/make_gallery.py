@@ -86,6 +86,12 @@ SHOWN = [
         "music/rladder_tiny.yaml",
         {"iterations": 3, "start": True},
     ),
+    Shot(
+        "groups",
+        "Perceptual grouping: K groups as a plate around everything except the input",
+        "textured/rtagger.yaml",
+        {"view": "mini"},
+    ),
     Shot("plate", "A plate around levels", "related/unet.yaml", {"plates": {"K": ["lstm*"]}}),
     Shot(
         "mono",

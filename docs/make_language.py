@@ -11,6 +11,7 @@ from ladderspec.cells import registered
 from ladderspec.cells.grouping import Groups
 from ladderspec.language.spec import fields_schema
 from ladderspec.names import TABLE, Role, Side
+from ladderspec.tasks import registered as registered_tasks
 
 PAGE = Path(__file__).parent / "language.md"
 PROSE = Path(__file__).parent / "language_intro.md"
@@ -73,14 +74,11 @@ def cells(side: Side, schema: dict[str, Any]) -> str:
 
 
 def tasks(schema: dict[str, Any]) -> str:
-    kinds = ("Classification", "Prediction", "Denoising", "Consistency", "Probe")
     parts = []
-    for kind in kinds:
-        definition = schema["$defs"][kind]
+    for kind, task in registered_tasks().items():
+        definition = schema["$defs"][task.__name__]
         text = definition["description"].strip()
-        parts.append(
-            f"### {kind.lower()}\n\n{text}\n\n" + fields(definition, schema, skip={"kind"})
-        )
+        parts.append(f"### {kind}\n\n{text}\n\n" + fields(definition, schema, skip={"kind"}))
     return "\n\n".join(parts)
 
 

@@ -143,7 +143,7 @@ class Finding:
         """A workflow command that GitHub shows beside the line."""
         where = ""
         if self.place:
-            name = self.place.source.name.replace("%", "%25").replace(",", "%2C")
+            name = printable(self.place.source.name).replace("%", "%25").replace(",", "%2C")
             where = (
                 f" file={name},line={self.place.line},col={self.place.column},"
                 f"endColumn={self.place.column + self.place.width},title={self.code}"

@@ -5,6 +5,7 @@ A spec alone never imports code: it can only name cells and tasks that are regis
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import sys
 from functools import cache
@@ -14,6 +15,20 @@ from pathlib import Path
 from ladderspec.errors import UsageError
 
 GROUPS = ("ladderspec.cells", "ladderspec.tasks")
+_DIGESTS: dict[str, str] = {}  # of the files of plug-ins, by the names of their modules
+
+
+def digest_of(value: object) -> tuple[str, str] | None:
+    """The name and SHA-256 of the plug-in file that defines a class or function.
+
+    None if it is part of ladderspec or of an installed package.
+    """
+    module = str(getattr(value, "__module__", ""))
+    digest = _DIGESTS.get(module)
+    return None if digest is None else (module.removeprefix(PREFIX), digest)
+
+
+PREFIX = "ladderspec_plugin_"
 
 
 @cache
@@ -41,13 +56,14 @@ def load_plugin(path: str | Path) -> None:
     path = Path(path)
     if not path.is_file():
         raise UsageError(f"no plugin file {path}")
-    name = f"ladderspec_plugin_{path.stem}"
+    name = f"{PREFIX}{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} is no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
+        _DIGESTS[name] = hashlib.sha256(path.read_bytes()).hexdigest()
         spec.loader.exec_module(module)
     except UsageError as error:
         raise UsageError(f"plugin {path} fails: {error}") from error

@@ -12,7 +12,8 @@ from ladderspec.ablation.table import group, label, tables
 from ladderspec.drawing import draw
 from ladderspec.errors import UsageError
 from ladderspec.experiments.runs import Run
-from ladderspec.files import make_folder, write_atomic
+from ladderspec.files import make_folder, sweep, write_atomic
+from ladderspec.learn.run_folder import ABANDONED
 
 MOST_PICTURES = 8
 
@@ -30,7 +31,7 @@ def write_report(results: Results, folder: Path) -> tuple[list[Path], str]:
         "table.csv": writers.summary_csv(results),
         "runs.csv": writers.runs_csv(results),
     }
-    make_folder(folder)
+    sweep(make_folder(folder), ABANDONED)
     written = [write_atomic(folder / name, text) for name, text in texts.items()]
     written += _predictions(results, folder)
     if not results.all_measures:

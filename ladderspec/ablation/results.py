@@ -11,7 +11,7 @@ from ladderspec.errors import UsageError
 from ladderspec.experiments.config import Quoted
 from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.experiments.training import TEACHER
-from ladderspec.learn.run_folder import check, read_result, read_rows
+from ladderspec.learn.run_folder import check, damaged_result, read_result, read_rows
 
 Result = dict[str, Any]  # content of result.json
 
@@ -117,6 +117,10 @@ def _found(runs: Sequence[Run], folder: Path) -> tuple[dict[str, Result], tuple[
         if result is not None:
             found[run.id] = result
             continue
+        if damaged_result(folder / run.id):
+            left_out.append(
+                f"{folder / run.id / 'result.json'} is damaged; --resume writes it again"
+            )
         try:
             check(folder / run.id, run, resume=True)
         except UsageError as error:

@@ -13,6 +13,7 @@ from typing import Any
 from ladderspec.ablation.results import Cell, Measure, Results
 from ladderspec.ablation.statistics import difference, spread
 from ladderspec.ablation.table import NOTHING, Table
+from ladderspec.escaping import escape_csv, escape_markdown, escape_tex, one_line
 
 GAP = "  "
 
@@ -31,7 +32,8 @@ def to_text(table: Table, width: int | None = None) -> str:
     if width is not None and len(table.groups) > 1 and max(map(len, lines)) > width:
         parts = [_lines(replace(table, groups=(group,))) for group in table.groups]
         lines = "\n\n".join("\n".join(part) for part in parts).split("\n")
-    return "\n".join([table.title, "", *lines, "", *wrap(table.note, width or 10**6)])
+    note = wrap(table.note, width or 10**6)
+    return "\n".join(map(one_line, [table.title, "", *lines, "", *note]))
 
 
 def _lines(table: Table) -> list[str]:
@@ -56,19 +58,16 @@ def _aligned(texts: Sequence[str], right: bool = True) -> list[str]:
 
 def to_markdown(table: Table) -> str:
     """A table in GitHub's Markdown: one row of headings."""
-    columns = [("", [_plain(row) for row in table.rows]), ("parameters", counts(table))]
+    columns = [("", [escape_markdown(row) for row in table.rows]), ("parameters", counts(table))]
     for group in table.groups:
         (_, ours), *rest = group.columns()
-        columns.append((_plain(group.heading), ours))
+        columns.append((escape_markdown(group.heading), ours))
         columns += rest
     lines = [[name for name, _ in columns], ["---", *["---:"] * (len(columns) - 1)]]
     lines += [list(line) for line in zip(*(texts for _, texts in columns), strict=True)]
     body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    return f"**{_plain(table.title)}**\n\n{body}\n\n{table.note}\n"
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", text)
+    title, note = escape_markdown(table.title), escape_markdown(table.note)
+    return f"**{title}**\n\n{body}\n\n{note}\n"
 
 
 # --- LaTeX ----------------------------------------------------------------------------------------
@@ -111,19 +110,12 @@ def _line(cells: Iterable[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-_SPECIAL = {
-    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
-}  # fmt: skip
-
-
 def _escaped(text: str) -> str:
     r"""
     >>> print(_escaped("next_frame error (x 1e-5), 95 %"))
     next\_frame error ($\times 10^{-5}$), 95 \%
     """
-    found = re.sub(r"[\\~^<>|&%$#_{}]", lambda m: _SPECIAL.get(m[0], "\\" + m[0]), text)
-    found = re.sub(r"\bx 1e(-?\d+)", r"$\\times 10^{\1}$", found)
+    found = re.sub(r"\bx 1e(-?\d+)", r"$\\times 10^{\1}$", escape_tex(text))
     return found.replace("±", r"$\pm$")
 
 
@@ -201,5 +193,6 @@ def _csv(lines: Sequence[dict[str, Any]]) -> str:
     if lines:
         writer = csv.DictWriter(out, list(lines[0]), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(lines)
+        for line in lines:
+            writer.writerow({name: escape_csv(value) for name, value in line.items()})
     return out.getvalue()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 
-from ladderspec.cells.fields import Config, Initial, Pair
+from ladderspec.cells.fields import Config, Initial, OneLine, Pair
 from ladderspec.cells.parameters import Parameters
 from ladderspec.cells.projections import Inlet, Projection
 from ladderspec.errors import UsageError, did_you_mean, one_of
@@ -85,7 +85,7 @@ class Cell(Config):
     """
 
     cell: str
-    label: str | None = Field(None, description="Drawn instead of the cell's name.")
+    label: OneLine | None = Field(None, description="Drawn instead of the cell's name.")
     initial: Initial = Field(
         "zeros", description="What delayed arrows carry before the first iteration."
     )

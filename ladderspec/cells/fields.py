@@ -61,6 +61,15 @@ PAIR_SCHEMA: dict[str, Any] = {
     "anyOf": [_COUNT, {"type": "array", "items": _COUNT, "minItems": 2, "maxItems": 2}]
 }
 
+
+def _one_line(value: Any) -> Any:
+    """A text without line breaks; one at the end, as in a block of YAML, is removed."""
+    if isinstance(value, str) and "\n" in value.rstrip("\n"):
+        raise refusal("S104", "a text on one line is needed", "remove the line break")
+    return value.rstrip("\n") if isinstance(value, str) else value
+
+
+OneLine = Annotated[str, BeforeValidator(_one_line)]
 Count = Annotated[int, Field(ge=1, le=65536)]
 Size = Annotated[int, Field(ge=1, le=4096)]
 PairField = Annotated[tuple[Size, Size], BeforeValidator(pair), WithJsonSchema(PAIR_SCHEMA)]

@@ -12,6 +12,7 @@ from inspect import cleandoc
 from typing import Any, NamedTuple
 
 from ladderspec.errors import LadderspecError, SpecError
+from ladderspec.escaping import escape_terminal
 from ladderspec.version import __version__
 
 
@@ -71,10 +72,10 @@ def _run(words: Sequence[str]) -> int:
         sys.stdout.flush()
         return code
     except SpecError as error:
-        print(error, file=sys.stderr)
+        print(escape_terminal(str(error)), file=sys.stderr)
         return 2 if all(finding.code == "F001" for finding in error.findings) else 1
     except LadderspecError as error:
-        print(f"ladderspec: {error}", file=sys.stderr)
+        print(escape_terminal(f"ladderspec: {error}"), file=sys.stderr)
         return 2
 
 

@@ -17,6 +17,7 @@ from ladderspec.cli._options import (
     saved,
 )
 from ladderspec.errors import UsageError
+from ladderspec.escaping import one_line
 from ladderspec.language.read import Document, Request, open_document
 from ladderspec.wiring import table
 from ladderspec.wiring.graph import LadderGraph, parameters, to_text
@@ -58,7 +59,8 @@ def run_show(args: argparse.Namespace) -> int:
         print("\nvariants:")
         width = max(len(str(variant["name"])) for variant in variants)
         for variant in variants:
-            print(f"  {variant['name']:<{width}}  {variant['parameters']:>12,}  {variant['title']}")
+            line = f"  {variant['name']:<{width}}  {variant['parameters']:>12,}  {variant['title']}"
+            print(one_line(line))
     return 0
 
 
@@ -181,5 +183,5 @@ def run_diff(args: argparse.Namespace) -> int:
         print(json.dumps(data, indent=2, ensure_ascii=False))
     elif found:
         notes = [f"note: {note}" for note in second.graph["notes"]]
-        print("\n".join([*map(str, found), summary(first, second), *notes]))
+        print("\n".join(map(one_line, [*map(str, found), summary(first, second), *notes])))
     return 1 if found else 0

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from ladderspec.cli._options import add_plugin, at_least, load_plugins
+from ladderspec.escaping import one_line
 
 
 def add_train_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +41,7 @@ def run_train(args: argparse.Namespace) -> int:
     runs = experiment.select(args.row, args.column, args.seed)
     if args.list:
         for one in runs:
-            print(f"{one.id}  {one.title}")
+            print(one_line(f"{one.id}  {one.title}"))
         return 0
     from dataclasses import replace
 

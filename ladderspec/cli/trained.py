@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ladderspec.cli._options import add_plugin, at_least, load_plugins
 from ladderspec.errors import UsageError
+from ladderspec.escaping import one_line
 from ladderspec.files import make_folder, write_atomic
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def _print(report: Report, opened: TrainedRun, args: argparse.Namespace) -> None
     lesions = f" without {', '.join(args.without)}" if args.without else ""
     update = opened.weights.attributes.get("update")
     title = f"{opened.record['title']}{lesions}: {args.split}"
-    print(f"{title}, {opened.which} after {update} updates{_input(opened, args.noise)}")
+    print(one_line(title) + f", {opened.which} after {update} updates{_input(opened, args.noise)}")
     width = max((len(name) for name in report.metrics), default=0)
     for name, value in report.metrics.items():
         unit = report.units.get(name.removeprefix(TEACHER), "")

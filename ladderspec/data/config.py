@@ -47,6 +47,13 @@ class DataConfig(Config):
         """Paths in `sources.FILES` of the files to read."""
         return ()
 
+    def content(self, folder: Path | None = None) -> str | None:
+        """A digest of files of the user's own; None if all files are published ones.
+
+        A run that was started with other content is not resumed.
+        """
+        return None
+
     def advice(self, shape: Shape) -> str:
         """How to make the data fit a network with this input shape."""
         return f"change `input` in the spec to {show_shape(shape)} or the data"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import re
 import time
 import urllib.error
 import urllib.request
@@ -19,11 +20,15 @@ from urllib.parse import urlsplit
 from ladderspec.data import sources
 from ladderspec.data.dataset import DataError
 from ladderspec.data.sources import File, State, check, how_to_get, locate, sha256_of
+from ladderspec.errors import tick
 from ladderspec.version import __version__
 
 VARIABLE = "LADDERSPEC_MIRRORS"
 TIMEOUT = 30.0  # seconds without a byte
-ATTEMPTS = 4  # per mirror, without receiving a byte
+ATTEMPTS = 4  # per mirror, without getting further than before
+REQUESTS = 40  # per mirror, in all
+SLOWEST = 1000  # bytes per second, over a period
+PERIOD = 30.0  # seconds
 PAUSE = 0.5  # seconds before the second attempt, doubled each time
 CHUNK = 1 << 16
 
@@ -97,9 +102,9 @@ def _fetch(file: File, root: Path, addresses: list[str], progress: Progress, pau
 
 def _fill(address: str, file: File, part: Path, progress: Progress, pause: float) -> None:
     """Fill `part` from one address; resume if the connection breaks off."""
-    attempt, resumed = 0, _size(part) > 0
-    while True:
-        before = _size(part)
+    attempt, resumed, furthest = 0, _size(part) > 0, _size(part)
+    reason = ""
+    for _ in range(REQUESTS):
         try:
             _request(address, file, part, progress)
             if _size(part) == file.bytes:
@@ -108,7 +113,7 @@ def _fill(address: str, file: File, part: Path, progress: Progress, pause: float
                 os.truncate(part, 0)
                 if not resumed:
                     raise _Refused("sends other bytes (the checksum differs)")
-                resumed = False  # the old part may be of another file: start again
+                resumed, furthest = False, 0  # the old part may be of another file: start again
                 continue
             reason = f"broke off at {_size(part):,} of {file.bytes:,} bytes"
         except urllib.error.HTTPError as error:
@@ -120,11 +125,15 @@ def _fill(address: str, file: File, part: Path, progress: Progress, pause: float
                 raise _Refused(reason) from None
         except (OSError, http.client.HTTPException) as error:
             reason = str(getattr(error, "reason", None) or error or type(error).__name__)
+        except ValueError as error:
+            raise _Refused(f"answers with headers that cannot be read: {error}") from None
         resumed = resumed or _size(part) > 0
-        attempt = 0 if _size(part) > before else attempt + 1
+        attempt = 0 if _size(part) > furthest else attempt + 1
+        furthest = max(furthest, _size(part))
         if attempt >= ATTEMPTS:
             raise _Refused(reason)
         time.sleep(pause * 2**attempt)
+    raise _Refused(f"{reason}, and so {REQUESTS} times")
 
 
 def _request(address: str, file: File, part: Path, progress: Progress) -> None:
@@ -140,16 +149,23 @@ def _request(address: str, file: File, part: Path, progress: Progress) -> None:
         resumes = _resumes(response, have)
         have = have if resumes else 0
         length = response.headers.get("Content-Length")
+        if length is not None and not re.fullmatch(r"[0-9]{1,18}", length.strip()):
+            raise _Refused(f"answers with a Content-Length of {tick(length)}")
         if length is not None and have + int(length) != file.bytes:
             raise _Refused(f"offers {have + int(length):,} bytes instead of {file.bytes:,}")
         with _disk(part):
             handle = part.open("ab" if resumes else "wb", buffering=0)
         with handle:
+            since, then = time.monotonic(), have
             while have < file.bytes and (data := response.read1(min(CHUNK, file.bytes - have))):
                 with _disk(part):
                     _write(handle, data)
                 have += len(data)
                 progress(file, have)
+                if (passed := time.monotonic() - since) >= PERIOD:
+                    if have - then < SLOWEST * passed:
+                        raise _Refused(f"sends less than {SLOWEST:,} bytes per second")
+                    since, then = time.monotonic(), have
 
 
 def _resumes(response: Any, have: int) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import math
+import os
 import struct
 import zlib
 from collections.abc import Callable, Sequence
@@ -66,15 +68,49 @@ def _read_folder(path: Path) -> NamedArrays:
 def _read_npz(path: Path) -> NamedArrays:
     found: NamedArrays = {}
     with ZipFile(path) as archive:
-        for member in archive.infolist():
-            if not member.filename.endswith(".npy"):
-                continue
-            array = _map_member(path, member)
-            if array is None:
-                with archive.open(member) as file:
-                    array = npy.read_array(file, allow_pickle=False)
-            found[member.filename.removesuffix(".npy")] = array
+        members = [each for each in archive.infolist() if each.filename.endswith(".npy")]
+        size = sum(each.file_size for each in members if each.compress_type != ZIP_STORED)
+        if size > memory():
+            raise ValueError(
+                f"its arrays take {size:,} bytes of memory; store them uncompressed"
+                " (numpy.savez), so that they can be mapped"
+            )
+        for member in members:
+            name = member.filename.removesuffix(".npy")
+            try:
+                array = _map_member(path, member)
+                if array is None:
+                    array = _read_member(archive, member)
+            except ValueError as error:
+                raise ValueError(f"{name}: {explain_pickle(error)}") from None
+            found[name] = array
     return found
+
+
+def memory() -> int:
+    """The bytes of memory of this machine."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows
+        return 2**40
+
+
+def _read_member(archive: ZipFile, member: ZipInfo) -> NDArray[Any]:
+    """Read an array, if its header says no more than the archive holds."""
+    with archive.open(member) as file:
+        readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+        reader = readers.get(npy.read_magic(file))
+        if reader is not None:
+            shape, _, dtype = reader(file)
+            _check_size(shape, dtype, member.file_size)
+    with archive.open(member) as file:
+        return np.asarray(npy.read_array(file, allow_pickle=False))
+
+
+def _check_size(shape: tuple[int, ...], dtype: np.dtype[Any], size: int) -> None:
+    wanted = math.prod(shape) * dtype.itemsize
+    if not dtype.hasobject and wanted > size:
+        raise ValueError(f"its header says {wanted:,} bytes, but there are {size:,}")
 
 
 def _map_member(path: Path, member: ZipInfo) -> NDArray[Any] | None:
@@ -95,6 +131,7 @@ def _map_member(path: Path, member: ZipInfo) -> NDArray[Any] | None:
         shape, fortran, dtype = readers[version](file)
         if dtype.hasobject or 0 in shape or fortran:
             return None  # refused, or not worth mapping
+        _check_size(shape, dtype, member.file_size)
         start = file.tell()
     # A plain array over the mapped memory: slices of np.memmap itself are slow.
     return np.asarray(np.memmap(path, dtype, "r", start, shape))

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -142,13 +142,13 @@ def check(file: File, place: Path, fresh: bool = False) -> State:
     if stat.st_size != file.bytes:
         return State.SHORT
     stamp = [stat.st_size, stat.st_mtime_ns, file.sha256]
-    verified = _verified()
+    verified = _remembered("verified.json")
     name = str(place.resolve())
     if not fresh and verified.get(name) == stamp:
         return State.RIGHT
     if sha256_of(place) != file.sha256:
         return State.WRONG
-    _store({**verified, name: stamp})
+    _remember("verified.json", {**verified, name: stamp})
     return State.RIGHT
 
 
@@ -160,17 +160,34 @@ def sha256_of(path: Path) -> str:
         raise DataError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
 
 
-def _verified() -> dict[str, list[object]]:
+def digest_of_files(files: Mapping[str, Path]) -> str:
+    """A digest of names and contents. A file is hashed again if its size or time has changed."""
+    known = _remembered("digests.json")
+    found, together = dict(known), hashlib.sha256()
+    for name, place in sorted(files.items()):
+        stat, key = place.stat(), str(place.resolve())
+        stamp: list[object] = [stat.st_size, stat.st_mtime_ns]
+        before = known.get(key)
+        if not isinstance(before, list) or before[:2] != stamp or len(before) != 3:
+            found[key] = [*stamp, sha256_of(place)]
+        together.update(f"{name}\0{found[key][2]}\n".encode())
+    if found != known:
+        _remember("digests.json", found)
+    return together.hexdigest()
+
+
+def _remembered(name: str) -> dict[str, list[object]]:
+    """A table in the user's cache; empty if it is missing or damaged."""
     try:
-        found = json.loads((cache_folder() / "verified.json").read_text())
-    except (OSError, ValueError):
+        found = json.loads((cache_folder() / name).read_text())
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def _store(verified: dict[str, list[object]]) -> None:
+def _remember(name: str, table: Mapping[str, list[object]]) -> None:
     try:
         cache_folder().mkdir(parents=True, exist_ok=True)
-        write_atomic(cache_folder() / "verified.json", json.dumps(verified, indent=1))
+        write_atomic(cache_folder() / name, json.dumps(table, indent=1))
     except (OSError, LadderspecError):
-        pass  # the file will be hashed again next time
+        pass  # the files will be hashed again next time

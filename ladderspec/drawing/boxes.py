@@ -33,6 +33,9 @@ def heading(part: Part, labels: frozenset[str]) -> Runs:
     if "cell" in labels:
         if part.cell.label:
             return (*plain(copies, "bold"), *formula(part.cell.label, "bold"))
+        if part.symbol:
+            made_by = "" if part.cell.cell == "Input" else f": {cell_text(part.cell)}"
+            return (*formula(part.symbol), *plain(made_by, "bold"))
         return plain(copies + cell_text(part.cell), "bold")
     return plain(copies + part.name, "bold") if "name" in labels else ()
 
@@ -162,7 +165,8 @@ class Content(NamedTuple):
 def content_of(part: Part, view: View, sizes: Sizes, last: bool) -> Content:
     """`last`: in the last iteration shown, which some tasks read exclusively."""
     if view.mini:
-        return Content()
+        symbol = formula(part.symbol) if part.symbol and view.labels else ()
+        return Content((Line(symbol, sizes.label, False),) if symbol else ())
     lines = [
         Line(heading(part, view.labels), sizes.heading, False),
         Line(details(part, view.labels), sizes.detail, True),

@@ -14,7 +14,7 @@ from ladderspec.drawing.picture import Picture
 from ladderspec.drawing.routing import Lanes
 from ladderspec.drawing.scene import Ink, Panel, Rect, Rule, Text
 from ladderspec.drawing.style import LEVEL_SIZE, TIME_SIZE, Theme
-from ladderspec.drawing.typesetting import Run, Runs, formula, plain, width_of_runs
+from ladderspec.drawing.typesetting import Runs, formula, plain, width_of_runs
 from ladderspec.errors import UsageError
 
 # --- levels ---------------------------------------------------------------------------------------
@@ -25,7 +25,7 @@ def level_texts(grid: Grid, view: View) -> list[Runs]:
     if view.levels == "none":
         return [() for _ in grid.rows]
     if view.levels == "numbers" or view.mini:  # in mini, as in the subscripts of its letters
-        return [(Run(level.number, "serif"),) for level in grid.rows]
+        return [plain(level.number if level.shown else "", "serif") for level in grid.rows]
     return [(formula if level.labelled else plain)(level.shown) for level in grid.rows]
 
 
@@ -83,9 +83,11 @@ class Plate(NamedTuple):
 
 
 def plates_of(view: View, picture: Picture) -> tuple[Plate, ...]:
-    """The plates of a view, small ones first."""
-    names = [level.name for level in picture.levels]
+    """The plates of a view and that of the groups, small ones first."""
+    names = [level.name.rpartition(".")[2] for level in picture.levels]
     found = [_plate(label, list(levels), names) for label, levels in (view.plates or {}).items()]
+    if picture.groups:  # the lowest row contains the input, which all groups share
+        found.append(Plate(picture.plate_label, 1, len(names) - 1))
     return tuple(sorted(found, key=lambda plate: plate.top - plate.bottom))
 
 

@@ -103,7 +103,7 @@ def _links(
                 delayed = view.rolled and arrow.delay > 0
                 yield Link(arrow, iteration, source, target, delayed, label)
             elif view.start:
-                value = plain("learned") if arrow.initial == "learned" else formula("0")
+                value = formula("0") if arrow.initial == "zeros" else plain(arrow.initial)
                 origin = (*label, *plain(" = "), *value) if label else value
                 yield Link(arrow, iteration, None, target, origin=origin)
             elif before >= shown and iteration == shown - 1:  # else it would not be shown at all
@@ -132,6 +132,8 @@ class _Letters:
 
     def symbol(self, arrow: Arrow, time: str = "") -> Runs:
         source = self.parts[arrow.source]
+        if source.symbol:
+            return (*formula(source.symbol), *formula(time))
         level = self.levels[source.level]
         letter = ROLES[arrow.role].letter or SIDES[source.side].letter
         return symbol(letter, level.number if self.view.mini else level.shown, time)

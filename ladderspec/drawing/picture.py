@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from ladderspec.drawing.typesetting import TIMES
-from ladderspec.names import Role, Shape, Side
-from ladderspec.wiring.graph import Graph, in_order
+from ladderspec.names import INPUT, Role, Shape, Side, node_name
+from ladderspec.wiring.graph import Graph, copies, in_order
+
+SHARED = node_name(Side.ENCODER, INPUT)  # the only node that does not exist for each group
+EXPLANATION = node_name(Side.DECODER, INPUT)  # what each group makes of it: pi and mu
 
 
 class Change(StrEnum):
@@ -42,6 +45,7 @@ class Part(NamedTuple):
     before: Part | None = None  # the same part in the base, if it changed
     phase: str | None = None  # its phase in the plan: once or loop
     copies: int = 1
+    symbol: str | None = None  # the paper's letters for its value
 
 
 class Arrow(NamedTuple):
@@ -54,7 +58,7 @@ class Arrow(NamedTuple):
     delay: int
     label: str | None = None
     change: Change = Change.UNCHANGED
-    initial: str = "zeros"  # its value before the first iteration
+    initial: str = "zeros"  # its value before the first iteration: zeros, learned or random
     worth: float | None = None  # drawn as line width
 
     @property
@@ -64,6 +68,8 @@ class Arrow(NamedTuple):
 
 
 class Level(NamedTuple):
+    """A level of the graph; if there are groups, the decoder of the input has its own row."""
+
     name: str
     shown: str
     number: str
@@ -78,6 +84,17 @@ class Picture(NamedTuple):
     levels: tuple[Level, ...]
     parts: Mapping[str, Part]
     arrows: tuple[Arrow, ...]
+    groups: int | None = None  # copies of everything except the input
+
+    @property
+    def plate_label(self) -> str:
+        """The label of the plate around the groups; empty if there are none."""
+        return f"K = {self.groups}" if self.groups else ""
+
+    @property
+    def names(self) -> dict[tuple[Side, str], str]:
+        """The name of the part on each side of a level."""
+        return {(part.side, part.level): name for name, part in self.parts.items()}
 
     @property
     def has_delays(self) -> bool:
@@ -103,20 +120,24 @@ class Picture(NamedTuple):
 def picture_of(graph: Graph, phases: Mapping[str, str] | None = None) -> Picture:
     """The picture of one graph; `phases` maps nodes to once or loop."""
     names = in_order(graph)
-    used = {graph.nodes[name]["level"] for name in names}
-    labels: Mapping[str, str] = graph.graph["labels"]
-    order = graph.graph["order"]
+    parts = {name: _part(graph, name, phases or {}) for name in names}
     return Picture(
         name=graph.graph["name"],
         title=_title(graph),
-        levels=tuple(
-            Level(name, labels.get(name, name), str(order[name]), name in labels)
-            for name in graph.graph["levels"]
-            if name in used
-        ),
-        parts={name: _part(graph, name, phases or {}) for name in names},
+        levels=tuple(_levels(graph, {part.level for part in parts.values()})),
+        parts=parts,
         arrows=tuple(_arrows(graph, names)),
+        groups=copies(graph),
     )
+
+
+def _levels(graph: Graph, used: Set[str]) -> Iterator[Level]:
+    labels: Mapping[str, str] = graph.graph["labels"]
+    for number, name in enumerate(graph.graph["levels"]):
+        if name in used:
+            yield Level(name, labels.get(name, name), str(number), name in labels)
+        if name == INPUT and EXPLANATION in used:
+            yield Level(EXPLANATION, "", str(number))
 
 
 def _title(graph: Graph) -> str:
@@ -130,17 +151,28 @@ def _title(graph: Graph) -> str:
 
 def _part(graph: Graph, name: str, phases: Mapping[str, str]) -> Part:
     node = graph.nodes[name]
+    grouped = copies(graph) is not None
     incoming = sum(count or 0 for _, _, count in graph.in_edges(name, data="parameters"))
     return Part(
         name=name,
         side=node["side"],
-        level=node["level"],
+        level=name if grouped and name == EXPLANATION else node["level"],
         cell=node["cell"],
         shape=node.get("shape"),
         parameters=(node.get("parameters") or 0) + incoming,
         tasks=tuple(_tasks_at(graph, name)),
         phase=phases.get(name),
+        symbol=_symbol(name, node["cell"]) if grouped else None,
     )
+
+
+def _symbol(name: str, cell: Any) -> str | None:
+    """The letters at the bottom of the paper's figure of groups [f:tagger]."""
+    if name == EXPLANATION:
+        return r"\pi, \mu"
+    if name == SHARED:
+        return r"\tilde{x}" if cell.noise and cell.noise.active else "x"
+    return None
 
 
 def _tasks_at(graph: Graph, node: str) -> Iterator[TaskLabel]:
@@ -167,8 +199,12 @@ def _arrows(graph: Graph, names: list[str]) -> Iterator[Arrow]:
         incoming = [
             Arrow(
                 source, target, key, edge["role"], edge["delay"], edge.get("label"),
-                initial=graph.nodes[source].get("initial", "zeros"),
+                initial=_initial(graph.nodes[source]),
             )
             for source, _, key, edge in graph.in_edges(target, keys=True, data=True)
         ]  # fmt: skip
         yield from sorted(incoming, key=lambda a: (order.index(a.role), a.delay, a.source))
+
+
+def _initial(source: Any) -> str:
+    return "random" if source["cell"].first_value else source.get("initial", "zeros")

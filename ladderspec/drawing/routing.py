@@ -154,17 +154,19 @@ class _Router:
     def _elbow(self, link: Link, source: Spot) -> Route | None:
         """From an encoder without a decoder beside it: across, and down into the decoder below."""
         target = link.target
-        if link.arrow.role is not Role.DECODER or source.row != target.row + 1:
+        if link.arrow.role is not Role.DECODER or source.row < target.row:
             return None
         if source.column > target.column:
             return None
         columns = range(source.column + 1, target.column + 1)
+        rows = range(source.row, target.row, -1)
         spots = [Spot(column, source.row) for column in columns]
-        faces = [Face(vertical(column), source.row) for column in columns]
-        entry = Face(horizontal(source.row), target.column)
-        if not self._take(spots, [*faces, entry]):
+        spots += [Spot(target.column, row) for row in rows]
+        across = [Face(vertical(column), source.row) for column in columns]
+        down = [Face(horizontal(row), target.column) for row in rows]
+        if not self._take(spots, [*across, *down]):
             return None
-        return Route(link, Form.ELBOW, Port(faces[0], 0), Port(entry, 0))
+        return Route(link, Form.ELBOW, Port(across[0], 0), Port(down[-1], 0))
 
     # --- along channels ---------------------------------------------------------------------------
 

@@ -9,12 +9,17 @@ from ladderspec.drawing.boxes import details, heading
 from ladderspec.drawing.options import DEFAULT_LABELS
 from ladderspec.drawing.picture import Arrow, Part, Picture
 from ladderspec.drawing.typesetting import DASH, DOT, MINUS, TIMES, text_of
+from ladderspec.escaping import one_line
 from ladderspec.names import TABLE, Role, Side, show_arrow
 
-_SYMBOLS = "\u2191\u2193\u2500\u25b6\u25c0\u256e\u25a0\u21ba\u2502\u2503"
-_UP, _DOWN, _LINE, _RIGHT, _LEFT, _TURN, _SQUARE, _LOOP, _WALL, _THICK = tuple(_SYMBOLS)
-_ASCII_SYMBOLS = str.maketrans(_SYMBOLS, "^v-><+#@|!")
-_ASCII_TEXT = {f" {DOT} ": ", ", TIMES: "x", DASH: "-", "\u2026": "..", MINUS: "-"}
+_SYMBOLS = "\u2191\u2193\u2500\u25b6\u25c0\u256e\u25a0\u21ba\u2502\u2503\u2196"
+_UP, _DOWN, _LINE, _RIGHT, _LEFT, _TURN, _SQUARE, _LOOP, _WALL, _THICK, _SLANT = tuple(_SYMBOLS)
+_CORNERS = "\u250c\u2510\u2514\u2518"  # of the plate
+_ASCII_SYMBOLS = str.maketrans(_SYMBOLS + _CORNERS, "^v-><+#@|!\\++++")
+_ASCII_TEXT = {
+    f" {DOT} ": ", ", TIMES: "x", DASH: "-", "\u2026": "..", MINUS: "-",
+    "\u03c0": "pi", "\u03bc": "mu", "\u0303": "~",
+}  # fmt: skip
 _GAP = 6  # columns between two sides
 _MEANINGS = {
     Role.ENCODER: f"{_UP} encoder",
@@ -23,12 +28,15 @@ _MEANINGS = {
     Role.DECODER_TO_ENCODER: f"{_LEFT}{_SQUARE} decoder to encoder, next t",
     Role.STATE: f"{_LOOP} state",
     Role.RECURRENT_DECODER: f"{_LOOP} recurrent decoder",
+    Role.UPWARD_DIAGONAL: f"{_SLANT}{_SQUARE} upward diagonal, next t",
 }
 
 
 def to_terminal(picture: Picture, ascii_only: bool = False) -> str:
     """The ladder, the meaning of its symbols, and a list of arrows and tasks without a symbol."""
-    text = "\n".join(line.rstrip() for line in _Ladder(picture, ascii_only).lines()) + "\n"
+    text = (
+        "\n".join(one_line(line).rstrip() for line in _Ladder(picture, ascii_only).lines()) + "\n"
+    )
     return text.translate(_ASCII_SYMBOLS) if ascii_only else text
 
 
@@ -44,6 +52,10 @@ def _width(text: str) -> int:
 
 def _padded(text: str, width: int) -> str:
     return text + " " * (width - _width(text))
+
+
+def _centred(symbol: str, width: int) -> str:
+    return symbol.rjust(width // 2 + 1).ljust(width)
 
 
 def _show(arrow: Arrow) -> str:
@@ -63,24 +75,22 @@ class _Ladder:
         self.margin = max(_width(level.shown) for level in picture.levels)
         self.drawn: set[Arrow] = set()
         self.into = {(arrow.target, arrow.role): arrow for arrow in picture.arrows}
+        self.names = picture.names
+        self.rows = [level.name for level in picture.levels]
 
     def _texts(self, parts: Sequence[Part]) -> dict[str, str]:
         """Headings and details in two columns, by name of the part."""
-        headings = [text_of(heading(part, DEFAULT_LABELS)) for part in parts]
+        headings = [self.convert(text_of(heading(part, DEFAULT_LABELS))) for part in parts]
+        seconds = [self.convert(text_of(details(part, DEFAULT_LABELS))) for part in parts]
         width = max(map(_width, headings))
         return {
-            part.name: self.convert(
-                f"{_padded(first, width)}  {text_of(details(part, DEFAULT_LABELS))}"
-            )
-            for part, first in zip(parts, headings, strict=True)
+            part.name: f"{_padded(first, width)}  {second}"
+            for part, first, second in zip(parts, headings, seconds, strict=True)
         }
 
     def lines(self) -> Iterator[str]:
-        levels = list(reversed(self.picture.levels))
-        for level, below in zip(levels, [*levels[1:], None], strict=True):
-            yield self._row(level.name, self.convert(level.shown), below.name if below else None)
-            if below:
-                yield self._between(level.name, below.name)
+        ladder = list(self._ladder())
+        yield from self._plate(ladder) if self.picture.groups else ladder
         yield ""
         roles = {arrow.role for arrow in self.drawn}
         yield "   ".join(text for role, text in _MEANINGS.items() if role in roles)
@@ -91,8 +101,31 @@ class _Ladder:
             for task in part.tasks:
                 yield f"task {self.convert(task.text)} at {part.name}"
 
-    def _part(self, side: Side, level: str | None) -> Part | None:
-        return self.picture.parts.get(f"{side}.{level}")
+    def _ladder(self) -> Iterator[str]:
+        levels = list(reversed(self.picture.levels))
+        for level, below in zip(levels, [*levels[1:], None], strict=True):
+            yield self._row(level.name, self.convert(level.shown))
+            if below:
+                yield self._between(level.name, below.name)
+
+    def _plate(self, ladder: Sequence[str]) -> Iterator[str]:
+        """A frame around everything except the input, which is the last line."""
+        *inside, border, last = ladder
+        width = max(map(_width, ladder))
+        label = f" {self.picture.plate_label} "
+        bottom = _padded(border, width).replace(" ", _LINE)[: width - len(label) - 1]
+        yield _CORNERS[0] + _LINE * (width + 2) + _CORNERS[1]
+        yield from (f"{_WALL} {_padded(line, width)} {_WALL}" for line in inside)
+        yield _CORNERS[2] + _LINE + bottom + label + _LINE * 2 + _CORNERS[3]
+        yield f"  {last}"
+
+    def _part(self, side: Side, level: str) -> Part | None:
+        return self.picture.parts.get(self.names.get((side, level), ""))
+
+    def _lower(self, side: Side, level: str) -> Part | None:
+        """The part of a level, or the next one below."""
+        levels = self.rows[self.rows.index(level) :: -1]
+        return next((part for each in levels if (part := self._part(side, each))), None)
 
     def _take(self, target: Part | None, role: Role, source: Part | None) -> bool:
         """Whether there is such an arrow; it counts as drawn then."""
@@ -104,9 +137,9 @@ class _Ladder:
         self.drawn.add(arrow)
         return True
 
-    def _row(self, level: str, shown: str, below: str | None) -> str:
+    def _row(self, level: str, shown: str) -> str:
         line = " " * (self.margin - _width(shown)) + shown + "  "
-        elbow = self._elbow(level, below)
+        elbow = self._turns_to(level) is not None
         previous: Part | None = None
         for side in self.sides:
             part = self._part(side, level)
@@ -118,17 +151,20 @@ class _Ladder:
             elif side is not self.sides[0]:
                 line += self._sideways(previous, part, elbow)
             if part is None:
-                line += self._empty(side, elbow, straight)
+                passed = not elbow and self._vertical(side, level, level)
+                line += self._empty(side, elbow, straight, _WALL if passed else "")
             else:
                 line += self._cell(part)
                 previous = part
         return line
 
-    def _empty(self, side: Side, elbow: bool, straight: bool) -> str:
+    def _empty(self, side: Side, elbow: bool, straight: bool, vertical: str) -> str:
         """A side without a cell: an arrow may pass through it, or turn down in it."""
         width = self.widths[side] + 6
         if elbow and side is self.sides[-1]:
             return _LINE * (width // 2) + _TURN
+        if vertical:
+            return _centred(vertical, width)
         return (_LINE if elbow or straight else " ") * width
 
     def _passes(self, level: str) -> bool:
@@ -141,12 +177,12 @@ class _Ladder:
         text = _padded(self.texts[part.side][part.name], self.widths[part.side])
         return f"{_LOOP if loop else ' '} {wall} {text} {wall}"
 
-    def _elbow(self, level: str, below: str | None) -> bool:
-        """From an encoder with no decoder beside it, down to the decoder of the level below."""
-        if Side.DECODER not in self.sides or self._part(Side.DECODER, level):
-            return False
-        source, target = self._part(Side.ENCODER, level), self._part(Side.DECODER, below)
-        return self._take(target, Role.DECODER, source)
+    def _turns_to(self, level: str) -> Part | None:
+        """The decoder below an encoder with no decoder beside it, if an arrow leads there."""
+        if self._part(Side.DECODER, level):
+            return None
+        source, target = self._part(Side.ENCODER, level), self._lower(Side.DECODER, level)
+        return target if self._take(target, Role.DECODER, source) else None
 
     def _sideways(self, left: Part | None, right: Part | None, elbow: bool) -> str:
         if elbow:
@@ -162,14 +198,27 @@ class _Ladder:
         """The line between two levels."""
         line = " " * (self.margin + 2)
         for index, side in enumerate(self.sides):
-            here, under = self._part(side, level), self._part(side, below)
-            symbol = " "
-            if side is Side.ENCODER and self._take(here, Role.ENCODER, under):
-                symbol = _UP
-            if side is Side.DECODER and under:
-                source = here or self._part(Side.ENCODER, level)
-                down = self._take(under, Role.DECODER, source) or self._elbow(level, below)
-                symbol = _DOWN if down else " "
-            width = self.widths[side] + 6
-            line += (" " * _GAP if index else "") + symbol.rjust(width // 2 + 1).ljust(width)
+            symbol = self._vertical(side, level, below)
+            if index:
+                slant = side is Side.DECODER and self._slant(level, below)
+                line += (f"{_SLANT}{_SQUARE}" if slant else "").center(_GAP)
+            line += _centred(symbol, self.widths[side] + 6)
         return line
+
+    def _vertical(self, side: Side, level: str, below: str) -> str:
+        """The symbol of the arrow up or down that passes between two levels, or through one."""
+        lower = self._lower(side, below)
+        if lower is None:
+            return ""
+        for each in self.rows[self.rows.index(level) :]:
+            if side is Side.DECODER and self._turns_to(each) is lower:
+                return _DOWN
+            if part := self._part(side, each):
+                if side is Side.DECODER:
+                    return _DOWN if self._take(lower, Role.DECODER, part) else ""
+                return _UP if self._take(part, Role.ENCODER, lower) else ""
+        return ""
+
+    def _slant(self, level: str, below: str) -> bool:
+        encoder, decoder = self._part(Side.ENCODER, level), self._part(Side.DECODER, below)
+        return self._take(encoder, Role.UPWARD_DIAGONAL, decoder)

@@ -21,12 +21,16 @@ from ladderspec.wiring.selection import Edge, closest, select
 
 def compare(base: Picture, new: Picture) -> Picture:
     """`new` with its changes marked; parts, arrows and tasks removed from `base` stay in place."""
+    parts = dict(_compared_parts(base, new))
+    used = {part.level for part in parts.values()}
+    levels = _merged_levels(base.levels, new.levels)
     return Picture(
         name=new.name,
         title=_compared_title(base, new),
-        levels=tuple(_merged_levels(base.levels, new.levels)),
-        parts=dict(_compared_parts(base, new)),
+        levels=tuple(level for level in levels if level.name in used),
+        parts=parts,
         arrows=tuple(_compared_arrows(base.arrows, new.arrows)),
+        groups=new.groups,
     )
 
 
@@ -93,13 +97,15 @@ def fold(picture: Picture) -> Picture:
     """Merge neighbouring rows with equal cells, shapes, tasks and arrows; parameters add up."""
     groups = _identical_rows(picture)
     first_of = {level.name: group[0].name for group in groups for level in group}
+    names = picture.names
+    folded = {name: names[p.side, first_of[p.level]] for name, p in picture.parts.items()}
     stacks: dict[str, list[Part]] = defaultdict(list)
-    for part in picture.parts.values():
-        stacks[f"{part.side}.{first_of[part.level]}"].append(part)
+    for name, part in picture.parts.items():
+        stacks[folded[name]].append(part)
     return picture._replace(
         levels=tuple(_folded_level(group) for group in groups),
-        parts={name: _folded_part(name, parts) for name, parts in stacks.items()},
-        arrows=tuple(_folded_arrows(picture, first_of)),
+        parts={name: _folded_part(picture.parts[name], stack) for name, stack in stacks.items()},
+        arrows=tuple(_folded_arrows(picture, folded)),
     )
 
 
@@ -141,24 +147,22 @@ def _folded_level(group: Sequence[Level]) -> Level:
     return Level(first.name, shown, number, first.labelled)
 
 
-def _folded_part(name: str, parts: Sequence[Part]) -> Part:
-    total = sum(part.parameters for part in parts)
-    level = name.partition(".")[2]
-    return parts[0]._replace(name=name, level=level, parameters=total, copies=len(parts))
+def _folded_part(first: Part, stack: Sequence[Part]) -> Part:
+    total = sum(part.parameters for part in stack)
+    return first._replace(parameters=total, copies=len(stack))
 
 
-def _folded_arrows(picture: Picture, first_of: Mapping[str, str]) -> Iterator[Arrow]:
+def _folded_arrows(picture: Picture, folded: Mapping[str, str]) -> Iterator[Arrow]:
     """Arrows between groups, once each.
 
     Arrows from one copy to the next are not drawn; arrows within each copy (state, lateral) are
     drawn for the first copy only.
     """
     for arrow in picture.arrows:
-        source, target = picture.parts[arrow.source], picture.parts[arrow.target]
-        ends = first_of[source.level], first_of[target.level]
-        if ends[0] == ends[1] and not source.level == target.level == ends[0]:
-            continue
-        yield arrow._replace(source=f"{source.side}.{ends[0]}", target=f"{target.side}.{ends[1]}")
+        new = arrow._replace(source=folded[arrow.source], target=folded[arrow.target])
+        within_one = picture.parts[new.source].level == picture.parts[new.target].level
+        if not within_one or (new.source, new.target) == (arrow.source, arrow.target):
+            yield new
 
 
 # --- worth ----------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ladderspec.cells import Config
-from ladderspec.cells.fields import by_form, refusal
+from ladderspec.cells.fields import OneLine, by_form, refusal
 from ladderspec.errors import tick
 from ladderspec.experiments.training import MachineConfig
 from ladderspec.language.edges import Edges, Names, Selectors
@@ -101,7 +101,7 @@ class Change(Patch):
     """The changes of a row or a column."""
 
     name: Name = Field(description="Name, used in the names of folders.")
-    title: str | None = Field(None, description="Title in tables and figures.")
+    title: OneLine | None = Field(None, description="Title in tables and figures.")
     variant: Names = Field((), description="Variants of the spec to apply.")
     data: Mapping[str, Any] = Field(default_factory=dict, description="Changes to the data.")
     training: Mapping[str, Any] = Field(
@@ -171,7 +171,7 @@ class ExperimentConfig(Patch):
         None, description="Name of the experiment. Default: that of the file."
     )
     extends: str | None = Field(None, description="Another experiment file to build on.")
-    title: str | None = Field(None, description="Title in tables and figures.")
+    title: OneLine | None = Field(None, description="Title in tables and figures.")
     description: str | None = Field(None, description="Description in one line.")
     spec: str | None = Field(None, description="Spec file of the rows that name none.")
     data: Any = Field(description="Data set: {set: occluded_mnist, canvas: 16}.")

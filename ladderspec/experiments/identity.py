@@ -7,6 +7,9 @@ without orphaning finished runs, an identity contains
 - the `revision` of every cell, task and data set. A change of a default or
   a computation needs a new revision of that class: earlier runs then differ. 1 is left out.
 
+- the digest of every plug-in file that defines a cell, norm, activation, task or data set of the
+  run. Runs that were recorded before these digests existed are still recognised.
+
 A new optional field therefore changes no digest. The fields in `RECORDED` are the exception: early
 runs were recorded with all their fields, so these are part of an identity even at their defaults.
 """
@@ -20,6 +23,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from ladderspec.cells.activations import ACTIVATIONS
+from ladderspec.cells.norms import NORMS
 from ladderspec.data import DataConfig
 from ladderspec.experiments.training import (
     EvaluationConfig,
@@ -29,6 +34,7 @@ from ladderspec.experiments.training import (
     tasks_of,
 )
 from ladderspec.names import TABLE, Role
+from ladderspec.plugins import digest_of
 from ladderspec.wiring.graph import Graph
 
 FORMAT = "ladderspec run 1"
@@ -90,6 +96,7 @@ def identity(
     start: str | None,
     freeze: Sequence[str],
     all_fields: bool = False,
+    plugins: bool = True,
 ) -> dict[str, Any]:
     """Everything that the numbers of a run depend on, as JSON.
 
@@ -103,6 +110,7 @@ def identity(
         freeze: selectors of what is not trained.
         all_fields: include all fields of cells and data sets that are not in `RECORDED`, as runs
             with classes of users were recorded before only differences counted.
+        plugins: include the digests of plug-in files, which earlier runs were recorded without.
     """
     evaluated = fields(evaluation, "evaluation")
     evaluated.pop("noise", None)
@@ -118,8 +126,24 @@ def identity(
         "start": start,
         "freeze": list(freeze),
     }
+    if plugins and (used := plugins_of(graph, data)):
+        found["plugins"] = used
     plain: dict[str, Any] = json.loads(json.dumps(found))
     return plain
+
+
+def plugins_of(graph: Graph, data: DataConfig) -> dict[str, str]:
+    """The digests of the plug-in files whose classes and functions a run uses, by name."""
+    used: list[object] = [type(data), *(type(t["task"]) for t in graph.graph["tasks"].values())]
+    for *_, cell in graph.nodes(data="cell"):
+        activation = ACTIVATIONS.get(getattr(cell, "activation", None) or "")
+        used += [type(cell), activation and activation.compute]
+    used += [
+        NORMS.get(edge["projection"].norm)
+        for *_, edge in graph.edges(data=True)
+        if "projection" in edge
+    ]
+    return dict(sorted(filter(None, map(digest_of, used))))
 
 
 def data_identity(data: DataConfig, all_fields: bool = False) -> dict[str, Any]:

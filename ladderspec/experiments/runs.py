@@ -54,17 +54,18 @@ class Run:
     @cached_property
     def identity(self) -> dict[str, Any]:
         """Everything that the numbers of the run depend on, as JSON."""
-        return self._identity(all_fields=False)
+        return self._identity()
 
     @cached_property
     def identities(self) -> tuple[dict[str, Any], ...]:
-        """`identity`, and the form in which the same run may have been recorded before."""
-        return self.identity, self._identity(all_fields=True)
+        """`identity`, and the forms in which the same run may have been recorded before."""
+        earlier = (self._identity(all_fields, plugins=False) for all_fields in (False, True))
+        return self.identity, *earlier
 
-    def _identity(self, all_fields: bool) -> dict[str, Any]:
+    def _identity(self, all_fields: bool = False, plugins: bool = True) -> dict[str, Any]:
         start = self.start
         if self.origin is not None:
-            start = digest(self.origin._identity(all_fields))
+            start = digest(self.origin._identity(all_fields, plugins))
         return identity(
             self.seed,
             self.graph,
@@ -74,6 +75,7 @@ class Run:
             start,
             self.freeze,
             all_fields,
+            plugins,
         )
 
     @property

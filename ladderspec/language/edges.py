@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from ladderspec.cells.fields import Config, Initial, NormName, PairField, by_form, refusal
+from ladderspec.cells.fields import Config, Initial, NormName, OneLine, PairField, by_form, refusal
 from ladderspec.cells.norms import norm_names
 from ladderspec.names import TABLE
 from ladderspec.text.notation import (
@@ -110,7 +110,7 @@ class _EdgeConfig(Config):
     initial: Initial | None = Field(
         None, description="Initial value of the node it comes from: zeros or learned."
     )
-    label: str | None = Field(None, description="Label drawn beside the arrow.")
+    label: OneLine | None = Field(None, description="Label drawn beside the arrow.")
 
 
 class ArrowConfig(_EdgeConfig):

@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, GetCoreSchemaHandler
+from pydantic import BaseModel, BeforeValidator, Field, GetCoreSchemaHandler
 from pydantic_core import core_schema
 
 from ladderspec.cells import UNKNOWN, Cell, Config, Unknown, registered
-from ladderspec.cells.fields import refusal
+from ladderspec.cells.fields import OneLine, refusal
 from ladderspec.cells.grouping import Groups
 from ladderspec.cells.input import Input
 from ladderspec.errors import spell, tick
@@ -114,7 +114,7 @@ class Row(Config):
     """One row of the table: the cell that makes a level, and the decoder that inverts it."""
 
     name: LevelName | None = Field(None, description="Default: cell and position, like `pool5`.")
-    label: str | None = Field(None, description="Label drawn beside the level.")
+    label: OneLine | None = Field(None, description="Label drawn beside the level.")
     repeat: Annotated[int, Field(ge=1, le=1000)] | None = Field(
         None, description="Number of copies of the row: NAME_1, NAME_2, ..."
     )
@@ -160,7 +160,7 @@ class Expect(Config):
 class Variant(Config):
     """A named patch of the spec."""
 
-    title: str | None = Field(None, description="Title in tables and drawings.")
+    title: OneLine | None = Field(None, description="Title in tables and drawings.")
     of: Names = Field((), description="Variants that this one builds on.")
     set: Annotated[Mapping[str, Any], BeforeValidator(not_too_many)] = Field(
         default_factory=dict, description="Fields by node: {encoder.lstm1.channels: 16}."
@@ -191,7 +191,7 @@ class SpecConfig(Config):
     """A recurrent ladder network as a table of layers."""
 
     name: str | None = Field(None, description="Default: the name of the file.")
-    title: str | None = Field(None, description="Title in tables and drawings.")
+    title: OneLine | None = Field(None, description="Title in tables and drawings.")
     description: str | None = Field(None, description="One line about the network.")
     extends: str | None = Field(
         None, description="A file to build on: its fields hold unless this one sets them."
@@ -256,8 +256,16 @@ _NUMBERS = ("integer", "number")
 def fields_schema() -> dict[str, Any]:
     """All fields with their types; every number may also be written as `$param`."""
     refresh()
+    _complete(Config)
     schema: dict[str, Any] = _with_references(SpecConfig.model_json_schema())
     return schema
+
+
+def _complete(model: type[BaseModel]) -> None:
+    """Build classes whose building was deferred: before 2.14, pydantic needs it for defaults."""
+    for inner in model.__subclasses__():
+        inner.model_rebuild(raise_errors=False)
+        _complete(inner)
 
 
 def file_schema() -> dict[str, Any]:

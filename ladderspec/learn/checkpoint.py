@@ -1,7 +1,8 @@
 """Checkpoints: tensors as safetensors, everything else as JSON. Nothing is ever unpickled.
 
-A checkpoint is NAME.json, which names the file of its tensors and their checksum. The JSON is
-renamed into place last, so it names complete files even if the process is killed at any moment.
+A checkpoint is NAME.json, its manifest: the attributes of the state, the file of its tensors and
+their checksum, and a checksum of the manifest itself. The manifest is renamed into place last, so
+it names complete files even if the process is killed at any moment.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from ladderspec.errors import UsageError
-from ladderspec.files import write_atomic
+from ladderspec.errors import UsageError, tick
+from ladderspec.files import read_json, write_atomic
 
-FORMAT = "ladderspec checkpoint 1"
+FORMAT = "ladderspec checkpoint 2"
+FIRST_FORMAT = "ladderspec checkpoint 1"  # without a checksum of the manifest
 
 
 class CheckpointError(UsageError):
@@ -45,15 +47,26 @@ def write(
 ) -> None:
     """Replace the checkpoint `name`. The previous one is kept as NAME.before."""
     data = save({key: value.detach().cpu().contiguous() for key, value in tensors.items()})
-    checksum = hashlib.blake2b(data, digest_size=16).hexdigest()
+    checksum = _checksum(data)
     file = f"{name}-{checksum[:12]}.safetensors"
     write_atomic(folder / file, data)
-    record = {"format": FORMAT, "file": file, "checksum": checksum, **attributes}
+    manifest = {"format": FORMAT, "file": file, "checksum": checksum, **attributes}
+    manifest["manifest"] = _manifest_checksum(manifest)
     place, before = folder / f"{name}.json", folder / f"{name}.before.json"
     if place.exists():
         write_atomic(before, place.read_bytes())
-    write_atomic(place, json.dumps(record, indent=1) + "\n")
+    write_atomic(place, json.dumps(manifest, indent=1) + "\n")
     _remove_unused(folder, name)
+
+
+def _checksum(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _manifest_checksum(manifest: Mapping[str, Any]) -> str:
+    """The checksum of all that a manifest says, but for the checksum itself."""
+    content = {key: value for key, value in manifest.items() if key != "manifest"}
+    return _checksum(json.dumps(content, sort_keys=True).encode())
 
 
 def _remove_unused(folder: Path, name: str) -> None:
@@ -73,23 +86,49 @@ def read(folder: Path, name: str) -> Checkpoint:
     """Read and verify the checkpoint `name`."""
     place = folder / f"{name}.json"
     try:
-        record = json.loads(place.read_text(encoding="utf-8"))
-        if record["format"] != FORMAT:
-            raise CheckpointError(f"{place}: expected `{FORMAT}`, not `{record['format']}`")
+        record = read_json(place)
+        if record["format"] not in (FORMAT, FIRST_FORMAT):
+            raise CheckpointError(f"{place}: expected `{FORMAT}`, not {tick(record['format'])}")
+        if record["format"] == FORMAT and record["manifest"] != _manifest_checksum(record):
+            raise CheckpointError(f"{place} is damaged: its checksum is another")
         file, checksum = folder / str(record["file"]), record["checksum"]
         if file.parent != folder:
             raise CheckpointError(f"{place} names a file outside its folder")
         data = file.read_bytes()
     except FileNotFoundError as error:
         raise CheckpointError(f"no checkpoint {error.filename}") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except CheckpointError:
+        raise
+    except KeyError as error:
+        raise CheckpointError(f"{place} is damaged: it has no {error}") from None
+    except UsageError as error:
+        raise CheckpointError(str(error)) from None
+    except (OSError, ValueError, TypeError) as error:
         raise CheckpointError(f"{place} is damaged: {error}") from None
-    if hashlib.blake2b(data, digest_size=16).hexdigest() != checksum:
+    if _checksum(data) != checksum:
         raise CheckpointError(f"{file} is damaged: its checksum is not that of {place.name}")
     try:
         return Checkpoint(load(data), record)
     except (SafetensorError, ValueError) as error:
         raise CheckpointError(f"{file} is damaged: {error}") from None
+
+
+def read_latest(folder: Path, name: str) -> tuple[Checkpoint, str]:
+    """Read the checkpoint `name`, or the one before it if `name` is missing or damaged.
+
+    The one before it then replaces it, so that two whole checkpoints exist again after the next.
+
+    Returns:
+        The checkpoint, and a message if it is the one before.
+    """
+    try:
+        return read(folder, name), ""
+    except CheckpointError as error:
+        if not (folder / f"{name}.before.json").exists():
+            raise
+        found = read(folder, f"{name}.before")
+        write_atomic(folder / f"{name}.json", (folder / f"{name}.before.json").read_bytes())
+        return found, f"{error}; going on with the one before it"
 
 
 def restore(module: torch.nn.Module, tensors: Mapping[str, Tensor], what: str) -> None:
@@ -100,6 +139,10 @@ def restore(module: torch.nn.Module, tensors: Mapping[str, Tensor], what: str) -
     with torch.no_grad():
         for name, value in state.items():
             value.copy_(tensors[name])
+    broken = [name for name, value in module.named_parameters() if not value.isfinite().all()]
+    if broken:
+        more = f" and {len(broken) - 1} more" if len(broken) > 1 else ""
+        raise CheckpointError(f"{what} has weights that are not finite: {broken[0]}{more}")
 
 
 def difference(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> str:

@@ -223,7 +223,7 @@ class Evaluator:
                     config, state.update, self._to_minimise(report, self.watched_by_rate)
                 )
                 if schedule.record(config, state.update, self._to_minimise(report, self.watched)):
-                    self._save_best()
+                    self._save_best(report.metrics[self.watched])
 
     def report(self, split: str, items: int | None = None, draw: bool = False) -> Report:
         """The metrics of the network, and of its Mean Teacher if it has one, on a split."""
@@ -263,14 +263,14 @@ class Evaluator:
             for name, value in shown.items()
         )
 
-    def _save_best(self) -> None:
+    def _save_best(self, value: float) -> None:
         if processes.rank() == 0:
             tensors = {
                 name: value
                 for name, value in self.state.tensors().items()
                 if name.startswith(("net.", "teacher."))
             }
-            attributes = {"update": self.state.update, "value": self.state.schedule.best}
+            attributes = {"update": self.state.update, "value": value}
             checkpoint.write(self.folder, "best", tensors, attributes)
         processes.wait()
 

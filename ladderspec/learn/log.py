@@ -50,12 +50,28 @@ class MetricsLog:
             reason = (error.strerror or str(error)).lower()
             raise UsageError(f"cannot write {self.folder / name}: {reason}") from None
 
-    def truncate(self, written: int) -> None:
-        """Remove rows after the first `written` bytes: they are written again."""
+    @property
+    def has_rows(self) -> bool:
+        """Whether there are metrics of an earlier training."""
         place = self.folder / "metrics.jsonl"
-        if not self.silent and place.exists():
-            with place.open("r+b") as file:
-                file.truncate(written)
+        return not self.silent and place.exists() and place.stat().st_size > 0
+
+    def truncate(self, written: int) -> int:
+        """Remove rows after the first `written` bytes: they are written again.
+
+        Rows that a power failure left incomplete or padded with NUL bytes are removed too.
+
+        Returns:
+            The number of bytes that are left.
+        """
+        place = self.folder / "metrics.jsonl"
+        if self.silent or not place.exists():
+            return 0
+        with place.open("r+b") as file:
+            whole = file.read(written).partition(b"\0")[0]
+            kept = whole.rfind(b"\n") + 1
+            file.truncate(kept)
+        return kept
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         """Write the result of the run, which is then finished."""

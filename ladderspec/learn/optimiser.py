@@ -70,7 +70,7 @@ def _weights_of_maps(net: nn.Module) -> Iterable[int]:
     for part in net.modules():
         if isinstance(part, Declared):
             for name, declared in part.declared.items():
-                if declared.variance is not None:
+                if declared.variance is not None and not declared.buffer:
                     yield id(part.get_parameter(name))
 
 

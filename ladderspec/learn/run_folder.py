@@ -17,11 +17,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ladderspec.errors import UsageError
 from ladderspec.experiments.runs import Run
-from ladderspec.files import make_folder, write_atomic
+from ladderspec.files import make_folder, read_json, sweep, write_atomic
 from ladderspec.wiring import graph_json
 
 try:
@@ -29,61 +31,113 @@ try:
 except ImportError:  # Windows: folders are not locked
     fcntl = None  # type: ignore[assignment]
 
+CONTENT = "content"  # key of run.json: a digest of the user's own data
+ABANDONED = 3600.0  # seconds after which a temporary file is no longer being written
+
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:
-    """The rows of metrics of a run, without an incomplete last line."""
+    """The rows of metrics of a run, up to an incomplete line or the NULs of a power failure."""
     rows = []
     try:
-        text = (folder / "metrics.jsonl").read_text(encoding="utf-8")
+        text = (folder / "metrics.jsonl").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []
-    for line in text.splitlines():
+    for line in text.split("\n"):
         try:
-            rows.append(json.loads(line))
-        except ValueError:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
             break
+        if not isinstance(row, dict):
+            break
+        rows.append(row)
     return rows
 
 
 def read_result(folder: Path, run: Run | None = None) -> dict[str, Any] | None:
     """The result of a finished run; None if it is not finished, or if it is not `run`."""
     try:
-        found: dict[str, Any] = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = read_json(folder / "result.json")
+        ResultRecord.model_validate(found)
+    except (FileNotFoundError, UsageError, ValidationError):
         return None
     return found if run is None or run.is_recorded_as(found.get("digest")) else None
+
+
+def damaged_result(folder: Path) -> bool:
+    """Whether there is a `result.json` that cannot be used."""
+    return (folder / "result.json").exists() and read_result(folder) is None
+
+
+class ResultRecord(BaseModel):
+    """What others read of `result.json`."""
+
+    model_config = ConfigDict(strict=True)
+
+    digest: str
+    metrics: dict[str, dict[str, float]]
+    units: dict[str, str]
+    parameters: int
+    reported: Literal["best", "last"] = "last"
+
+
+def begun(folder: Path) -> bool:
+    """Whether a training has written a checkpoint into a folder."""
+    return any((folder / name).exists() for name in ("last.json", "last.before.json"))
 
 
 def reported(folder: Path) -> tuple[Path, str]:
     """The weights that the result of a run is about: their folder, and `best` or `last`."""
     retrained = folder / "retrain"
-    place = retrained if (retrained / "last.json").exists() else folder
+    place = retrained if begun(retrained) else folder
     return place, str((read_result(place) or {}).get("reported", "last"))
 
 
-def check(folder: Path, run: Run, resume: bool) -> None:
-    """Refuse a folder that holds another run, or that would be overwritten."""
+def check(folder: Path, run: Run, resume: bool, content: str | None = None) -> None:
+    """Refuse a folder that holds another run, or that would be overwritten.
+
+    Args:
+        folder: the folder.
+        run: the run that is to be trained there.
+        resume: whether it may have been begun.
+        content: a digest of the user's own data as they are now.
+    """
     place = folder / "run.json"
     try:
-        before = json.loads(place.read_text(encoding="utf-8")) if place.exists() else None
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise UsageError(f"cannot read {place}: {reason}") from None
-    except ValueError:
-        raise UsageError(f"{place} is damaged; remove the folder to start again") from None
+        before = read_json(place)
+    except FileNotFoundError:
+        before = None
+    except UsageError as error:
+        raise UsageError(f"{error}; remove the folder to start again") from None
     if before is not None:
-        recorded = {key: before.get(key) for key in run.identity}
+        keys = [*run.identity, *(["plugins"] if "plugins" in before else [])]
+        recorded = {key: before[key] for key in keys if key in before}
         if recorded not in run.identities:
             raise UsageError(f"{folder} holds another run: {difference(recorded, run.identity)}")
-        if (folder / "last.json").exists() and not resume:
+        if data_changed(folder, content) and begun(folder):
+            raise UsageError(
+                f"the data of {folder} have changed since it was begun; restore them, or train"
+                " in another folder"
+            )
+        if begun(folder) and not resume:
             raise UsageError(f"{folder} holds this run already; --resume goes on with it")
 
 
-def claim(folder: Path, run: Run, resume: bool) -> None:
+def data_changed(folder: Path, content: str | None) -> bool:
+    """Whether a run was begun with other data of the user than those with this digest."""
+    try:
+        before = read_json(folder / "run.json").get(CONTENT)
+    except (FileNotFoundError, UsageError):
+        return False
+    return None not in (before, content) and before != content
+
+
+def claim(folder: Path, run: Run, resume: bool, content: str | None = None) -> None:
     """Check a folder and write the identity and the graph of the run into it."""
-    check(folder, run, resume)
+    check(folder, run, resume, content)
+    for place in (folder, folder / "retrain", folder / "pictures", folder / "retrain" / "pictures"):
+        sweep(place, 0 if fcntl else ABANDONED)  # only we may write here, if folders can be locked
     write_atomic(folder / "graph.json", graph_json.dumps(run.graph) + "\n")
-    write_atomic(folder / "run.json", json.dumps(run.dump(), indent=1) + "\n")
+    write_atomic(folder / "run.json", json.dumps({**run.dump(), CONTENT: content}, indent=1) + "\n")
 
 
 def difference(before: Any, now: Any, path: str = "") -> str:

@@ -39,7 +39,7 @@ class ScheduleState:
 
     factor: float = 1.0  # of the learning rate
     last: float | None = None  # the metric that the learning rate follows, at the last evaluation
-    best: float | None = None
+    best: float | None = None  # with the sign changed if higher is better, as `last`
     best_update: int = 0
     waited: int = 0  # evaluations since the best
     stopped: str = ""  # the reason

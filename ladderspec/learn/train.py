@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from ladderspec.api import build
-from ladderspec.data import DataSet, Split
+from ladderspec.data import DataError, DataSet, Split
 from ladderspec.experiments.runs import Run
 from ladderspec.experiments.training import Epochs
 from ladderspec.learn import checkpoint, processes
@@ -29,7 +29,7 @@ from ladderspec.learn.batches import Collator, Sampler, TensorBatch
 from ladderspec.learn.evaluation import Evaluator
 from ladderspec.learn.log import MetricsLog, Progress, tensorboard
 from ladderspec.learn.processes import Interrupted, SignalGuard
-from ladderspec.learn.run_folder import claim, locked, read_result
+from ladderspec.learn.run_folder import begun, claim, data_changed, locked, read_result
 from ladderspec.learn.schedule import ScheduleState
 from ladderspec.learn.setup import freeze, initialise, set_dropout
 from ladderspec.learn.train_state import CheckpointTimer, TrainState, new_train_state, save
@@ -56,9 +56,11 @@ def train(
     Returns:
         The content of `result.json`.
     """
-    folder = Path(folder)
+    folder, root = Path(folder), Path(data) if data is not None else None
     finished = read_result(folder, run)
     if finished is not None:
+        if not quiet and _own_data_changed(run, folder, root):
+            Progress(run.id, 0).say("finished with other data than those that are there now")
         return finished
     if run.machine.keep_freed_memory:
         keep_freed_memory()
@@ -67,14 +69,21 @@ def train(
         stack.enter_context(processes.torch_threads(run.machine.threads))
         if processes.rank() == 0:
             stack.enter_context(locked(folder))
-            claim(folder, run, resume)
+            claim(folder, run, resume, run.data.content(root))
         processes.wait()
-        opened = run.data.open(run.seed, Path(data) if data is not None else None)
+        opened = run.data.open(run.seed, root)
         result = _train(run, folder, opened, device, quiet)
         if run.training.retrain != "no":
             result = _retrain(run, folder, opened, device, quiet, result)
         MetricsLog(folder, processes.rank() > 0).write_result(result)
     return result
+
+
+def _own_data_changed(run: Run, folder: Path, root: Path | None) -> bool:
+    try:
+        return data_changed(folder, run.data.content(root))
+    except DataError:  # the data are gone: a finished run needs none
+        return False
 
 
 def _retrain(
@@ -125,7 +134,7 @@ def _train(
         replay: the learning rates of an earlier training.
     """
     # Network, data and state; `message` is about initial weights from another run.
-    resumes = (folder / "last.json").exists()
+    resumes = begun(folder)
     state, message = _prepare(run, home or folder, data, device, split, resumes)
     if replay is not None:
         state.schedule, state.replays = replay, True
@@ -137,6 +146,9 @@ def _train(
     if resumes:
         _resume(state, folder, log, progress)
     else:
+        if log.has_rows:
+            progress.say(f"{folder} has metrics but no checkpoint; starts again at update 0")
+            log.truncate(0)
         save(state, folder)
         if message:
             progress.say(message)
@@ -196,15 +208,14 @@ def _prepare(
 
 def _resume(state: TrainState, folder: Path, log: MetricsLog, progress: Progress) -> None:
     """Continue from the last checkpoint, or from the one before it if that is damaged."""
-    try:
-        found = checkpoint.read(folder, "last")
-    except checkpoint.CheckpointError as error:
-        if not (folder / "last.before.json").exists():
-            raise
-        progress.say(f"{error}; going on with the one before it")
-        found = checkpoint.read(folder, "last.before")
+    found, message = checkpoint.read_latest(folder, "last")
+    if message:
+        progress.say(message)
     state.load(found)
-    log.truncate(state.written)
+    kept = log.truncate(state.written)
+    if kept != state.written and not log.silent:
+        progress.say(f"metrics.jsonl lacks {state.written - kept} bytes: rows before are lost")
+        state.written = kept
     progress.say(f"goes on after update {state.update}")
 
 

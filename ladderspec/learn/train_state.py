@@ -13,9 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from ladderspec.experiments.training import SavingConfig, TrainingConfig
+from ladderspec.files import sync
 from ladderspec.learn import checkpoint, processes
 from ladderspec.learn.batches import Collator, Sampler
-from ladderspec.learn.checkpoint import Checkpoint, restore
+from ladderspec.learn.checkpoint import Checkpoint, CheckpointError, restore
 from ladderspec.learn.optimiser import Optimiser, load_state, make_optimiser, state_of
 from ladderspec.learn.schedule import ScheduleState, learning_rate
 from ladderspec.network.carry import Carry
@@ -102,6 +103,12 @@ class TrainState:
 
     def load(self, found: Checkpoint) -> None:
         """Continue from a checkpoint."""
+        try:
+            self._load(found)
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"the checkpoint does not fit this version: {error!r}") from None
+
+    def _load(self, found: Checkpoint) -> None:
         restore(self.net, found.under("net."), "the checkpoint")
         if self.teacher is not None:
             restore(self.teacher, found.under("teacher."), "the teacher of the checkpoint")
@@ -152,6 +159,7 @@ def save(state: TrainState, folder: Path) -> float:
     """Write the checkpoint `last`. Returns the seconds that took."""
     start = time.monotonic()
     if processes.rank() == 0:
+        sync(folder / "metrics.jsonl")  # first: a checkpoint names only rows that are on the disk
         checkpoint.write(folder, "last", state.tensors(), state.attributes())
     processes.wait()
     return time.monotonic() - start

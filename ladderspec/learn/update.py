@@ -86,6 +86,7 @@ def _carry_for(state: TrainState, batch: TensorBatch) -> Carry | None:
     if not state.collator.truncates:
         return None
     if batch.first or state.carry is None:
+        _seed_noise(state, "start")
         return state.net.initial_carry(len(batch))
     return trimmed(state.carry, len(batch))
 
@@ -97,8 +98,8 @@ def _autocast(state: TrainState) -> AbstractContextManager[object]:
 
 
 def _seed_noise(state: TrainState, purpose: str) -> None:
-    draws = state.net.noise is not None or state.net.groups is not None  # the start of pi
-    if draws or state.config.drop:
+    net = state.net
+    if net.noise is not None or net.groups is not None or state.config.drop:
         key = key_of(state.seed, purpose, state.update, processes.rank())
         torch.manual_seed(key & (2**63 - 1))
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sized
 from textwrap import wrap
 from typing import Any
 
+from ladderspec.escaping import one_line
 from ladderspec.names import Role
 from ladderspec.schedule.equations import Equation, Reader
 from ladderspec.schedule.letters import arrow, iterations, last_values, ranges, sides, value
@@ -43,7 +44,7 @@ def to_text(plan: Plan) -> str:
             lines += _wrapped("   ", why, hang=5)
         lines += ["", *_equations(plan, phase)]
     lines += ["", *_costs(plan, position)] if plan.tasks else []
-    return "\n".join([*lines, "", LEGEND])
+    return "\n".join([*map(one_line, lines), "", LEGEND])
 
 
 def as_dict(plan: Plan) -> dict[str, Any]:

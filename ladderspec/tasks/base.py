@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple,
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ladderspec.cells import Config as Config
-from ladderspec.cells.fields import by_form
+from ladderspec.cells.fields import OneLine, by_form
 from ladderspec.errors import UsageError
 from ladderspec.names import Shape
 
@@ -126,7 +126,9 @@ class Task(Config):
         None,
         description="Channels of a linear read-out (head) between node and cost. Default: none.",
     )
-    label: str | None = Field(None, description="Label in drawings, instead of the task's name.")
+    label: OneLine | None = Field(
+        None, description="Label in drawings, instead of the task's name."
+    )
 
     # Part of the identity of a run: raised if a default or the computation of the task changes.
     revision: ClassVar[int] = 1

@@ -8,7 +8,6 @@ from pydantic import Field
 
 from ladderspec.names import Shape, show_shape
 from ladderspec.tasks.base import Metric, Panel, Reading, Task, register
-from ladderspec.tasks.grouping_scores import grouping_scores
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -122,6 +121,8 @@ class Grouping(Task):
 
     def measure(self, seen: Tensor, target: Tensor, **further: Tensor) -> Measured:
         """Adjusted mutual information of the largest pi and the true groups, where known."""
+        from ladderspec.tasks.grouping_scores import grouping_scores
+
         if "truth" not in further:
             return {}
         found = self.split(seen)[1].argmax(1).flatten(1).cpu().numpy()
@@ -171,6 +172,7 @@ def gaussian_cost(x: Tensor, mu: Tensor, pi: Tensor, variance: Tensor | float) -
 
 def bernoulli_cost(x: Tensor, mu: Tensor, pi: Tensor, variance: Tensor | float = 0.0) -> Tensor:
     """Cross-entropy of x under the mixed probability sum_k pi_k mu_k, at each place."""
-    mixed = (pi * mu).sum(1) * (1 - 2 * CLIP) + CLIP
-    ones = x[:, 0]
-    return -(ones * mixed.log() + (1 - ones) * (1 - mixed).log())
+    mixed, ones = (pi * mu).sum(1), x[:, 0]
+    one, zero = mixed * (1 - 2 * CLIP) + CLIP, (1 - mixed) * (1 - 2 * CLIP) + CLIP
+    # In half precision the probabilities of all groups may add up to more than 1.
+    return -(ones * one.log() + (1 - ones) * zero.clamp(min=CLIP / 2).log())

@@ -152,6 +152,10 @@ class Activity(Task):
                 return f"`{name}` has no meaning in an activity penalty", f"leave out `{name}`"
         return None
 
+    def combine(self, seen: Tensor) -> Tensor:
+        """The activity of all groups counts."""
+        return seen
+
     def compare(self, seen: Tensor, target: Tensor) -> Tensor:
         return seen.abs().flatten(1).mean(1)
 

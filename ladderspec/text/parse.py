@@ -15,10 +15,14 @@ MAX_CHARACTERS = 2_000_000
 MAX_VALUES = 100_000  # after aliases are expanded
 MAX_DEPTH = 32
 
-# Control characters, halves of surrogate pairs, and line breaks that differ in YAML 1.1 and 1.2.
+# Control characters, halves of surrogate pairs, marks that reorder text, and line breaks that
+# differ in YAML 1.1 and 1.2.
 _FORBIDDEN = re.compile(
-    "[^\t\n\r -~\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+    "[^\t\n\r -~\xa0-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd"
+    "\U00010000-\U0010ffff]"
 )
+# The same as escapes in double quotes (`"\\e[31m"`), where tabs and returns are refused too.
+_ESCAPED = re.compile(_FORBIDDEN.pattern.replace("\t", "").replace("\r", ""))
 _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")  # `&anchor !tag ` before a value
 
 
@@ -101,10 +105,13 @@ class _Reader:
     def _scalar(self, event: Any) -> object:
         if not event.style:
             return resolve_scalar(event.value)
-        if "\0" in event.value:  # as an escape in double quotes
+        if found := _ESCAPED.search(event.value):
+            from ladderspec.text.syntax import character
+
             start = event.start_mark.index + self.offset
             end = event.end_mark.index + self.offset
-            self._fail(start, end, "Y002", "a text cannot hold the character U+0000")
+            _, _, message, _ = character(event.value, found.start())
+            self._fail(start, end, "Y002", message, "remove the escape sequence")
         return event.value
 
     def _begin(self, event: Any, start: int) -> int:

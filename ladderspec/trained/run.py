@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ladderspec.data import DataSet, config_of_run
 from ladderspec.errors import UsageError
@@ -20,14 +20,39 @@ from ladderspec.experiments.training import (
     noise_of,
     refresh,
 )
+from ladderspec.files import read_json
 from ladderspec.learn import checkpoint
 from ladderspec.learn.batches import Collator, TensorBatch
 from ladderspec.learn.evaluation import training_batches
 from ladderspec.learn.run_folder import reported
 from ladderspec.network.net import Net
 from ladderspec.trained.lesion import lesion
-from ladderspec.trained.store import net_of, open_graph, open_net
+from ladderspec.trained.store import check_size, net_of, open_graph, open_net
 from ladderspec.wiring.graph import Graph
+from ladderspec.wiring.graph_json import first_error
+
+C = TypeVar("C", bound=BaseModel)
+
+
+class Settings(BaseModel):
+    """Data, training and evaluation of a run; each is validated by its own class."""
+
+    data: dict[str, Any]
+    training: dict[str, Any]
+    evaluation: dict[str, Any]
+
+
+class RunRecord(BaseModel):
+    """The content of `run.json`, as far as it opens a run."""
+
+    model_config = ConfigDict(strict=True)
+
+    title: str
+    seed: Annotated[int, Field(ge=0, lt=2**63)]
+    data: dict[str, Any]
+    training: dict[str, Any]
+    evaluation: dict[str, Any]
+    settings: Settings | None = None
 
 
 @dataclass
@@ -50,12 +75,19 @@ class TrainedRun:
     @cached_property
     def training(self) -> TrainingConfig:
         refresh()
-        return TrainingConfig.model_validate(self.settings["training"])
+        return self._config(TrainingConfig, self.settings["training"])
 
     @cached_property
     def evaluation(self) -> EvaluationConfig:
         """As it was. Runs recorded before there was `noise` were measured on clean input."""
-        return EvaluationConfig.model_validate({"noise": False, **self.settings["evaluation"]})
+        return self._config(EvaluationConfig, {"noise": False, **self.settings["evaluation"]})
+
+    def _config(self, kind: type[C], fields: dict[str, Any]) -> C:
+        try:
+            return kind.model_validate(fields)
+        except ValidationError as error:
+            place = self.folder / "run.json"
+            raise UsageError(f"{place} cannot be used: {first_error(error)}") from None
 
     @cached_property
     def data(self) -> DataSet:
@@ -76,6 +108,7 @@ class TrainedRun:
         """
         tensors = self.weights.under("teacher." if teacher else "net.")
         if not without:
+            check_size(self.graph, tensors, self.folder)
             net = net_of(self.graph, self.dtype)
             checkpoint.restore(net, tensors, str(self.folder))
             return net.eval()
@@ -130,11 +163,12 @@ def open_run(place: str | Path, which: str | None = None, data: Path | None = No
     home = place.parent if place.name == "retrain" else place
     record = home / "run.json"
     try:
-        content = json.loads(record.read_text(encoding="utf-8"))
+        content = read_json(record)
+        RunRecord.model_validate(content)
     except FileNotFoundError:
         raise UsageError(f"{home} holds no run: there is no run.json") from None
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {record}: {error}") from None
+    except ValidationError as error:
+        raise UsageError(f"{record} is no record of a run: {first_error(error)}") from None
     place, chosen = (place, which) if which else reported(place)
     weights = checkpoint.read(place, chosen)
     return TrainedRun(place, content, weights, chosen, open_graph(home), data)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,14 @@ from safetensors.torch import load
 from safetensors.torch import save as to_bytes
 from torch import nn
 
-from ladderspec.errors import UsageError
-from ladderspec.files import make_folder, write_atomic
+from ladderspec.errors import UsageError, tick
+from ladderspec.files import make_folder, read_json, write_atomic
 from ladderspec.learn.checkpoint import CheckpointError, restore
 from ladderspec.network.net import Net
 from ladderspec.schedule.plan import schedule
 from ladderspec.version import __version__
 from ladderspec.wiring import graph_json
-from ladderspec.wiring.graph import Graph
+from ladderspec.wiring.graph import Graph, parameters
 
 FORMAT = "ladderspec net 2"
 GRAPH, WEIGHTS, RECORD = "graph.json", "weights.safetensors", "net.json"
@@ -104,12 +105,13 @@ def open_net(folder: str | Path) -> Net:
     folder = Path(folder)
     record = _record(folder / RECORD)
     _check(folder / GRAPH, _read(folder / GRAPH), record)
-    net = net_of(open_graph(folder), getattr(torch, record["dtype"]))
-    weights = _read(folder / WEIGHTS)
+    graph, weights = open_graph(folder), _read(folder / WEIGHTS)
     try:
         tensors = load(weights)
     except (SafetensorError, ValueError) as error:
         raise CheckpointError(f"{folder / WEIGHTS} is damaged: {error}") from None
+    check_size(graph, tensors, folder)
+    net = net_of(graph, getattr(torch, record["dtype"]))
     restore(net, tensors, str(folder / WEIGHTS))  # first: its message names what differs
     _check(folder / WEIGHTS, weights, record)
     return net
@@ -117,16 +119,15 @@ def open_net(folder: str | Path) -> Net:
 
 def _record(place: Path) -> dict[str, Any]:
     try:
-        found: Any = json.loads(place.read_text(encoding="utf-8"))
+        found = read_json(place)
     except FileNotFoundError:
         raise CheckpointError(f"{place.parent} holds no network: there is no {RECORD}") from None
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{place} is damaged: {error}") from None
-    found = found if isinstance(found, dict) else {}
+    except UsageError as error:
+        raise CheckpointError(str(error)) from None
     if found.get("format") != FORMAT:
-        raise CheckpointError(f"{place}: expected `{FORMAT}`, not `{found.get('format')}`")
+        raise CheckpointError(f"{place}: expected `{FORMAT}`, not {tick(found.get('format'))}")
     if found.get("dtype") not in TYPES:
-        raise CheckpointError(f"{place}: unknown type `{found.get('dtype')}`")
+        raise CheckpointError(f"{place}: unknown type {tick(found.get('dtype'))}")
     if not isinstance(found.get("checksums"), dict):
         raise CheckpointError(f"{place} is damaged: it has no checksums")
     return dict(found)
@@ -150,6 +151,16 @@ def _check(place: Path, data: bytes, record: dict[str, Any]) -> None:
 def open_graph(folder: Path) -> Graph:
     """The graph in the folder of a network or of a run."""
     return graph_json.open_graph(folder / GRAPH)
+
+
+def check_size(graph: Graph, tensors: Mapping[str, torch.Tensor], folder: Path) -> None:
+    """Refuse a graph with far more parameters than its weights, before memory is requested."""
+    wanted, there = parameters(graph), sum(value.numel() for value in tensors.values())
+    if wanted > 2 * there + 10**6:
+        raise CheckpointError(
+            f"{folder}: the network of {GRAPH} has {wanted:,} parameters, but only {there:,} are"
+            " stored"
+        )
 
 
 def net_of(graph: Graph, dtype: torch.dtype = torch.float32) -> Net:

@@ -24,7 +24,8 @@ from ladderspec.cells import Cell, Projection
 from ladderspec.cells.grouping import Groups
 from ladderspec.display import svg
 from ladderspec.errors import Place
-from ladderspec.names import GROUPS, INPUT, Role, Shape, Side, node_name, show_arrow, show_shape
+from ladderspec.escaping import one_line
+from ladderspec.names import INPUT, Role, Shape, Side, node_name, show_arrow, show_shape
 from ladderspec.tasks import Task
 
 Pair = tuple[int, int]
@@ -99,6 +100,7 @@ class GraphAttributes(TypedDict):
     labels: dict[str, str]  # drawn beside levels
     frames: int | Literal["any"] | None
     iterations: int | None
+    groups: Groups | None
     tasks: dict[str, TaskAttributes]
     delays: dict[Role, int]
     notes: list[str]  # what was pruned
@@ -156,9 +158,8 @@ def _copied(value: Any) -> Any:
 
 def groups_of(graph: Graph) -> Groups | None:
     """The groups of a network, if it has some."""
-    node = node_name(Side.ENCODER, GROUPS)
-    cell = graph.nodes[node]["cell"] if node in graph else None
-    return cell if isinstance(cell, Groups) else None
+    found: Groups | None = graph.graph["groups"]
+    return found
 
 
 def copies(graph: Graph) -> int | None:
@@ -256,7 +257,7 @@ def to_text(graph: LadderGraph) -> str:
     for name, task in graph.graph["tasks"].items():
         lines.append(f"task {name}: {task['task'].kind} at {', '.join(task['at'])}")
     lines += ["", *(f"note: {note}" for note in graph.graph["notes"])]
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join(map(one_line, lines)).rstrip() + "\n"
 
 
 def _edge_order(edge: tuple[str, str, EdgeAttributes]) -> tuple[int, int, str]:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import networkx as nx
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ladderspec import tasks
 from ladderspec.cells import Cell, registered
+from ladderspec.cells.fields import NormName, OneLine, Size
 from ladderspec.cells.grouping import Groups
 from ladderspec.cells.input import Input
 from ladderspec.errors import SpecError, UsageError
+from ladderspec.files import MAX_JSON, parse_json
 from ladderspec.names import TABLE, Role, Side
+from ladderspec.text.notation import MAX_DELAY
 from ladderspec.wiring.checks import check
 from ladderspec.wiring.graph import (
     EdgeAttributes,
@@ -89,11 +92,9 @@ def _cell(cell: Cell) -> dict[str, Any]:
 def loads(text: str) -> LadderGraph:
     """The graph in a JSON text, with its shapes and counts computed again and checked."""
     try:
-        return _graph(json.loads(text))
+        return _graph(parse_json(text))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where, wrong = ".".join(map(str, first["loc"])), first["msg"].lower()
-        raise UsageError(f"this is no graph of ladderspec: {where}: {wrong}") from None
+        raise UsageError(f"this is no graph of ladderspec: {first_error(error)}") from None
     except KeyError as error:
         raise UsageError(f"this is no graph of ladderspec: it has no {error}") from None
     except (ValueError, TypeError, AttributeError, nx.NetworkXError) as error:
@@ -103,6 +104,8 @@ def loads(text: str) -> LadderGraph:
 def open_graph(place: Path) -> LadderGraph:
     """The graph in a file."""
     try:
+        if place.stat().st_size > MAX_JSON:
+            raise UsageError(f"more than {MAX_JSON:,} bytes")
         return loads(place.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"cannot read {place}: {(error.strerror or '').lower()}") from None
@@ -110,19 +113,122 @@ def open_graph(place: Path) -> LadderGraph:
         raise UsageError(f"{place}: {error}") from None
 
 
+def first_error(error: ValidationError) -> str:
+    """The first mistake that pydantic found, with its place."""
+    first = error.errors(include_url=False)[0]
+    if first["type"] == "missing":
+        *inside, name = map(str, first["loc"])
+        return f"it has no '{name}'" + (f" in {'.'.join(inside)}" if inside else "")
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}"
+
+
+# --- what a file may contain ----------------------------------------------------------------------
+
+Delay = Annotated[int, Field(ge=0, le=MAX_DELAY)]
+Steps = Annotated[int, Field(ge=1, le=100_000)]
+Identifier = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=200)]
+NodeId = Annotated[str, Field(pattern=r"^[a-z]+\.[a-z][a-z0-9_]*$", max_length=200)]
+Text = Annotated[OneLine, Field(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", max_length=10_000)]
+FileShape = Annotated[
+    list[Annotated[int, Field(ge=1, le=2**31)]], Field(min_length=1, max_length=8)
+]
+
+
+class _File(BaseModel):
+    """Strict: a file is refused before anything of it is used. Other keys are ignored."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+
+class NodeRecord(_File):
+    """A node of the file."""
+
+    id: NodeId
+    side: str
+    level: Identifier
+    cell: dict[str, Any]  # validated by the class of the cell
+    initial: Literal["zeros", "learned"]
+    place: Text | None
+    path: Text
+
+
+class EdgeRecord(_File):
+    """An edge of the file."""
+
+    source: NodeId
+    target: NodeId
+    key: Annotated[str | int, Field()]
+    role: str
+    delay: Delay
+    declared: bool
+    filter: Annotated[list[Size], Field(min_length=2, max_length=2)] | None = None
+    norm: NormName | None = None
+    gain: float | None = None
+    label: Text | None = None
+
+
+class GraphRecord(_File):
+    """The attributes of the graph."""
+
+    format: Literal["ladderspec graph 1"]
+    name: Text
+    title: Text | None
+    variants: list[Text] = []
+    without: list[Text] = []
+    levels: Annotated[list[Identifier], Field(max_length=10_000)]
+    labels: dict[Identifier, Text]
+    frames: Steps | Literal["any"] | None
+    iterations: Steps | None
+    notes: list[Text]
+    grids: dict[Identifier, Annotated[list[int], Field(min_length=3, max_length=3)]]
+    delays: dict[str, Delay]
+    level_shapes: dict[Identifier, FileShape]
+    tasks: dict[Identifier, TaskRecord]
+
+
+class TaskRecord(_File):
+    """A task of the file; its fields are validated by its own class."""
+
+    nodes: Annotated[list[NodeId], Field(min_length=1)]
+
+
+class FileRecord(_File):
+    """A file of node-link JSON."""
+
+    graph: GraphRecord
+    nodes: list[NodeRecord]
+    edges: list[EdgeRecord]
+
+
 def _graph(data: dict[str, Any]) -> LadderGraph:
-    if data["graph"].get("format") != FORMAT:
-        raise ValueError(f"expected `{FORMAT}`")
+    record = FileRecord.model_validate(data)
+    known = {node.id for node in record.nodes}
+    read = [node for task in record.graph.tasks.values() for node in task.nodes]
+    for name in [*read, *(end for edge in record.edges for end in (edge.source, edge.target))]:
+        if name not in known:
+            raise ValueError(f"it names a node `{name}` that it lacks")
+    for node in record.nodes:
+        if node.level not in record.graph.levels or node.level not in record.graph.grids:
+            raise ValueError(f"node `{node.id}` is on level `{node.level}`, which it lacks")
     plain = nx.node_link_graph(data, edges="edges", multigraph=True, directed=True)
     graph = LadderGraph(**_graph_attributes(plain.graph))
     for name, node in plain.nodes(data=True):
-        graph.add_node(name, **_node_attributes(node))
+        attributes = _node_attributes(node)
+        graph.add_node(name, **attributes)
+        if isinstance(attributes["cell"], Groups):
+            graph.graph["groups"] = attributes["cell"]
     for source, target, key, edge in plain.edges(keys=True, data=True):
         graph.add_edge(source, target, key=key, **_edge_attributes(edge))
     work = Compilation(graph)
     check(work)
-    infer(work)
+    try:
+        infer(work)
+    except (LookupError, ArithmeticError, TypeError) as error:  # of a cell, whatever it computes
+        raise ValueError(f"its shapes do not fit its cells ({error!r})") from None
     work.findings.raise_if_any()
+    for name, node in graph.nodes(data=True):
+        if "shape" not in node or "parameters" not in node:
+            raise ValueError(f"the shape of `{name}` does not follow from it")
     return graph
 
 
@@ -137,6 +243,7 @@ def _graph_attributes(read: dict[str, Any]) -> GraphAttributes:
         "labels": read["labels"],
         "frames": read["frames"],
         "iterations": read["iterations"],
+        "groups": None,  # set from its node
         "tasks": {name: _task_attributes(name, task) for name, task in read["tasks"].items()},
         "delays": {role: read["delays"][role] for role in TABLE},
         "notes": read["notes"],

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ladderspec.escaping import escape_markdown, escape_tex, one_line
 from ladderspec.names import INPUT, Side, node_name, show_shape
 from ladderspec.wiring.graph import LadderGraph, copies, groups_of, parameters, table_rows
 
@@ -139,9 +140,8 @@ def to_text(graph: LadderGraph) -> str:
         return "  ".join(parts).rstrip()
 
     rule = "  ".join("-" * width for width in widths)
-    return "\n".join(
-        [*heading(graph), one(head), rule, *(one(row) for row in body), "", *footer(graph)]
-    )
+    lines = [*heading(graph), one(head), rule, *(one(row) for row in body), "", *footer(graph)]
+    return "\n".join(map(one_line, lines))
 
 
 def heading(graph: LadderGraph) -> list[str]:
@@ -169,9 +169,10 @@ def footer(graph: LadderGraph) -> list[str]:
 def to_markdown(graph: LadderGraph) -> str:
     used, rows = _used(graph)
     marks = ["---:" if i in _RIGHT else "---" for i in used]
-    table = [[HEADINGS[i] for i in used], marks, *([row[i] for i in used] for row in rows)]
-    body = ["| " + " | ".join(row) + " |" for row in table]
-    return "\n".join([f"**{' '.join(heading(graph)).strip()}**", "", *body, "", *footer(graph)])
+    cells = ([row[i] for i in used] for row in rows)  # names and numbers
+    body = ["| " + " | ".join(row) + " |" for row in ([HEADINGS[i] for i in used], marks, *cells)]
+    title = escape_markdown(" ".join(heading(graph)).strip())
+    return "\n".join([f"**{title}**", "", *body, "", *map(escape_markdown, footer(graph))])
 
 
 def to_latex(graph: LadderGraph) -> str:
@@ -182,12 +183,12 @@ def to_latex(graph: LadderGraph) -> str:
     groups = rf"\multicolumn{{{left}}}{{c}}{{Encoder}}" + (
         rf" & \multicolumn{{{right}}}{{c}}{{Decoder}}" if right else ""
     )
-    body = [" & ".join(_escape(row[i]) for i in used) + r" \\" for row in rows]
+    body = [" & ".join(escape_tex(row[i]) for i in used) + r" \\" for row in rows]
     return "\n".join(
         [
             r"\begin{table}[t]",
             r"  \centering",
-            rf"  \caption{{{_escape(' '.join(heading(graph)).strip())}."
+            rf"  \caption{{{escape_tex(' '.join(heading(graph)).strip())}."
             rf" {parameters(graph):,} parameters.}}".replace(",", "{,}"),
             rf"  \begin{{tabular}}{{{columns}}}",
             r"    \toprule",
@@ -201,12 +202,6 @@ def to_latex(graph: LadderGraph) -> str:
             r"\end{table}",
         ]
     )
-
-
-def _escape(text: str) -> str:
-    for character in "&%$#_{}":
-        text = text.replace(character, "\\" + character)
-    return text
 
 
 def as_dict(graph: LadderGraph) -> dict[str, Any]:

@@ -72,6 +72,7 @@ def place_nodes(spec: Spec, findings: Findings) -> Compilation:
         "labels": {str(row.name): row.label for row in config.levels if row.label},
         "frames": config.time.frames,
         "iterations": config.time.iterations,
+        "groups": config.groups,
         "tasks": {},
         "delays": {role: row.delay for role, row in TABLE.items()},
         "notes": [],

@@ -1,10 +1,12 @@
 """Where files are, whether they are right, and how they are fetched from mirrors that misbehave."""
 
+import contextlib
 import hashlib
 import http.server
 import json
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -311,6 +313,74 @@ def test_a_server_that_never_gets_further_is_given_up(tmp_path):
         with pytest.raises(DataError, match="broke off at 1,000 of 204,800 bytes"):
             fetch(tmp_path, mirror)
         assert len(mirror.ranges) == 1 + download_module.ATTEMPTS
+
+
+def test_a_server_that_breaks_off_at_varying_places_is_given_up(tmp_path):
+    """Without ranges it starts again each time, sometimes further than the last time."""
+    places = [1000, 3000, 500, 2000, 700, 2900] * 20
+    with Mirror(*(serve(ranges=False, stop_after=at) for at in places)) as mirror:
+        with pytest.raises(DataError, match="broke off at"):
+            fetch(tmp_path, mirror)
+        assert len(mirror.ranges) <= 2 + download_module.ATTEMPTS
+
+
+def test_a_server_that_gives_a_few_bytes_per_request_is_given_up(tmp_path):
+    with Mirror(serve(stop_after=10)) as mirror:
+        with pytest.raises(DataError, match=r"broke off at .*, and so 40 times"):
+            fetch(tmp_path, mirror)
+        assert len(mirror.ranges) == download_module.REQUESTS
+
+
+def test_a_server_that_is_too_slow_is_given_up(tmp_path, monkeypatch):
+    """It sends a byte now and then, so the connection never times out."""
+    monkeypatch.setattr(download_module, "PERIOD", 0.3)
+
+    def trickle(handler):
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(CONTENT)))
+        handler.end_headers()
+        with contextlib.suppress(OSError):
+            for byte in CONTENT[:1000]:
+                handler.wfile.write(bytes([byte]))
+                time.sleep(0.02)
+
+    with Mirror(trickle) as slow, Mirror(serve()) as good:
+        started = time.monotonic()
+        assert_right(fetch(tmp_path / "a", slow, good))
+        assert time.monotonic() - started < 5
+    with (
+        Mirror(trickle) as slow,
+        pytest.raises(DataError, match="less than 1,000 bytes per second"),
+    ):
+        fetch(tmp_path / "b", slow)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Content-Length": "abc"},
+        {"Content-Length": "-5"},
+        {"Content-Length": "1e3"},
+        {"Content-Length": ""},
+        {"Content-Length": "9" * 5000},
+        {"Location": "gopher://x/"},
+        {"Location": "http://[::1"},
+        {"Location": "http://\u00e9\u00e9" + "x" * 300 + "/"},
+        {"Content-Range": "bytes x-y/z", "Content-Length": "7"},
+    ],
+    ids=lambda headers: next(iter(headers.items()))[1][:20] or "empty",
+)
+def test_bad_headers_are_said(tmp_path, headers):
+    def way(handler):
+        handler.send_response(302 if "Location" in headers else 200)
+        for name, value in headers.items():
+            handler._headers_buffer.append(f"{name}: {value}\r\n".encode())
+        handler.end_headers()
+        handler.wfile.write(b"content")
+
+    with Mirror(way) as mirror, pytest.raises(DataError, match="could not download"):
+        fetch(tmp_path, mirror)
+    assert len(mirror.ranges) <= download_module.ATTEMPTS
 
 
 def test_no_network_is_said_with_what_to_do(tmp_path):

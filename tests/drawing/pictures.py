@@ -15,6 +15,28 @@ from ladderspec.drawing.picture import Arrow, Level, Part, Picture, TaskLabel, p
 from ladderspec.names import Role, Side, edge_key
 
 SPECS = Path(__file__).parents[2] / "specs"
+GROUPED = """
+name: grouped
+title: RTagger
+input: {channels: 1, size: [24, 24], noise: {gaussian: 0.2}}
+time: {iterations: 3}
+groups: {count: 3, variance: 0.006}
+levels:
+  - name: lstm1
+    encoder: {cell: ConvLSTM, channels: 16, filter: 4, stride: 2}
+    decoder: {cell: Readout, filter: 4}
+  - {name: conv, encoder: {cell: Conv, channels: 16}, decoder: convG1}
+  - {name: lstm2, encoder: {cell: ConvLSTM, channels: 32, stride: 2}, decoder: convG1}
+  - {name: pool, encoder: {cell: Pool, mode: average, filter: global}, decoder: Average}
+  - {name: class, encoder: {cell: SoftMax, channels: 11}, decoder: G1}
+tasks:
+  segment: {kind: grouping, truth: groups}
+  digit: {kind: classification, at: encoder.class, none: last, weight: 0.5}
+variants:
+  tagger: {title: Tagger, set: {encoder.lstm*.cell: Conv}}
+  no_decoder_to_encoder: {without: [decoder_to_encoder]}
+  no_lateral: {without: [lateral]}
+"""
 PLAIN, STATEFUL = Conv(channels=32), ConvLSTM(channels=32)
 
 

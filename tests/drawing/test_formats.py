@@ -19,7 +19,7 @@ from ladderspec.cli import main
 from ladderspec.drawing import dot, draw, formats, ladder, render, scene_of, svg
 from ladderspec.drawing.formats.graphviz_scene import to_dot
 from ladderspec.drawing.formats.svg import to_svg
-from ladderspec.drawing.formats.tikz import escape_tex, to_tikz
+from ladderspec.drawing.formats.tikz import to_tikz, typeset_tex
 from ladderspec.drawing.paths import end_of, head
 from ladderspec.drawing.scene import Scene, Wire
 from ladderspec.errors import UsageError
@@ -353,6 +353,7 @@ CASES = [
     ("related/video_ladder.yaml", {"theme": "dark", "plates": {"K": ["conv*"]}}),
     ("music/rladder.yaml", {"view": "mini"}),
     ("related/feedback_convrnn.yaml", {"iterations": 1, "plan": True}),
+    ("textured/rtagger.yaml", {"view": "rolled"}),
     ("ommnist/rladder.yaml", {"width": "8.5cm", "worth": {"lateral": 2.0, "state": -1.0}}),
 ]
 
@@ -399,11 +400,11 @@ def _latex(file: Path) -> int:
 
 
 def test_tikz_escapes_what_tex_would_read() -> None:
-    assert escape_tex("50% & a_b #1 {x} \\ ~ ^ $") == (
+    assert typeset_tex("50% & a_b #1 {x} \\ ~ ^ $") == (
         r"50\% \& a\_b \#1 \{x\} \textbackslash{} \textasciitilde{} \textasciicircum{} \$"
     )
-    assert escape_tex("3\u00d73 \u2013 \u03c3") == r"3$\times $3 -- $\sigma $"
-    assert escape_tex("x\u0302 \u8a9e") == r"$\hat{x}$ $?$"
+    assert typeset_tex("3\u00d73 \u2013 \u03c3") == r"3$\times $3 -- $\sigma $"
+    assert typeset_tex("x\u0302 \u8a9e") == r"$\hat{x}$ $?$"
 
 
 @need_latex

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from drawing.pictures import SPECS
+from drawing.pictures import GROUPED, SPECS
 from ladderspec.api import graph, load, loads
 from ladderspec.cli import main
 from ladderspec.drawing import draw, render
@@ -196,13 +196,19 @@ def selector_of(role: Role) -> str:
     return f"{role}@*" if role in (Role.ENCODER, Role.DECODER) else role.value
 
 
-def reader(path: Path | None) -> Callable[..., Any]:
-    return lambda **words: loads(LEARNED, **words) if path is None else load(path, **words)
+def reader(what: Path | str) -> Callable[..., Any]:
+    return lambda **words: (loads if isinstance(what, str) else load)(what, **words)
 
 
-@pytest.mark.parametrize("path", [TINY, VIDEO, APPENDIX, None])
-def test_every_kind(visit: Any, path: Path | None) -> None:
-    read = reader(path)
+NETWORKS = [TINY, VIDEO, APPENDIX, LEARNED, GROUPED]
+network = pytest.mark.parametrize(
+    "what", NETWORKS, ids=["tiny", "video", "appendix", "learned", "grouped"]
+)
+
+
+@network
+def test_every_kind(visit: Any, what: Path | str) -> None:
+    read = reader(what)
     before = graph(read())
     browser = visit(before)
     assert says(browser)["parameters"] == parameters(before)
@@ -213,9 +219,9 @@ def test_every_kind(visit: Any, path: Path | None) -> None:
         assert says(browser)["parameters"] == parameters(before)
 
 
-@pytest.mark.parametrize("path", [TINY, VIDEO, APPENDIX, None])
-def test_every_arrow(visit: Any, path: Path | None) -> None:
-    read = reader(path)
+@network
+def test_every_arrow(visit: Any, what: Path | str) -> None:
+    read = reader(what)
     before = graph(read())
     browser = visit(before)
     for source, target, facts in before.edges(data=True):
@@ -245,10 +251,10 @@ return Object.fromEntries([...document.querySelectorAll("#stage .node:not(.gone)
 """
 
 
-@pytest.mark.parametrize("path", [TINY, VIDEO, APPENDIX, None])
-def test_nodes_are_recounted(visit: Any, path: Path | None) -> None:
+@network
+def test_nodes_are_recounted(visit: Any, what: Path | str) -> None:
     """Box, tooltip, name and details of every node show the command's counts after a click."""
-    read = reader(path)
+    read = reader(what)
     before = graph(read())
     browser = visit(before, iterations=1)
     for role in (Role.LATERAL, Role.DECODER_TO_ENCODER, Role.RECURRENT_DECODER, Role.STATE):

@@ -151,7 +151,8 @@ def test_all_sections_may_grow(tmp_path: Path) -> None:
 def record(folder: Path, identity: dict[str, Any]) -> None:
     folder.mkdir(exist_ok=True)
     (folder / "run.json").write_text(json.dumps({"title": "any", **identity}))
-    (folder / "result.json").write_text(json.dumps({"digest": digest(identity)}))
+    result = {"digest": digest(identity), "metrics": {}, "units": {}, "parameters": 1}
+    (folder / "result.json").write_text(json.dumps(result))
 
 
 def test_a_run_that_was_recorded_with_all_fields_of_a_users_cell_is_recognised(

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from ladderspec.data import DataError
 from ladderspec.data.sets.occluded_mnist import OccludedMnistData
 from ladderspec.errors import LadderspecError, UsageError
 from ladderspec.experiments.runs import Run
+from ladderspec.files import sweep
 from ladderspec.learn import checkpoint, processes
 from ladderspec.learn.log import Progress
 from ladderspec.learn.run_folder import locked, read_rows
@@ -85,6 +87,127 @@ def test_no_checkpoint_is_whole(run: Run, part: Path, harm: str) -> None:
         train(run, part, resume=True, quiet=True)
 
 
+def _flip(place: Path, at: int, bit: int = 0) -> None:
+    data = bytearray(place.read_bytes())
+    data[at] ^= 1 << bit
+    place.write_bytes(data)
+
+
+@pytest.mark.parametrize("digit", [0.2, 0.5, 0.9])
+def test_a_flipped_bit_in_the_manifest(
+    run: Run, part: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], digit: float
+) -> None:
+    """Another digit in `last.json`: the one before is used, and the numbers stay the same."""
+    train(run, tmp_path / "whole", quiet=True)
+    content = (part / "last.json").read_bytes()
+    digits = [i for i, code in enumerate(content) if chr(code).isdigit()]
+    _flip(part / "last.json", digits[int(digit * len(digits))])
+    train(run, part, resume=True)
+    assert "last.json is damaged: its checksum is another" in capsys.readouterr().err
+    assert written(part) == written(tmp_path / "whole")
+
+
+def test_every_flipped_bit_of_a_manifest_is_found(part: Path) -> None:
+    """Either the same attributes are read, or the checkpoint is refused."""
+    whole = checkpoint.read(part, "last")
+    place, good = part / "last.json", (part / "last.json").read_bytes()
+    refused = 0
+    for at in range(0, len(good), 3):
+        _flip(place, at, bit=at % 8)
+        try:
+            assert checkpoint.read(part, "last").attributes == whole.attributes
+        except checkpoint.CheckpointError:
+            refused += 1
+        place.write_bytes(good)
+    assert refused > 0.7 * len(good) / 3
+
+
+def test_a_missing_manifest(
+    run: Run, part: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(run, tmp_path / "whole", quiet=True)
+    (part / "last.json").unlink()
+    with pytest.raises(UsageError, match="--resume"):
+        train(run, part, quiet=True)
+    train(run, part, resume=True)
+    said = capsys.readouterr().err
+    assert "going on with the one before it" in said
+    assert "goes on after update 5" in said
+    assert written(part) == written(tmp_path / "whole")
+
+
+def test_no_manifest_is_left(
+    run: Run, part: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The run starts again, says so, and repeats no rows of metrics."""
+    train(run, tmp_path / "whole", quiet=True)
+    (part / "last.json").unlink()
+    (part / "last.before.json").unlink()
+    train(run, part, resume=True)
+    assert "starts again at update 0" in capsys.readouterr().err
+    assert written(part) == written(tmp_path / "whole")
+
+
+def test_the_one_before_survives_a_second_fault(run: Run, part: Path, tmp_path: Path) -> None:
+    """After a fallback the damaged checkpoint is not copied over the whole one."""
+    _flip(tensors_of(part), 400)
+    found, message = checkpoint.read_latest(part, "last")
+    assert "going on with the one before" in message
+    checkpoint.write(part, "last", found.tensors, found.attributes)
+    for name in ("last", "last.before"):
+        assert checkpoint.read(part, name).attributes["update"] == 5
+
+
+def test_metrics_are_on_the_disk_before_the_checkpoint(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = list[str]()
+    real_sync, real_replace = os.fsync, os.replace
+
+    def fsync(handle: int) -> None:
+        events.append(f"sync {Path(f'/proc/self/fd/{handle}').resolve().name}")
+        real_sync(handle)
+
+    def replaced(source: str, target: Path) -> None:
+        events.append(f"rename {Path(target).name}")
+        real_replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replaced)
+    train(run, tmp_path / "run", quiet=True)
+    saves = [i for i, event in enumerate(events) if event == "rename last.json"]
+    assert len(saves) == 4
+    for before, save in pairwise(saves):
+        assert "sync metrics.jsonl" in events[before:save]
+        assert events[save + 1] == "sync run", "the rename itself"
+
+
+@pytest.mark.parametrize("harm", ["nul", "short", "gone", "torn"])
+def test_metrics_after_a_power_failure(
+    run: Run, part: Path, capsys: pytest.CaptureFixture[str], harm: str
+) -> None:
+    """What was lost is reported, nothing is padded, and later rows are whole."""
+    place = part / "metrics.jsonl"
+    good = place.read_bytes()
+    first = good.index(b"\n") + 1
+    place.write_bytes(
+        {
+            "nul": good[:first] + b"\0" * (len(good) - first),
+            "short": good[:first],
+            "gone": b"",
+            "torn": good[: first + 9],
+        }[harm]
+    )
+    if harm == "nul":
+        assert len(read_rows(part)) == 1
+    train(run, part, resume=True)
+    assert "metrics.jsonl lacks" in capsys.readouterr().err
+    found = read_rows(part)
+    assert found[-1]["update"] == 12
+    assert place.read_bytes().count(b"\n") == len(found)
+    assert len({(row["update"], row["split"]) for row in found}) == len(found)
+
+
 def test_a_checkpoint_of_another_network(run: Run, tmp_path: Path) -> None:
     own = {"encoder.conv.weight": torch.zeros(2, 3), "encoder.conv.gain": torch.zeros(2)}
     given = {"encoder.conv.weight": torch.zeros(2, 4), "encoder.lstm.bias": torch.zeros(1)}
@@ -110,7 +233,7 @@ def test_disk_full(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     def full(handle: int) -> None:
         nonlocal calls
         calls += 1
-        if calls == 8:
+        if calls >= 8:
             raise OSError(errno.ENOSPC, "No space left on device")
         real(handle)
 
@@ -121,6 +244,47 @@ def test_disk_full(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert not list((tmp_path / "part").glob(".*"))
     train(run, tmp_path / "part", resume=True, quiet=True)
     assert written(tmp_path / "part") == written(tmp_path / "whole")
+
+
+def test_temporary_files_of_killed_runs_are_swept(run: Run, part: Path) -> None:
+    """Only ours: other hidden files, links and folders stay."""
+    (part / "retrain").mkdir()
+    ours = [
+        part / ".last-0123456789ab.safetensors.x8a_k2pq.ladderspec",
+        part / ".last.json.abcd1234.ladderspec",
+        part / "retrain" / ".best.json.abcd1234.ladderspec",
+    ]
+    others = [part / ".hidden", part / "notes.ladderspec", part / ".git.ladderspec.txt"]
+    for place in (*ours, *others):
+        place.write_text("x")
+    (part / ".folder.ladderspec").mkdir()
+    (part / ".link.ladderspec").symlink_to(part / "last.json")
+    train(run, part, resume=True, quiet=True)
+    assert not any(place.exists() for place in ours)
+    assert all(place.exists() for place in (*others, part / ".folder.ladderspec"))
+    assert (part / ".link.ladderspec").is_symlink()
+
+
+def test_temporary_files_that_may_be_in_use_stay(tmp_path: Path) -> None:
+    """In a folder that several processes write into, age decides."""
+    fresh, stale = tmp_path / ".a.ladderspec", tmp_path / ".b.ladderspec"
+    for place in (fresh, stale):
+        place.write_text("x")
+    os.utime(stale, (0, 0))
+    assert sweep(tmp_path, 3600) == [stale]
+    assert fresh.exists()
+
+
+def test_a_killed_write_leaves_a_file_that_is_swept(
+    run: Run, part: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        cut(patched, "os.replace", 3)
+        with pytest.raises(PowerCut):
+            train(run, part, resume=True, quiet=True)
+    assert list(part.glob(".*.ladderspec"))
+    train(run, part, resume=True, quiet=True)
+    assert not list(part.glob(".*"))
 
 
 def test_a_folder_that_cannot_be_written(run: Run, tmp_path: Path) -> None:

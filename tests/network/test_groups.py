@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
 import torch
 from torch import Tensor
@@ -13,6 +16,7 @@ from ladderspec.network.carry import Carry
 from ladderspec.network.net import Net
 from ladderspec.tasks import Classification
 from ladderspec.tasks.grouping import bernoulli_cost, gaussian_cost
+from ladderspec.trained.store import open_net, save
 
 TEXT = """
 input: {{channels: {channels}, size: [6, 8], noise: {{{noise}}}}}
@@ -321,6 +325,34 @@ def test_generation_feeds_back_the_mean_of_the_mixture():
     seen, _ = net.iterate(first, outputs.carry)
     mu, pi = seen["segment"].unbind(2)
     close(found[:, 1], (mu * pi).sum(1, keepdim=True), 1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli"])
+def test_half_precision_gives_finite_numbers(dtype, likelihood):
+    """Even if mu is 1: probabilities that are clipped to 1 - 1e-4 are 1 in half precision."""
+    net = network(likelihood=likelihood)
+    net.noise = None
+    x, targets = torch.ones(4, 1, 6, 8), {"label": torch.tensor([0, 1, 2, 0])}
+    wanted = net.eval()(x)
+    low = copy.deepcopy(net).to(dtype)
+    for name, seen in low(x.to(dtype)).items():
+        assert seen.dtype == dtype
+        close(seen.double(), wanted[name], 0.1)
+    low.get_submodule("decoder.input").b.data.fill_(60 if likelihood == "bernoulli" else 2)
+    cost = low.train().cost(x.to(dtype), targets).total
+    cost.backward()
+    assert cost.isfinite()
+    assert all(parameter.grad.isfinite().all() for parameter in low.parameters())
+
+
+def test_copies_saved_and_pickled_networks_give_the_same_numbers(tmp_path):
+    net, x = network().eval(), torch.rand(2, 1, 6, 8)
+    wanted = net(x)
+    opened = open_net(save(net, tmp_path / "net")).double().eval()
+    for other in (copy.deepcopy(net), pickle.loads(pickle.dumps(net)), opened):
+        for name, seen in other(x).items():
+            assert torch.equal(seen, wanted[name])
 
 
 def test_phases_of_strided_filters_start_alike():

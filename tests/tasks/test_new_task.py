@@ -206,7 +206,9 @@ def test_train_and_evaluate(place: Place) -> None:
     rows = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
     seen = {row["update"]: row["soon.quality"] for row in rows if row.get("split") == "valid"}
     assert len(seen) == 4
-    assert checkpoint.read(run, "best").attributes["update"] == max(seen, key=seen.__getitem__)
+    best = checkpoint.read(run, "best").attributes
+    assert best["update"] == max(seen, key=seen.__getitem__)
+    assert best["value"] == max(seen.values())
     assert min(seen, key=seen.__getitem__) != max(seen, key=seen.__getitem__)
     report = json.loads(place.ladderspec("evaluate", str(run), "--json"))
     assert report["metrics"] == pytest.approx(result["metrics"]["test"])

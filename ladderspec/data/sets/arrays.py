@@ -61,6 +61,13 @@ class Arrays(DataConfig):
         maps = "(n, T, C, H, W) or (n, C, H, W), also if C is 1"
         return f"arrays of {show_shape(shape)} are {maps if len(shape) == 3 else '(n, T, C)'}"
 
+    def content(self, folder: Path | None = None) -> str | None:
+        path = _find(self, folder)
+        files = [path]
+        if path.is_dir():
+            files = sorted([*path.glob("*.np[yz]"), *path.glob("*/*.npy")])
+        return sources.digest_of_files({str(file.relative_to(path)): file for file in files})
+
     def open(self, seed: int = 0, folder: Path | None = None) -> ArraysData:
         return ArraysData(self, seed, folder)
 
@@ -73,7 +80,7 @@ class ArraysData(DataSet):
         self._rows = _open_splits(config, folder)
         self._rows[Split.BOTH] = self._rows[Split.TRAIN] + self._rows[Split.VALID]
         parts = [part for rows in self._rows.values() for part, _ in rows]
-        self._part = parts[0]
+        self._part, self._parts = parts[0], tuple({id(part): part for part in parts}.values())
         if any(part.forms != parts[0].forms for part in parts):
             raise DataError(f"{config.path}: the splits have different fields or shapes")
         self.forms = dict(self._part.forms)
@@ -114,6 +121,8 @@ class ArraysData(DataSet):
     def batch(
         self, split: str, epoch: int, indices: Indices, fields: Sequence[str] | None = None
     ) -> Batch:
+        for part in self._parts:
+            part.check_unchanged()
         index = np.asarray(indices) % max(1, self.size(split))
         items = self._items(split, index)
         found: Batch = {}
@@ -157,6 +166,22 @@ def _pad(values: list[NDArray[Any]]) -> NDArray[Any]:
 # --- files ----------------------------------------------------------------------------------------
 
 
+Stamp = tuple[int, int]  # size and time of a file
+
+
+def _stamp(path: Path) -> Stamp | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
+
+
+def _stamps(path: Path) -> dict[Path, Stamp]:
+    files = sorted(path.glob("*.npy")) if path.is_dir() else [path]
+    return {file: stamp for file in files if (stamp := _stamp(file)) is not None}
+
+
 @dataclass(frozen=True)
 class Part:
     """The arrays of one file or folder."""
@@ -166,6 +191,13 @@ class Part:
     lengths: Indices | None  # number of frames of each item, if there is an array `lengths`
     starts: Indices | None  # first frame of each item, if sequences are concatenated
     items: int
+    stamps: dict[Path, Stamp]  # of the files, which are mapped into memory
+
+    def check_unchanged(self) -> None:
+        """Refuse a file that has changed: reading what was cut off would end the process."""
+        for path, before in self.stamps.items():
+            if _stamp(path) != before:
+                raise DataError(f"{path} was changed while it was in use; start again")
 
     def value(self, name: str, row: int) -> NDArray[Any]:
         """One item of a field, without padding."""
@@ -178,13 +210,19 @@ class Part:
         return np.asarray(array[self.starts[row] : self.starts[row] + length])
 
 
-def _open_splits(config: Arrays, folder: Path | None) -> dict[Split, list[tuple[Part, Indices]]]:
-    """Parts and their rows: files or folders named like the splits, or random shares of one."""
+def _find(config: Arrays, folder: Path | None) -> Path:
+    """The file or folder, here or in the data folder."""
     given = Path(config.path).expanduser()
     root = sources.folder(folder)
     path = next((place for place in (given, root / given) if place.exists()), None)
     if path is None:
         raise DataError(f"no file or folder {config.path}, here or in {root}")
+    return path
+
+
+def _open_splits(config: Arrays, folder: Path | None) -> dict[Split, list[tuple[Part, Indices]]]:
+    """Parts and their rows: files or folders named like the splits, or random shares of one."""
+    path = _find(config, folder)
     places = {
         split: place
         for split in SPLITS
@@ -213,6 +251,7 @@ def _open_splits(config: Arrays, folder: Path | None) -> dict[Split, list[tuple[
 
 
 def _open_part(path: Path, config: Arrays) -> Part:
+    stamps = _stamps(path)
     arrays = read_arrays(path)
     if config.input not in arrays:
         raise DataError(f"{path} has no `{config.input}`; it has {', '.join(arrays)}")
@@ -239,7 +278,7 @@ def _open_part(path: Path, config: Arrays) -> Part:
         )
     _check_values(arrays, config, path)
     starts = np.cumsum(lengths) - lengths if joined and lengths is not None else None
-    return Part(arrays, forms, lengths, starts, items)
+    return Part(arrays, forms, lengths, starts, items, stamps)
 
 
 def _lengths(arrays: NamedArrays, path: Path) -> Indices | None:

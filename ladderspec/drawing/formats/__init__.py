@@ -191,13 +191,3 @@ def number(value: float, digits: int = 2) -> str:
     """
     shown = f"{value:.{digits}f}".rstrip("0").rstrip(".")
     return "0" if shown == "-0" else shown
-
-
-def escape_xml(text: str) -> str:
-    """
-    >>> escape_xml('a < "b" & c')
-    'a &lt; &quot;b&quot; &amp; c'
-    """
-    for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;")):
-        text = text.replace(character, entity)
-    return text

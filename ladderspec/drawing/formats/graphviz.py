@@ -11,14 +11,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ladderspec.drawing.boxes import details, heading, outline
-from ladderspec.drawing.formats import Format, GraphvizMissing, escape_xml, number, register
+from ladderspec.drawing.formats import Format, GraphvizMissing, number, register
 from ladderspec.drawing.options import View
-from ladderspec.drawing.picture import Arrow, Change, Part, Picture
+from ladderspec.drawing.picture import (
+    EXPLANATION,
+    SHARED,
+    Arrow,
+    Change,
+    Level,
+    Part,
+    Picture,
+)
 from ladderspec.drawing.scene import Ink
 from ladderspec.drawing.style import ROLES, Theme, ink_of, theme_of
 from ladderspec.drawing.transforms import fold
 from ladderspec.drawing.typesetting import Face, Run, formula, plain
 from ladderspec.errors import UsageError
+from ladderspec.escaping import escape_dot_html, quote_dot
 from ladderspec.names import Role, Side, split_node
 
 if TYPE_CHECKING:
@@ -115,16 +124,8 @@ FONTS: dict[Face, str] = {
 }  # fmt: skip
 
 
-def quoted(text: str) -> str:
-    """
-    >>> quoted('a "b"')
-    '"a \\\\"b\\\\""'
-    """
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
 def attribute_list(attributes: Mapping[str, str]) -> str:
-    return ", ".join(f"{key}={quoted(value)}" for key, value in attributes.items())
+    return ", ".join(f"{key}={quote_dot(value)}" for key, value in attributes.items())
 
 
 def dash_styles(ink: Ink) -> list[str]:
@@ -166,26 +167,51 @@ def to_dot_layout(picture: Picture, view: View) -> str:
 def _lines(picture: Picture, view: View, theme: Theme) -> Iterator[str]:
     default = picture.title if picture.is_comparison else ""
     title = view.title if view.title is not None else default
-    yield f"digraph {quoted(title or picture.title)} {{"
+    yield f"digraph {quote_dot(title or picture.title)} {{"
     yield (
         f'  graph [layout=dot, rankdir=BT, bgcolor="{theme.background}", charset="UTF-8",'
         f" nodesep=0.55, ranksep=0.5, {_label(_legend(picture, view, theme), theme.faint)}];"
     )
     yield f"  node [shape=box, style=filled, fontname={FONTS['sans']}, fontsize=10];"
     yield f"  edge [arrowhead=normal, arrowsize=0.7, fontname={FONTS['sans']}, fontsize={_SMALL}];"
-    heading_html = f"<b>{escape_xml(title)}</b>" if title else ""
+    heading_html = f"<b>{escape_dot_html(title)}</b>" if title else ""
     yield "  subgraph cluster {"
     # The ranks go from bottom to top, so label location `b` is the top.
     yield f"    graph [penwidth=0, labelloc=b, {_label(heading_html, theme.text, 13)}];"
-    for part in picture.parts.values():
-        yield f"    {quoted(part.name)} [{_node(part, view, theme)}];"
-    for level in picture.levels:
-        here = [quoted(part.name) for part in picture.parts.values() if part.level == level.name]
-        yield f"    {{ rank=same; {'; '.join(here)} }}"
+    if picture.groups:
+        yield from _levels(picture, view, theme, picture.levels[:1])
+        yield from _plate(picture, view, theme)
+    else:
+        yield from _levels(picture, view, theme, picture.levels)
     yield "  }"
     for arrow in picture.arrows:
         yield _edge(arrow, theme, picture.largest_worth)
     yield "}"
+
+
+def _levels(picture: Picture, view: View, theme: Theme, levels: Sequence[Level]) -> Iterator[str]:
+    names = {level.name for level in levels}
+    for part in picture.parts.values():
+        if part.level in names:
+            yield f"    {quote_dot(part.name)} [{_node(part, view, theme)}];"
+    for level in levels:
+        here = [quote_dot(part.name) for part in picture.parts.values() if part.level == level.name]
+        yield f"    {{ rank=same; {'; '.join(here)} }}"
+
+
+def _plate(picture: Picture, view: View, theme: Theme) -> Iterator[str]:
+    """The groups: everything above the input."""
+    down = [arrow for arrow in picture.arrows if arrow.role is Role.DECODER]
+    order = [(SHARED, EXPLANATION), *((arrow.target, arrow.source) for arrow in down)]
+    for below, above in order:  # the input stands below the plate, decoders above each other
+        yield f"    {quote_dot(below)} -> {quote_dot(above)} [style=invis];"
+    yield "    subgraph cluster_groups {"
+    # The margin has room for the labels of loops. Label location `t` is the bottom.
+    frame = {"penwidth": "0.9", "color": theme.text, "margin": "26"}
+    label = _label(_html(formula(picture.plate_label)), theme.text, 12)
+    yield f"    graph [{attribute_list(frame)}, labelloc=t, labeljust=r, {label}];"
+    yield from _levels(picture, view, theme, picture.levels[1:])
+    yield "    }"
 
 
 def _label(html: str, colour: str, size: int = _SMALL) -> str:
@@ -198,7 +224,7 @@ def _node(part: Part, view: View, theme: Theme) -> str:
     ink = outline(part, theme)
     lines = [heading(part, view.labels), details(part, view.labels)]
     html = [_line(line) for line in lines if line]
-    html += [f"<i>{escape_xml(task.text)}</i>" for task in part.tasks if view.labels]
+    html += [f"<i>{escape_dot_html(task.text)}</i>" for task in part.tasks if view.labels]
     attributes = {
         **stroke(ink),
         "fillcolor": theme.background if removed else theme.sides[part.side].fill,
@@ -219,7 +245,7 @@ def _line(runs: Sequence[Run]) -> str:
 
 
 def _run(run: Run) -> str:
-    inner = escape_xml(run.text)
+    inner = escape_dot_html(run.text)
     if run.face in ("italic", "serif"):
         inner = f'<font face="{_SERIF}">{inner}</font>'
     tag = {"bold": "b", "italic": "i"}.get(run.face)
@@ -241,7 +267,7 @@ def _edge(arrow: Arrow, theme: Theme, largest_worth: float | None) -> str:
     if runs:  # with space around it, so that no line touches it
         attributes["fontcolor"] = ink.colour
         label = f", label=<{_SPACE}{_html(runs)}{_SPACE}>"
-    ends = f"{quoted(arrow.source)} -> {quoted(arrow.target)}"
+    ends = f"{quote_dot(arrow.source)} -> {quote_dot(arrow.target)}"
     return f"  {ends} [{attribute_list(attributes)}{label}];"
 
 

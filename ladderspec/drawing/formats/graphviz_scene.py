@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ladderspec.drawing.formats import SceneWriter, escape_xml, head_of, number
-from ladderspec.drawing.formats.graphviz import FONTS, attribute_list, dash_styles, quoted, stroke
+from ladderspec.drawing.formats import SceneWriter, head_of, number
+from ladderspec.drawing.formats.graphviz import FONTS, attribute_list, dash_styles, stroke
 from ladderspec.drawing.paths import between, dashes, end_of
 from ladderspec.drawing.scene import (
     Box,
@@ -34,6 +34,7 @@ from ladderspec.drawing.typesetting import (
     Run,
     width_of,
 )
+from ladderspec.escaping import escape_dot_html, escape_xml, quote_dot
 
 # Distance from the middle of a text to its base line in Graphviz: per size, and constant.
 _BASE_PER_SIZE, _BASE = 0.25, 0.4
@@ -54,7 +55,7 @@ class _DotWriter(SceneWriter):
     def lines(self) -> Iterator[str]:
         scene = self.scene
         size = f"0,0,{number(scene.width)},{number(scene.height)}"
-        yield f"digraph {quoted(scene.title)} {{"
+        yield f"digraph {quote_dot(scene.title)} {{"
         yield (
             f'  graph [layout=nop2, bb="{size}",{_paper(scene)} outputorder=nodesfirst, pad=0,'
             f' margin=0, bgcolor="{scene.background}", charset="UTF-8",'
@@ -121,7 +122,7 @@ class _DotWriter(SceneWriter):
             **attributes,
         }
         label = f", label=<{html}>" if html else ""
-        return f"  {quoted(name)} [{attribute_list(attributes)}{label}];"
+        return f"  {quote_dot(name)} [{attribute_list(attributes)}{label}];"
 
     def _filled(self, name: str, item: Box | Pill) -> str:
         style = ",".join(["filled", *dash_styles(item.ink), "rounded"])
@@ -152,8 +153,9 @@ class _DotWriter(SceneWriter):
                 "fontsize": number(glyphs.size),
                 "fontcolor": text.colour,
             }
-            escaped = escape_xml(glyphs.text)
-            label = {"html": f"<s>{escaped}</s>"} if text.struck else {"label": escaped}
+            label = {"label": escape_xml(glyphs.text)}
+            if text.struck:
+                label = {"html": f"<s>{escape_dot_html(glyphs.text)}</s>"}
             middle = Rect(glyphs.x, glyphs.y - _BASE_PER_SIZE * glyphs.size - _BASE, 0, 0)
             yield self._node(self._new("text"), middle, **font, **label)
 
@@ -185,7 +187,7 @@ class _DotWriter(SceneWriter):
 
     def _edge(self, source: str, target: str, line: str, ink: Ink, **attributes: str) -> str:
         attributes = {"pos": line, **stroke(ink), **attributes}
-        return f"  {quoted(source)} -> {quoted(target)} [{attribute_list(attributes)}];"
+        return f"  {quote_dot(source)} -> {quote_dot(target)} [{attribute_list(attributes)}];"
 
     def rule(self, rule: Rule) -> Iterator[str]:
         (source, first), (target, second) = self._ends(rule.start, rule.end)

@@ -16,13 +16,14 @@ from typing import Any
 from ladderspec.cells import Cell, Site
 from ladderspec.drawing.boxes import details
 from ladderspec.drawing.compose import Drawing, compose
-from ladderspec.drawing.formats import Format, escape_xml, register
+from ladderspec.drawing.formats import Format, register
 from ladderspec.drawing.formats.svg import to_svg
 from ladderspec.drawing.options import View, iterations_shown, length_of
 from ladderspec.drawing.picture import Picture
 from ladderspec.drawing.style import THEMES, Theme, theme_of
 from ladderspec.drawing.typesetting import TIMES, text_of
 from ladderspec.errors import UsageError
+from ladderspec.escaping import escape_xml
 from ladderspec.names import Role, Side, node_name, show_shape
 from ladderspec.wiring.graph import Graph, in_order
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ladderspec.drawing.formats import Format, SceneWriter, escape_xml, number, register
+from ladderspec.drawing.formats import Format, SceneWriter, number, register
 from ladderspec.drawing.scene import Box, Ink, Point, Rect, Rule, Scene, Segment, Text, Wire
 from ladderspec.drawing.typesetting import SCRIPT_SHIFT, SCRIPT_SIZE
+from ladderspec.escaping import escape_xml
 
 if TYPE_CHECKING:
     from ladderspec.drawing.compose import Drawing
@@ -77,8 +78,9 @@ class _SvgWriter(SceneWriter):
         attributes = ""
         if wire.role:
             attributes = (
-                f' class="wire" data-role="{wire.role.value}" data-source="{wire.source}"'
-                f' data-target="{wire.target}" data-delay="{wire.delay}"'
+                f' class="wire" data-role="{wire.role.value}"'
+                f' data-source="{escape_xml(wire.source)}"'
+                f' data-target="{escape_xml(wire.target)}" data-delay="{wire.delay}"'
                 f' data-iteration="{wire.iteration}"'
             )
         yield f"<g{attributes}>"
@@ -86,7 +88,8 @@ class _SvgWriter(SceneWriter):
         yield "</g>"
 
     def box(self, box: Box) -> Iterator[str]:
-        yield f'<g class="node" data-node="{box.node}" data-iteration="{box.iteration}">'
+        node = escape_xml(box.node)
+        yield f'<g class="node" data-node="{node}" data-iteration="{box.iteration}">'
         yield from super().box(box)
         yield "</g>"
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
-from unicodedata import combining, decomposition, name
+from unicodedata import combining, name, normalize
 
 from ladderspec.drawing.formats import Format, SceneWriter, number, register
 from ladderspec.drawing.paths import end_of
 from ladderspec.drawing.scene import Ink, Mark, Point, Rect, Scene, Segment, Text
 from ladderspec.drawing.typesetting import ACCENTS, DASH, DOT, MINUS, PRIME, TIMES, Run
+from ladderspec.escaping import TEX, one_line, tex_comment
 
 if TYPE_CHECKING:
     from ladderspec.drawing.compose import Drawing
@@ -49,7 +50,7 @@ def to_tikz(scene: Scene) -> str:
 def _lines(scene: Scene) -> Iterator[str]:
     scaled = scene.scale != 1
     yield _START.format(
-        title=scene.title.encode("ascii", "replace").decode(),
+        title=tex_comment(scene.title),
         width=number(scene.width),
         height=number(scene.height),
         paper_width=number(scene.width * scene.scale),
@@ -141,11 +142,10 @@ def _path(start: Point, segments: Sequence[Segment]) -> str:
 # --- TeX ------------------------------------------------------------------------------------------
 
 _FACES = {"sans": r"\sffamily", "bold": r"\sffamily\bfseries"}
-_SPECIAL = {
-    "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}",
-    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': "''", "\u2014": "---",
-    DASH: "--",
+_SPECIAL = {**TEX, '"': "''", "\u2014": "---", DASH: "--"}
+_MATH_SPECIAL = {
+    **{character: "\\" + character for character in "&%$#_{}"},
+    " ": r"\ ", "~": r"\sim ", "^": r"\wedge ", "\\": r"\backslash ", '"': "''",
 }  # fmt: skip
 _SYMBOLS = {
     TIMES: r"\times ", DOT: r"\cdot ", MINUS: "-", PRIME: "'", "\u2192": r"\to ",
@@ -157,16 +157,17 @@ _ACCENT_COMMANDS = {accent: command for command, accent in ACCENTS.items()}
 
 def _run(run: Run) -> str:
     if run.face in _FACES and not run.shift:
-        return f"{{{_FACES[run.face]} {escape_tex(run.text)}}}"
+        return f"{{{_FACES[run.face]} {typeset_tex(run.text)}}}"
     inner = "".join(map(_math, _characters(run.text)))
     if run.face != "serif":
         inner = rf"\{'mathit' if run.face == 'italic' else 'mathsf'}{{{inner}}}"
     return f"$_{{{inner}}}$" if run.shift < 0 else f"$^{{{inner}}}$" if run.shift else f"${inner}$"
 
 
-def escape_tex(text: str) -> str:
-    r"""
-    >>> escape_tex("50% of a_b")
+def typeset_tex(text: str) -> str:
+    r"""A text in TeX, with Greek letters, symbols and accents in math mode.
+
+    >>> typeset_tex("50% of a_b")
     '50\\% of a\\_b'
     """
     return "".join(map(_upright, _characters(text)))
@@ -175,23 +176,27 @@ def escape_tex(text: str) -> str:
 def _upright(character: str) -> str:
     if character in _SPECIAL:
         return _SPECIAL[character]
-    if character.isascii() or decomposition(character[0]):  # Latin letters with their accents
+    if character.isascii() or _is_accented(character):
         return character
     return f"${_symbol(character)}$"
 
 
 def _math(character: str) -> str:
-    if character == " ":
-        return r"\ "
-    if character in "&%$#_{}":
-        return "\\" + character
+    if character in _MATH_SPECIAL:
+        return _MATH_SPECIAL[character]
     return character if character.isascii() else _symbol(character)
+
+
+def _is_accented(character: str) -> bool:
+    """Whether this is a Latin letter with an accent, which TeX reads in UTF-8."""
+    letters = normalize("NFD", character)
+    return len(character) == 1 and letters != character and letters[0].isascii()
 
 
 def _characters(text: str) -> list[str]:
     """Characters, each with the combining accents that follow it."""
     found: list[str] = []
-    for character in text:
+    for character in one_line(text):
         if combining(character) and found:
             found[-1] += character
         else:
@@ -205,7 +210,7 @@ def _symbol(character: str) -> str:
         inner, accent = _symbol(character[:-1]), _ACCENT_COMMANDS.get(character[-1])
         return rf"\{accent}{{{inner}}}" if accent else inner
     if character.isascii():
-        return character
+        return _MATH_SPECIAL.get(character, character)
     if character in _SYMBOLS:
         return _SYMBOLS[character]
     parts = name(character, "").split()

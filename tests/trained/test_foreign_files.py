@@ -1,0 +1,211 @@
+"""Files of others: any value of any JSON file may be wrong. It is refused, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import random
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import ladderspec as ls
+from ladderspec.cli import main
+from ladderspec.data import DataError, data_config
+from ladderspec.data.formats import read_arrays
+from ladderspec.errors import LadderspecError, UsageError
+from ladderspec.learn.checkpoint import CheckpointError
+from ladderspec.learn.run_folder import read_result
+from ladderspec.learn.train import train
+from ladderspec.trained import store
+from ladderspec.trained.run import open_run
+from ladderspec.wiring import graph_json
+from tests.training import SPEC, one_run
+
+DEEP: Any = 0
+for _ in range(200):
+    DEEP = [DEEP]
+WRONG = [
+    None, True, -1, 1.5, 10**9, 10**30, float("nan"), float("inf"), "", "x", "\x1b[31m", "a\nb",
+    [], {}, [[]], [None], {"x": {}}, DEEP, "encoder.none", [10**6, 10**6],
+]  # fmt: skip
+
+
+def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """The paths to all values."""
+    if path:
+        yield path
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places(inner, (*path, key))
+
+
+def mutants(value: dict[str, Any], count: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Copies of JSON with one value replaced or removed."""
+    draw = random.Random(1)
+    found = list(places(value))
+    for number in range(count):
+        path = found[number % len(found)] if number < 2 * len(found) else draw.choice(found)
+        copy = json.loads(json.dumps(value))
+        inner = copy
+        for key in path[:-1]:
+            inner = inner[key]
+        if draw.random() < 0.1:
+            del inner[path[-1]]
+            yield f"{path} removed", copy
+        else:
+            wrong = draw.choice(WRONG)
+            inner[path[-1]] = wrong
+            yield f"{path} = {str(wrong)[:30]}", copy
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("foreign")
+    train(one_run(folder, updates=1), folder / "run", quiet=True)
+    return folder / "run"
+
+
+def test_mutated_graphs() -> None:
+    """What is accepted is a graph that can be shown."""
+    graph = graph_json.as_dict(ls.graph(ls.loads(SPEC)))
+    refused = 0
+    for what, mutant in mutants(graph, 1500):
+        try:
+            built = graph_json.loads(json.dumps(mutant))
+            text = ls.to_text(built) + str(ls.plan(built))
+            assert "\x1b" not in text, what
+        except LadderspecError:
+            refused += 1
+        except Exception as error:
+            raise AssertionError(f"{what}: {error!r}") from error
+    assert refused > 800
+
+
+@pytest.mark.parametrize("delay", [-1, 1.5, 10**9, "1", None, True])
+def test_delays_of_a_graph(delay: object) -> None:
+    graph = graph_json.as_dict(ls.graph(ls.loads(SPEC)))
+    graph["edges"][0]["delay"] = delay
+    with pytest.raises(UsageError, match=r"edges\.0\.delay: input should be"):
+        graph_json.loads(json.dumps(graph))
+
+
+def test_a_filter_that_asks_for_all_memory(tmp_path: Path) -> None:
+    net = ls.build(ls.loads(SPEC))
+    folder = ls.save(net, tmp_path / "net")
+    graph = json.loads((folder / "graph.json").read_text())
+    edge = next(edge for edge in graph["edges"] if edge["target"] == "encoder.lstm1")
+    edge["filter"] = [200_000, 200_000]
+    with pytest.raises(UsageError, match=r"filter\.0: input should be less than or equal to 4096"):
+        graph_json.loads(json.dumps(graph))
+    cell = next(node for node in graph["nodes"] if node["id"] == "encoder.lstm1")["cell"]
+    del edge["filter"]
+    cell["filter"] = [4095, 4095]
+    cell["channels"] = 2000
+    changed = json.dumps(graph)
+    (folder / "graph.json").write_text(changed)
+    record = json.loads((folder / "net.json").read_text())
+    record["checksums"]["graph.json"] = store._checksum(changed.encode())
+    (folder / "net.json").write_text(json.dumps(record))
+    with pytest.raises(CheckpointError, match=r"has [\d,]+ parameters, but only"):
+        ls.open_net(folder)
+
+
+@pytest.mark.parametrize("name", ["run.json", "result.json", "last.json", "graph.json"])
+def test_mutated_runs(finished: Path, name: str) -> None:
+    good = (finished / name).read_text()
+    refused = 0
+    try:
+        for what, mutant in mutants(json.loads(good), 120):
+            (finished / name).write_text(json.dumps(mutant))
+            try:
+                opened = open_run(finished)
+                assert opened.training.batch > 0, what
+                assert opened.evaluation is not None, what
+                assert opened.data.size("train") > 0, what
+                opened.net()
+            except LadderspecError:
+                refused += 1
+            except Exception as error:
+                raise AssertionError(f"{name}: {what}: {error!r}") from error
+    finally:
+        (finished / name).write_text(good)
+    assert refused >= {"run.json": 5, "last.json": 50, "graph.json": 50, "result.json": 0}[name]
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[]", "null", "{", '{"digest": 3}', "\x00" * 50])
+@pytest.mark.parametrize("name", ["run.json", "result.json", "graph.json", "last.json"])
+def test_files_that_are_no_records(finished: Path, name: str, text: str) -> None:
+    good = (finished / name).read_text()
+    try:
+        (finished / name).write_text(text)
+        if name == "result.json":
+            assert read_result(finished) is None
+        else:
+            assert main(["evaluate", str(finished)]) == 2
+            assert name != "graph.json" or main(["show", str(finished)]) == 2
+    finally:
+        (finished / name).write_text(good)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[]", '{"format": {}}', '{"dtype": []}'])
+def test_records_of_networks(tmp_path: Path, text: str) -> None:
+    folder = ls.save(ls.build(ls.loads(SPEC)), tmp_path / "net")
+    (folder / "net.json").write_text(text)
+    with pytest.raises(CheckpointError, match=r"net\.json"):
+        ls.open_net(folder)
+
+
+def test_weights_that_are_not_finite(tmp_path: Path) -> None:
+    folder = ls.save(ls.build(ls.loads(SPEC)), tmp_path / "net")
+    tensors = load_file(folder / "weights.safetensors")
+    tensors["encoder.lstm1.bias"][0] = torch.nan
+    save_file(tensors, folder / "weights.safetensors")
+    with pytest.raises(CheckpointError, match=r"not finite: encoder\.lstm1\.bias"):
+        ls.open_net(folder)
+
+
+# --- arrays ---------------------------------------------------------------------------------------
+
+
+def test_a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compressed arrays that would not fit into memory are refused before they are read."""
+    place = tmp_path / "bomb.npz"
+    np.savez_compressed(place, frames=np.zeros((100, 1000, 100), np.float32))
+    assert place.stat().st_size < 100_000
+    monkeypatch.setattr("ladderspec.data.formats.memory", lambda: 10**7)
+    with pytest.raises(DataError, match=r"40,000,128 bytes .* uncompressed"):
+        read_arrays(place)
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+@pytest.mark.parametrize("claimed", ["(160000000000,)", "(400,)"])
+def test_a_header_that_claims_more(tmp_path: Path, compression: int, claimed: str) -> None:
+    place = tmp_path / "liar.npz"
+    np.save(tmp_path / "a.npy", np.zeros(100, np.float32))
+    data = (tmp_path / "a.npy").read_bytes()
+    end = data.index(b"\n")
+    header = data[:end].replace(b"(100,)", claimed.encode()).rstrip()
+    data = header + b" " * (end - len(header)) + data[end:]
+    with zipfile.ZipFile(place, "w", compression) as archive:
+        archive.writestr("frames.npy", data)
+        archive.writestr("other.npy", bytes(5000))
+    with pytest.raises(DataError, match=r"liar\.npz: .*frames"):
+        read_arrays(place)
+
+
+def test_a_file_that_is_truncated_while_training(tmp_path: Path) -> None:
+    """A mapped file that shrinks would end the process with SIGBUS."""
+    rows = np.random.default_rng(0).random((400, 3, 1, 12, 12), np.float32)
+    np.savez(tmp_path / "own.npz", frames=rows, label=np.zeros(400, np.int64))
+    data = data_config("arrays", path=str(tmp_path / "own.npz")).open()
+    assert data.batch("train", 0, np.arange(4))["frames"].shape[0] == 4
+    with (tmp_path / "own.npz").open("r+b") as file:
+        file.truncate(1000)
+    with pytest.raises(DataError, match=r"own\.npz was changed while it was in use"):
+        data.batch("train", 0, np.arange(200, 300))
