@@ -13,6 +13,7 @@ from itertools import compress
 
 from ladderspec.ablation.results import Cell, Measure, Results
 from ladderspec.ablation.statistics import Difference, Spread, difference, spread
+from ladderspec.experiments.config import Quoted
 
 NOTHING = "-"
 OURS, CHANGE, PAPER = "ours", "difference", "paper"
@@ -32,11 +33,16 @@ class Entry:
     ours: Spread | None
     change: Difference | None  # to the base row
     decimals: int
+    t: int | None = None  # the iteration; None: the metric over all that count
+
+    @property
+    def quoted(self) -> Quoted | None:
+        """The paper's number."""
+        return self.cell.quoted(self.measure, self.t)
 
     @property
     def paper(self) -> str:
-        found = self.cell.quoted(self.measure)
-        return "" if found is None else str(found)
+        return "" if self.quoted is None else str(self.quoted)
 
     @property
     def due(self) -> bool:
@@ -127,6 +133,34 @@ def tables(results: Results) -> list[Table]:
         _due(_table(results, f"{results.title}: {label(measure)}", groups_of(results, measure)))
         for measure in results.measures
     ]
+
+
+def tables_by_time(results: Results) -> list[Table]:
+    """A table for each metric and column, with a group of columns for each t; or none."""
+    found = []
+    for measure in results.measures if results.times else ():
+        for column in results.columns:
+            cells = [results.cell(row, column) for row in results.rows]
+            if not any(cell.by_time.get(measure.name) for cell in cells):
+                continue
+            what = f"{label(measure)} by {unit_of_time(cells)}"
+            title = ": ".join(filter(None, [results.title, cells[0].place.heading, what]))
+            groups = [_group_at(cells, measure, t) for t in results.times]
+            found.append(_due(_table(results, title, groups)))
+    return found
+
+
+def unit_of_time(cells: Sequence[Cell]) -> str:
+    """What t counts."""
+    return "iteration" if any(cell.time.iterations for cell in cells) else "frame"
+
+
+def _group_at(cells: Sequence[Cell], measure: Measure, t: int) -> Group:
+    spreads = [spread(list(cell.at(measure, t).values())) for cell in cells]
+    means = [spread(list(cell.values.get(measure.name, {}).values())) for cell in cells]
+    decimals = _decimals([found.mean for found in means if found is not None])
+    entries = [Entry(c, measure, s, None, decimals, t) for c, s in zip(cells, spreads, strict=True)]
+    return Group(f"t = {t}", tuple(entries))
 
 
 def _due(table: Table) -> Table:

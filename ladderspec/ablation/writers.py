@@ -188,6 +188,34 @@ def runs_csv(results: Results) -> str:
     )
 
 
+def by_time_csv(results: Results) -> str:
+    """A line for each cell, metric and t."""
+    found = []
+    for cell in results.cells:
+        for measure in results.all_measures:
+            for t in results.times:
+                own = spread(list(cell.at(measure, t).values()))
+                quoted = cell.quoted(measure, t) if measure in results.measures else None
+                if own is None and quoted is None:
+                    continue
+                found.append(
+                    {
+                        "row": cell.place.row,
+                        "column": cell.place.column,
+                        "title": cell.place.title,
+                        "measure": measure.name,
+                        "unit": measure.unit,
+                        "t": t,
+                        "seeds": own.count if own else 0,
+                        "mean": own.mean if own else None,
+                        "deviation": own.deviation if own else None,
+                        "paper": quoted.value if quoted else None,
+                        "paper_deviation": quoted.spread if quoted else None,
+                    }
+                )
+    return _csv(found)
+
+
 def _csv(lines: Sequence[dict[str, Any]]) -> str:
     out = io.StringIO()
     if lines:
