@@ -47,7 +47,8 @@ class Entry:
     @property
     def due(self) -> bool:
         """Whether there is a number, ours or the paper's, or one may still be measured."""
-        return self.ours is not None or bool(self.paper) or self.cell.parameters is None
+        unfinished = self.cell.parameters is None and not self.cell.baseline
+        return self.ours is not None or bool(self.paper) or unfinished
 
     def shown(self) -> str:
         """`3.21 ± 0.40`."""
@@ -118,6 +119,12 @@ class Table:
             sure = any(change.low is not None for change in changes)
             paired += ", with their 95 % interval (Student's t)" if sure else ""
             found += f" Differences are to {self.base}{paired}."
+        references = [entry.cell for entry in self.groups[0].entries if entry.cell.baseline]
+        if references:
+            lines = "line is a" if len(references) == 1 else f"{len(references)} lines are"
+            method = "reference method" + ("" if len(references) == 1 else "s")
+            items = max(cell.baseline for cell in references)
+            found += f" The last {lines} {method} without training, on the first {items:,} items."
         return found
 
 
