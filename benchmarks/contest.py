@@ -6,7 +6,8 @@ import gc
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -28,16 +29,17 @@ class Case:
 
     spec: str
     variant: str | None
-    by_hand: type[hand.RecurrentNet]
+    by_hand: Callable[[], nn.Module]
     frames: int
     factor: float  # how much faster it has to be at batch 16
+    settings: Mapping[str, object] = field(default_factory=dict)
 
     def ours(self, **settings: object) -> Net:
         variants = {} if self.variant is None else {"variant": self.variant}
         torch.manual_seed(0)
-        return build(load(SPECS / self.spec, **variants, **settings))
+        return build(load(SPECS / self.spec, **variants, **{**self.settings, **settings}))
 
-    def theirs(self, channels_last: bool = False) -> hand.RecurrentNet:
+    def theirs(self, channels_last: bool = False) -> nn.Module:
         torch.manual_seed(0)
         net = self.by_hand()
         return net.to(memory_format=torch.channels_last) if channels_last else net
@@ -45,7 +47,9 @@ class Case:
     def batch(self, size: int) -> tuple[Tensor, Tensor]:
         """Frames, and the labels that networks with classes compare with."""
         torch.manual_seed(1)
-        if self.by_hand is hand.MusicRLadder:
+        if not self.frames:  # iterations on one image
+            frames = torch.rand(size, 1, 24, 24)
+        elif self.by_hand is hand.MusicRLadder:
             frames = (torch.rand(size, self.frames, 1, 1, 88) < 0.05).float()
         else:
             frames = torch.rand(size, self.frames, 1, 32, 32)
@@ -58,6 +62,17 @@ CASES = {
     "baseline": Case(OMMNIST, "temporal_baseline", hand.TemporalBaseline, 5, 1.1),
     "hierarchical": Case(OMMNIST, "hierarchical_rnn", hand.HierarchicalRNN, 5, 1.1),
     "music": Case("music/rladder.yaml", None, hand.MusicRLadder, 200, 1.2),
+}
+GROUPED = {
+    f"rtagger, K = {k}": Case(
+        "../benchmarks/rtagger.yaml",
+        None,
+        partial(hand.RTagger, k),
+        0,
+        1.0,
+        {"set": {"params.groups": k}},
+    )
+    for k in (3, 8)
 }
 
 

@@ -1,11 +1,12 @@
 """Recurrent Ladder networks written out by hand in plain PyTorch.
 
-Four networks, each a loop over time around explicit cells:
+Five networks, each a loop over time around explicit cells:
 
 * ``RLadder``: recurrent Ladder for Occluded Moving MNIST (2,861,140 parameters);
 * ``TemporalBaseline``: convolutions below one LSTM (229,908);
 * ``HierarchicalRNN``: the encoder of ``RLadder`` alone (351,348);
-* ``MusicRLadder``: recurrent Ladder for piano rolls of 88 notes (3,220,871).
+* ``MusicRLadder``: recurrent Ladder for piano rolls of 88 notes (3,220,871);
+* ``RTagger``: a small RTagger for images of 24x24, its groups folded into the batch (248,569).
 
 Levels are numbered from the input, which is level 1. ``e[l]`` is the encoder output of level l and
 ``d[l]`` the decoder output, of the same shape: d[l] = g_l(top=d[l+1], lateral=e[l]), so the cell
@@ -54,11 +55,13 @@ class BatchNorm(nn.Module):
     running_mean: Tensor
     running_var: Tensor
 
-    def __init__(self, channels: int, iterations: int = 1, affine: bool = True) -> None:
+    def __init__(
+        self, channels: int, iterations: int = 1, affine: bool = True, biased: bool = True
+    ) -> None:
         super().__init__()
         self.iterations = iterations
         self.weight = nn.Parameter(torch.ones(channels)) if affine else None
-        self.bias = nn.Parameter(torch.zeros(channels)) if affine else None
+        self.bias = nn.Parameter(torch.zeros(channels)) if affine and biased else None
         self.register_buffer("running_mean", torch.zeros(iterations, channels))
         self.register_buffer("running_var", torch.ones(iterations, channels))
 
@@ -560,3 +563,151 @@ class MusicRLadder(RecurrentNet):
         logits = self(frames)["next_frame"][:, :-1]
         nll = functional.binary_cross_entropy_with_logits(logits, frames[:, 1:], reduction="sum")
         return nll / (batch * (steps - 1))
+
+
+# --- perceptual grouping --------------------------------------------------------------------------
+
+
+class BatchNormLSTM(nn.Module):
+    """a = BN(W_x * x) + BN(W_h * h) + BN(W_d * d) + b, then the LSTM update; W_x has stride 2."""
+
+    def __init__(self, in_channels: int, channels: int, iterations: int) -> None:
+        super().__init__()
+        gates = 4 * channels
+        self.conv_x = nn.Conv2d(in_channels, gates, 4, 2, padding=1, bias=False)
+        self.norm_x = BatchNorm(gates, iterations)
+        self.conv_h = nn.Conv2d(channels, gates, 3, padding=1, bias=False)
+        self.norm_h = BatchNorm(gates, iterations, biased=False)
+        self.conv_d = nn.Conv2d(channels, gates, 3, padding=1, bias=False)
+        self.norm_d = BatchNorm(gates, iterations, biased=False)
+        with torch.no_grad():
+            self.norm_x.bias[channels : 2 * channels] = 1.0  # forget gate
+            self.norm_h.weight.fill_(1 / 8)
+            self.norm_d.weight.fill_(1 / 64)
+
+    def forward(self, x: Tensor, cell: Cell, d: Tensor, t: int) -> Cell:
+        h, c = cell
+        a = self.norm_x(self.conv_x(x), t) + self.norm_h(self.conv_h(h), t)
+        a = a + self.norm_d(self.conv_d(d), t)
+        return lstm_update(a, c)
+
+
+class ConvG1(nn.Module):
+    """u = BN(A * v + b); s = f(u, w_s); y = s h + (1 - s) f(u, w); one w per channel."""
+
+    def __init__(self, top: int, lateral: int, iterations: int, upsample: bool = False) -> None:
+        super().__init__()
+        self.conv: nn.Module
+        if upsample:
+            self.conv = nn.ConvTranspose2d(top, lateral, 4, 2, padding=1)
+        else:
+            self.conv = nn.Conv2d(top, lateral, 3, padding=1)
+        self.norm = BatchNorm(lateral, iterations, affine=False)
+        self.w = ladder_weights(lateral, 1, 1)
+        self.w_s = ladder_weights(lateral, 1, 1)
+
+    def forward(self, top: Tensor, lateral: Tensor, t: int) -> Tensor:
+        u = self.norm(self.conv(top), t)
+        s = ladder_function(u, self.w_s)
+        return s * lateral + (1 - s) * ladder_function(u, self.w)
+
+
+class RTagger(nn.Module):
+    """A small RTagger: K groups explain an image of 24x24 together, in three iterations.
+
+    Levels: 2 ConvLSTM 16; 3 Conv 16; 4 ConvLSTM 24; 5 Conv 24; 6 ConvLSTM 32; 7 global average
+    pool; 8 softmax 11. Group k of sample b is at index b K + k of the batch.
+    """
+
+    mean: Tensor
+    std: Tensor
+    start: Tensor
+
+    def __init__(
+        self,
+        groups: int = 3,
+        iterations: int = 3,
+        variance: float = 0.006,
+        noise: float = 0.2,
+        digit_weight: float = 0.5,
+    ) -> None:
+        super().__init__()
+        self.groups, self.iterations = groups, iterations
+        self.variance, self.noise, self.digit_weight = variance, noise, digit_weight
+        self.lstm2 = BatchNormLSTM(4, 16, iterations)
+        self.conv3 = ConvBlock(16, 16, 3, iterations)
+        self.lstm4 = BatchNormLSTM(16, 24, iterations)
+        self.conv5 = ConvBlock(24, 24, 3, iterations)
+        self.lstm6 = BatchNormLSTM(24, 32, iterations)
+        self.softmax8 = SoftmaxLogits(32, 11, iterations)
+        self.dec7 = G1(11, 32, iterations)
+        self.dec5 = ConvG1(32, 24, iterations, upsample=True)
+        self.dec4 = ConvG1(24, 24, iterations)
+        self.dec3 = ConvG1(24, 16, iterations, upsample=True)
+        self.dec2 = ConvG1(16, 16, iterations)
+        self.dec1 = nn.ConvTranspose2d(16, 2, 4, 2, padding=1, bias=False)
+        self.norm1 = BatchNorm(2, iterations, affine=False)
+        self.c = nn.Parameter(torch.ones(1))
+        self.b = nn.Parameter(torch.zeros(1))
+        self.c_pi = nn.Parameter(torch.ones(1))
+        self.register_buffer("mean", torch.zeros(1))
+        self.register_buffer("std", torch.ones(1))
+        self.register_buffer("start", torch.randn(groups, 1 + 24 * 24))
+
+    def over_groups(self, logits: Tensor) -> Tensor:
+        """Softmax over the K groups of each sample."""
+        return logits.unflatten(0, (-1, self.groups)).softmax(1).flatten(0, 1)
+
+    def first_mu_and_pi(self, batch: int) -> tuple[Tensor, Tensor]:
+        """mu is the mean of the data; pi is random, in evaluation always the same."""
+        noise = self.start.repeat(batch, 1)
+        if self.training:
+            noise = torch.randn_like(noise)
+        pi = self.over_groups((noise[:, :1] + noise[:, 1:]).view(-1, 1, 24, 24))
+        return self.mean.expand_as(pi), pi
+
+    def forward(self, images: Tensor) -> dict[str, Tensor]:
+        """(B, 1, 24, 24) -> class logits (B, T, K, 11), mu and pi (B, T, K, 2, 24, 24)."""
+        x = images + self.noise * torch.randn_like(images) if self.training else images
+        x = x.repeat_interleave(self.groups, dim=0)
+        mu, pi = self.first_mu_and_pi(images.shape[0])
+        zeros = [x.new_zeros(x.shape[0], c, n, n) for c, n in ((16, 12), (24, 6), (32, 3))]
+        cell2, cell4, cell6 = ((z, z) for z in zeros)
+        d2, d4, d6 = zeros
+        digits, segments = [], []
+        for t in range(self.iterations):
+            difference = x - mu
+            fit = self.over_groups(-(difference**2) / (2 * (self.noise**2 + self.variance)))
+            maps = torch.cat([mu, pi * difference, pi, fit], dim=1)
+            cell2 = self.lstm2(maps, cell2, d2, t)
+            e3 = self.conv3(cell2[0], t)
+            cell4 = self.lstm4(e3, cell4, d4, t)
+            e5 = self.conv5(cell4[0], t)
+            cell6 = self.lstm6(e5, cell6, d6, t)
+            e7 = cell6[0].mean(dim=(2, 3))
+            logits = self.softmax8(e7, t)
+            d7 = self.dec7(logits.softmax(dim=1), e7, t)
+            d6 = d7[:, :, None, None].expand(-1, -1, 3, 3)
+            d5 = self.dec5(d6, e5, t)
+            d4 = self.dec4(d5, cell4[0], t)
+            d3 = self.dec3(d4, e3, t)
+            d2 = self.dec2(d3, cell2[0], t)
+            u = self.norm1(self.dec1(d2), t)
+            mu = (self.c * u[:, :1] + self.b) * self.std + self.mean
+            pi = self.over_groups(self.c_pi * u[:, 1:])
+            digits.append(logits)
+            segments.append(torch.cat([mu, pi], dim=1))
+        outputs = {"digit": torch.stack(digits, dim=1), "segment": torch.stack(segments, dim=1)}
+        groups = (-1, self.groups)
+        return {k: v.unflatten(0, groups).transpose(1, 2) for k, v in outputs.items()}
+
+    def cost(self, images: Tensor, labels: Tensor) -> Tensor:
+        """-log sum_k pi_k N(x; mu_k, v) of the clean image; the class, from all groups together."""
+        outputs = self(images)
+        mu, pi = outputs["segment"].split(1, dim=3)
+        v = torch.tensor(self.variance, dtype=images.dtype)
+        log_likelihood = -0.5 * ((images[:, None, None] - mu) ** 2 / v + v.log())
+        segment = -torch.logsumexp((pi + 1e-5).log() + log_likelihood, dim=2).mean()
+        p = outputs["digit"][:, -1].softmax(dim=2)[:, :, :10].sum(dim=1)  # the last means "none"
+        digit = functional.nll_loss((p / p.sum(dim=1, keepdim=True)).log(), labels)
+        return segment + self.digit_weight * digit

@@ -1,7 +1,7 @@
 """Networks built from specs against the same networks written out by hand.
 
-    python -m benchmarks.speed [--threads 1] [--only train stream memory overhead build
-                                       algorithms compile]
+    python -m benchmarks.speed [--threads 1] [--only train groups stream memory overhead
+                                       build algorithms compile]
                                [--nets rladder ...] [--batches 2 16 64]
                                [--seconds 60] [--rounds 7] [--frames 40]
 
@@ -20,7 +20,17 @@ from dataclasses import replace
 import torch
 
 from benchmarks import upkeep
-from benchmarks.contest import BY_HAND, CASES, LAST, OURS, alternate, contenders, middle, ratio
+from benchmarks.contest import (
+    BY_HAND,
+    CASES,
+    GROUPED,
+    LAST,
+    OURS,
+    alternate,
+    contenders,
+    middle,
+    ratio,
+)
 from ladderspec.network.replay import AFTER
 
 
@@ -34,6 +44,18 @@ def train(args: argparse.Namespace) -> None:
             times = alternate(turns, args.seconds, args.rounds)
             wanted = CASES[name].factor if batch == 16 else 0.98
             _row(name, batch, times, wanted)
+
+
+def groups(args: argparse.Namespace) -> None:
+    """A small RTagger at batch 16 with 3 and 8 groups, which are 48 and 128 samples."""
+    _head("training step")
+    for name, case in GROUPED.items():
+        _row(name, 16, alternate(contenders(case, 16), args.seconds, args.rounds), case.factor)
+    print("\n| activations saved for backward | ladderspec, MB | by hand, MB |\n|---|---|---|")
+    for name, case in GROUPED.items():
+        nets = case.ours(), case.theirs()
+        saved = [upkeep.saved_for_backward(net, *case.batch(16)) for net in nets]
+        print(f"| {name} | {saved[0]:.1f} | {saved[1]:.1f} |")
 
 
 def stream(args: argparse.Namespace) -> None:
@@ -66,6 +88,7 @@ def _row(name: str, batch: int, times: dict[str, list[float]], wanted: float) ->
 
 PARTS = {
     "train": train,
+    "groups": groups,
     "stream": stream,
     "memory": upkeep.memory,
     "overhead": upkeep.overhead,

@@ -64,6 +64,21 @@ def grow(name: str, batch: int, who: str, threads: int) -> None:
     print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 
 
+def saved_for_backward(net: nn.Module, frames: Tensor, labels: Tensor) -> float:
+    """MB of activations that wait for the backward pass: for networks too small for the above."""
+    found: dict[int, Tensor] = {}  # by storage; alive, so that no address is used twice
+
+    def note(tensor: Tensor) -> Tensor:
+        found.setdefault(tensor.untyped_storage().data_ptr(), tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        net.cost(frames, labels)
+    for weight in net.parameters():
+        found.pop(weight.untyped_storage().data_ptr(), None)
+    return sum(tensor.untyped_storage().nbytes() for tensor in found.values()) / 2**20
+
+
 # --- overhead ------------------------------------------------------------------------------------
 
 

@@ -183,9 +183,10 @@ def bernoulli_maps(
     """d log p(x) / d mu, and L(pi), if bits are flipped with probability `flip`."""
     seen = mu * (1 - 2 * flip) + flip  # the rate of ones in x, given the group
     mixed = sum_over_groups(pi * seen, count).clamp(CLIP, 1 - CLIP)
-    delta = (1 - 2 * flip) * pi * (x - mixed) / (mixed * (1 - mixed))
-    clipped = seen * (1 - 2 * CLIP) + CLIP
-    log_likelihood = x * clipped.log() + (1 - x) * (1 - clipped).log()
+    variance = (mixed * (1 - mixed)).clamp(min=CLIP / 2)  # 1 - CLIP is 1 in half precision
+    delta = (1 - 2 * flip) * pi * (x - mixed) / variance
+    one, zero = seen * (1 - 2 * CLIP) + CLIP, (1 - seen) * (1 - 2 * CLIP) + CLIP
+    log_likelihood = x * one.log() + (1 - x) * zero.log()
     if pi.shape[1] < x.shape[1]:  # the channels of a pixel belong together
         log_likelihood = log_likelihood.sum(1, keepdim=True)
     return delta, over_groups(log_likelihood, count)
@@ -274,6 +275,6 @@ class Readout(DecoderCell):
         import torch
 
         logits = group * noise[:, :1] + pixel * noise[:, 1:]
-        pi = over_groups(logits.view(len(noise), -1, *out[1:]), count)
-        mu = per_channel(mean, pi).expand(len(noise), len(mean), *out[1:])
+        pi = over_groups(logits.view(noise.shape[0], -1, *out[1:]), count)
+        mu = per_channel(mean, pi).expand(noise.shape[0], -1, *out[1:])
         return torch.cat([mu, pi], dim=1)

@@ -95,8 +95,9 @@ class _LSTM(_Recurrent):
 
         i, f, o, g = a.chunk(4, dim=1)
         new = torch.sigmoid(i) * torch.tanh(g)
-        if c is not None:
-            new = torch.addcmul(new, torch.sigmoid(f), c)
+        if c is None:  # a gate without a gradient would cost the others their memory format
+            c = torch.zeros_like(new)
+        new = torch.addcmul(new, torch.sigmoid(f), c)
         return torch.sigmoid(o) * torch.tanh(new), new
 
 

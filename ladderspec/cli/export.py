@@ -38,7 +38,7 @@ def run_export(args: argparse.Namespace) -> int:
 
       .py    one file of plain, readable PyTorch: needs torch only, loads the same weights
       .onnx  one iteration with its weights, for streaming: every output next.NAME goes back in as
-             carry.NAME, at first zeros, or the learned values in the file's metadata `initial`;
+             carry.NAME, at first zeros, or what the file's metadata `initial` says;
              needs the extra `ladderspec[export]`
 
     Example:

@@ -70,7 +70,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
     """Evaluate a trained network: measures by t, confusion, pictures, lesions, activations.
 
     Example:
-      ladderspec evaluate out/quickstart/rladder.seed0 --without decoder_to_encoder
+      ladderspec evaluate out/quickstart/rtagger.seed0 --without decoder_to_encoder
     """
     from ladderspec.trained.evaluate import evaluate, samples
 
@@ -168,7 +168,7 @@ def run_generate(args: argparse.Namespace) -> int:
     """Let a trained network go on by itself: pictures, and for music a MIDI file.
 
     Example:
-      ladderspec generate out/quickstart/rladder.seed0 --frames 6 -o future.png
+      ladderspec generate out/moving/rtagger.seed0 --frames 6 -o future.png
     """
     from ladderspec.trained.generate import continuation_sheet, generate
 
@@ -178,14 +178,15 @@ def run_generate(args: argparse.Namespace) -> int:
     music = opened.record["data"]["set"] == "music"
     if args.output is not None and args.output.suffix == ".mid" and not music:
         raise UsageError(f"{args.output}: only music becomes MIDI; .png and .svg are pictures")
-    given, later = generate(
+    found = generate(
         opened, args.frames, args.split, args.first, args.count, args.given, args.sample, args.seed
     )
+    given, later = found.given, found.later
     title = f"{opened.record['title']}: {given.shape[1]} frames given, {later.shape[1]} by itself"
     place = args.output or opened.folder / "evaluation" / "generated.png"
     make_folder(place.parent)
     if place.suffix != ".mid":
-        continuation_sheet(given, later, title, args.first).save(place)
+        continuation_sheet(found, title, args.first).save(place)
         print(f"wrote {place}")
     if music and (args.output is None or place.suffix == ".mid"):
         _write_midi(given, later, place, args.step)

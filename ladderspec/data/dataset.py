@@ -78,6 +78,7 @@ class DataSet(ABC):
     forms: Mapping[str, Form]
     classes: int | None = None  # number of classes of the field `label`
     steps: int | None = None  # number of frames that a network runs over; None: see `lengths`
+    photographs: bool = False  # in pictures of the input, 1 is white; otherwise 1 is ink on paper
 
     def __init__(self, config: DataConfig, seed: int = 0, folder: Path | None = None) -> None:
         self.config, self.folder = config, folder

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from ladderspec.data.dataset import DataSet
 from ladderspec.data.picture import (
     BASELINE,
     GREY,
+    INK,
     PAPER,
     Colour,
     Picture,
@@ -49,7 +51,10 @@ class Strip:
 
 
 def strips(
-    title: str, columns: Sequence[str], groups: Sequence[tuple[str, list[Strip]]]
+    title: str,
+    columns: Sequence[str],
+    groups: Sequence[tuple[str, list[Strip]]],
+    colours: Mapping[str, Colour] | None = None,
 ) -> Picture:
     """A sheet of strips.
 
@@ -57,13 +62,16 @@ def strips(
         title: First line of the sheet.
         columns: Heading of each column.
         groups: Name and strips of each group of rows.
+        colours: Colours of labels and headings, by their text. Default: ink and grey.
     """
+    colours = colours or {}
     rows = [strip for _, group in groups for strip in group]
     height, width = rows[0].images[0].shape[:2]
     scale = max(1, round(TILE / max(height, width)))
     tall, wide = height * scale, width * scale
     left = MARGIN + max(text_width(row.label) for row in rows) + 2 * GAP
-    right = left + len(columns) * (wide + GAP) - GAP
+    pitch = max(wide, *map(text_width, columns)) + GAP
+    right = left + len(columns) * pitch - GAP
     total = max(right, MARGIN + text_width(title)) + MARGIN
     texts = [Text(MARGIN, MARGIN + BASELINE, title)]
     tiles: list[Tile] = []
@@ -72,17 +80,20 @@ def strips(
         y += LINE if name or not number else 0
         texts += [Text(MARGIN, y, name, colour=GREY)] if name else []
         if not number:
-            middles = [left + i * (wide + GAP) + wide // 2 for i in range(len(columns))]
+            middles = [left + i * pitch + (pitch - GAP) // 2 for i in range(len(columns))]
             named = [(x, c) for x, c in zip(middles, columns, strict=True) if c]
-            texts += [Text(x, y, column, "middle", GREY) for x, column in named]
+            texts += [Text(x, y, c, "middle", colours.get(c, GREY)) for x, c in named]
         y += GAP
         for strip in group:
-            texts += [Text(MARGIN, y + tall // 2 + 5, strip.label)] if strip.label else []
+            if strip.label:
+                colour = colours.get(strip.label, INK)
+                texts.append(Text(MARGIN, y + tall // 2 + 5, strip.label, colour=colour))
             down, across = _scales(strip.images[0], (height, width), scale)
             for i, image in enumerate(strip.images):
                 coloured = image.dtype == np.uint8 and image.ndim == 3
                 pixels = image if coloured else shade(image)
-                tiles.append(Tile(left + i * (wide + GAP), y, pixels, (down, across)))
+                x = left + i * pitch + (pitch - GAP - wide) // 2
+                tiles.append(Tile(x, y, pixels, (down, across)))
             y += strip.images[0].shape[0] * down + GAP
         y += GAP
     return Picture(total, y + MARGIN - 2 * GAP, tuple(tiles), tuple(texts))
@@ -108,21 +119,31 @@ def items(data: DataSet, title: str, split: str, indices: Indices) -> Picture:
     names = [f"label {label}" for label in batch["label"]] if "label" in batch else None
     names = names or [f"item {index}" for index in indices]
     rows = [
-        Strip(name, [as_image(frame) for frame in frames])
+        Strip(name, [as_image(frame, data.photographs) for frame in frames])
         for name, frames in zip(names, values, strict=True)
     ]
     return strips(title, columns, [("", rows)])
 
 
-def as_image(frame: NDArray[Any]) -> NDArray[Any]:
-    """(C,) or (C, H, W) -> an image of a strip; three channels are colours."""
-    if frame.ndim == 1:
-        side = int(np.sqrt(len(frame)))
-        return frame.reshape(side if side * side == len(frame) else 1, -1)
-    if frame.shape[0] == 3:
+def as_image(frame: NDArray[Any], photograph: bool = False) -> NDArray[Any]:
+    """(C,) or (C, H, W) -> an image of a strip; three channels are colours.
+
+    Args:
+        frame: The values.
+        photograph: Whether 1 is white. Default: 1 is ink on paper.
+    """
+    if frame.ndim == 3 and frame.shape[0] == 3:
         colours = np.clip(frame.transpose(1, 2, 0), 0, 1) * 255
         return np.asarray(np.rint(colours), np.uint8)
-    return np.asarray(frame.mean(0))
+    image = _square(frame) if frame.ndim == 1 else np.asarray(frame.mean(0))
+    return grey(image) if photograph else image
+
+
+def _square(vector: NDArray[Any]) -> NDArray[Any]:
+    """A vector (..., N) as a square image, or as a row if N is no square."""
+    side = math.isqrt(vector.shape[-1])
+    rows = side if side * side == vector.shape[-1] else 1
+    return vector.reshape(*vector.shape[:-1], rows, -1)
 
 
 def grey(values: NDArray[Any]) -> Pixels:
@@ -130,9 +151,27 @@ def grey(values: NDArray[Any]) -> Pixels:
     return shade(1 - np.asarray(values), (0, 0, 0))
 
 
+def group_colour(group: int) -> Colour:
+    """The colour of a group, 0 and up."""
+    return GROUPS[group % len(GROUPS)]
+
+
 def group_colours(groups: NDArray[np.int64]) -> Pixels:
-    """A map of groups (H, W): a colour for each group; pixels of no group (-1) are grey."""
+    """A map of groups (H, W) or (N,): a colour for each; pixels of no group (-1) are grey."""
+    groups = _square(groups) if groups.ndim == 1 else groups
     return np.array([*GROUPS, NO_GROUP], np.uint8)[np.where(groups < 0, -1, groups % len(GROUPS))]
+
+
+def mixed_colours(shares: NDArray[Any], photograph: bool = False) -> Pixels:
+    """Pixels in the colours of groups, mixed by shares (K, H, W) or (K, N).
+
+    Shares that add up to less than 1 leave paper, or black of a photograph, between the colours.
+    """
+    shares = np.clip(_square(shares) if shares.ndim == 2 else shares, 0, None)
+    shares = shares / np.maximum(shares.sum(0), 1)
+    colours = np.array([group_colour(k) for k in range(len(shares))], np.float64)
+    rest = (1 - shares.sum(0))[..., None] * (0 if photograph else np.array(PAPER))
+    return np.asarray(np.rint(np.moveaxis(shares, 0, -1) @ colours + rest), np.uint8)
 
 
 def behind_bars(clean: NDArray[Any], mask: NDArray[np.bool_]) -> Pixels:

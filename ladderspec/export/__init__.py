@@ -7,16 +7,17 @@ from collections.abc import Iterable
 
 from ladderspec.api import graph as graph_of
 from ladderspec.cells.pool import Identity
-from ladderspec.export.classes import Classes, Instance, cell_instance
+from ladderspec.export.classes import Classes
 from ladderspec.export.heading import about, check_name, class_name, docstring
+from ladderspec.export.instances import GROUPS, Instance, cell_instance
 from ladderspec.export.network import INPUT, Network
 from ladderspec.export.source import IMPORTS, REFERENCE, TYPES, WIDTH, Definitions, names_in
 from ladderspec.language.read import Spec
-from ladderspec.wiring.graph import Graph, in_order
+from ladderspec.wiring.graph import Graph, copies, in_order
 
 __all__ = ["to_python"]
 
-_PARAMETERS = ("blocks", "weight")
+_PARAMETERS = ("blocks", "weight", "weight_in_blocks")
 _OF_TASKS = ("Offset", "LinearOffset", "ConvOffset", "Levels")
 
 
@@ -36,6 +37,9 @@ def to_python(spec: Spec | Graph, name: str | None = None) -> str:
     cells = {n: cell_instance(graph, n, rows) for n in in_order(graph) if n != INPUT}
     cells = {node: each for node, each in cells.items() if not _is_copy(each)}
     definitions = Definitions()
+    if count := copies(graph):
+        about_groups = "copies of the network that share their weights, side by side in the batch"
+        definitions.texts[GROUPS] = f"{GROUPS} = {count}  # {about_groups}"
     edges, nodes = Classes(definitions), Classes(definitions)
     edges.make(edge for each in cells.values() for edge in each.edges.values())  # -> classes
     nodes.texts.update(dict.fromkeys(edges.texts, ""))

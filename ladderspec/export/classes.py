@@ -1,4 +1,4 @@
-"""Edges and cells of a network -> the classes of an exported file, and how each one is made.
+"""Instances -> the classes of an exported file, and how each instance is made.
 
 Instances that compute the same share a class. Its constructor is generated from the parameters that
 they declare: a size that is the same for all stands in the class, others are arguments.
@@ -8,133 +8,19 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
-from ladderspec.cells import ACTIVATIONS, NORMS, Cell, Parameters, Projection
-from ladderspec.cells.base import iterations_of
+from ladderspec.cells import ACTIVATIONS, NORMS, Cell
 from ladderspec.cells.projections import KEYWORDS
 from ladderspec.errors import UsageError
 from ladderspec.export.inline import PRESENT, Template, inline
+from ladderspec.export.instances import GROUPS, Form, Instance, Symbol, owner_of, read_at_first
 from ladderspec.export.source import Definitions, fit
 from ladderspec.names import Role, Side, size_of
-from ladderspec.wiring.graph import Graph
-from ladderspec.wiring.shapes import site_of
 
-EDGES = {  # names of classes, by the function of the map
-    "convolve": "Conv",
-    "convolve_transposed": "Up",
-    "dense": "Dense",
-    "dense_to_map": "DenseMap",
-    "spread": "Spread",
-    "same": "Direct",
-}
 FORMULAS = {"conv": "W * x", "transposed": "W * x", "dense": "W x", "spread": "x", "none": "x"}
-
-
-class Form(NamedTuple):
-    """What the instances of one class have in common."""
-
-    compute: Callable[..., Any]
-    norm: tuple[str, str, int]  # name of the module, kind, groups of channels
-    parameters: tuple[str, ...]
-    separate: tuple[str, ...] = ()  # edges that do not enter the sum
-    owned: tuple[str, ...] = ()  # parameters of edges that are read
-    decided: tuple[tuple[str, Any], ...] = ()  # constants that decide what is computed
-
-
-@dataclass
-class Instance:
-    """One module of the network: what it declares, and how it is made."""
-
-    form: Form
-    name: str  # preferred name of the class
-    parameters: Parameters
-    sizes: dict[str, int]  # names for sizes, most telling first
-    constants: dict[str, Any]  # further values that the class reads
-    rows: int  # of running statistics
-    edges: dict[str, Instance] = field(default_factory=dict)
-    projection: Projection | None = None  # of an edge
-    cell: Cell | None = None  # of a node
-    states: tuple[str, ...] = ()
-    expression: str = ""  # that makes it
-
-
-# --- instances ------------------------------------------------------------------------------------
-
-
-def edge_instance(projection: Projection, rows: int) -> Instance | None:
-    """None if the edge owns and changes nothing."""
-    parameters = projection.parameters
-    if projection.kind == "none" and not parameters:
-        return None
-    constants = {name: getattr(projection, name) for name in KEYWORDS[projection.function]}
-    if projection.norm != "none":
-        constants["groups"] = projection.groups
-    dense, square = projection.kind == "dense", projection.filter[0] == projection.filter[1]
-    sizes = {"source": size_of(projection.source) if dense else projection.source[0]}
-    sizes["target"] = size_of(projection.target) if dense else projection.target[0]
-    if dense and len(projection.target) > 1:
-        sizes["units"], sizes["channels"] = sizes.pop("target"), projection.target[0]
-    if square:
-        sizes["filter"] = projection.filter[0]
-    sizes |= {"height": projection.filter[0], "width": projection.filter[1]}
-    if projection.kind == "none":
-        sizes = {"channels": projection.target[0], "units": size_of(projection.target)}
-    symbol = NORMS[projection.norm].symbol if projection.norm != "none" else ""
-    name = EDGES[projection.function.__name__] + symbol
-    norm = ("norm", projection.norm, 1)
-    form = Form(projection.function, norm, tuple(parameters), decided=(("square", str(square)),))
-    return Instance(form, name, parameters, sizes, constants, rows, projection=projection)
-
-
-def cell_instance(graph: Graph, node: str, length: int | None) -> Instance:
-    """The module of a node; `length` is how many iterations there are, if that is fixed."""
-    attributes = graph.nodes[node]
-    cell, out, site = attributes["cell"], attributes["shape"], site_of(graph, node)
-    rows = iterations_of(cell, length)
-    found = {key: e["projection"] for _, _, key, e in graph.in_edges(node, keys=True, data=True)}
-    edges: dict[str, Projection] = {inlet.key: found[inlet.key] for inlet in site.inlets}
-    own = {k: p for k, p in attributes["own"].items() if not k.startswith("initial")}
-    signature = cell.signature()
-    summed = [each for key, each in edges.items() if key not in signature.separate]
-    sizes = {"width": summed[0].target[0]} if summed and summed[0].has_weight else {}
-    sizes |= {"channels": out[0], "units": size_of(out)}
-    fields = {name: getattr(cell, name) for name in type(cell).model_fields}
-    sizes |= {k: v for k, v in fields.items() if isinstance(v, int) and k not in sizes}
-    constants: dict[str, Any] = {}
-    from_shapes = {"out": out, **cell.constants(site, out)}
-    for name in signature.keywords:
-        if name in from_shapes:
-            constants[name] = from_shapes[name]
-        elif name not in ("norm", *own, *signature.optional) and not _owner(name, edges):
-            constants[name] = getattr(cell, name)
-    form = Form(
-        cell.compute,
-        cell.node_norm() if summed else ("", "none", 1),
-        tuple(own),
-        tuple(key for key in edges if key in signature.separate),
-        tuple(name for name in signature.keywords if _owner(name, edges)),
-        tuple(
-            (key, value)
-            for key, value in constants.items()
-            if value is None or (isinstance(value, str) and key != "activation")
-        ),
-    )
-    made = {key: edge_instance(each, rows) for key, each in edges.items()}
-    present = {key: each for key, each in made.items() if each is not None}
-    name = next(c.__name__ for c in type(cell).__mro__ if "compute" in vars(c)).strip("_")
-    states = tuple(cell.state_shapes(out))
-    return Instance(form, name, own, sizes, constants, rows, present, None, cell, states)
-
-
-def _owner(name: str, edges: Mapping[str, Projection]) -> str:
-    """The edge that owns a parameter which `compute` reads."""
-    return next((key for key, each in edges.items() if name in each.extra), "")
-
-
-# --- classes --------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -192,38 +78,66 @@ class _Class:
         return name
 
     def size(self, parameter: str, axis: int) -> str:
+        cell = self.first.cell
+        if parameter == "noise" and axis == 0 and cell is not None and cell.first_value:
+            return GROUPS
         values = [each.parameters[parameter].shape[axis] for each in self.group]
         blocks = self.first.parameters[parameter].values
         if axis == 0 and len(blocks) > 1 and set(values) == {len(blocks)}:
             return str(len(blocks))  # one value each
+        return self.named_size(values, f"{parameter}_{axis}")
+
+    def named_size(self, values: list[int], otherwise: str) -> str:
+        """A size by the name that it has in all instances, a number, or an argument."""
         for name in self.first.sizes:
             if all(each.sizes.get(name) == v for each, v in zip(self.group, values, strict=True)):
                 return self.argument(name, "int", list(map(str, values)))
         if len(set(values)) == 1:
             return str(values[0])
-        return self.argument(f"{parameter}_{axis}", "int", list(map(str, values)))
+        return self.argument(otherwise, "int", list(map(str, values)))
 
-    def parameter(self, name: str) -> str:
-        """The expression that makes a parameter."""
+    def declare(self) -> list[str]:
+        """Write what makes the parameters and buffers; the types of buffers are returned."""
+        buffers = []
+        for name, declared in self.first.parameters.items():
+            start, is_parameter = self.start(name)
+            if declared.buffer:
+                buffers.append(f"{name}: Tensor")
+                start = f"{start}.data" if is_parameter else start
+                self.lines.append(f'self.register_buffer("{name}", {start})')
+            else:
+                start = start if is_parameter else f"nn.Parameter({start})"
+                self.lines.append(f"self.{name} = {start}")
+        return buffers
+
+    def start(self, name: str) -> tuple[str, bool]:
+        """The expression of an initial value, and whether it makes a parameter already."""
         declared = [each.parameters[name] for each in self.group]
         shape = ", ".join(self.size(name, axis) for axis in range(len(declared[0].shape)))
+        if all(p.buffer and p.variance == 1.0 for p in declared):
+            return f"torch.randn({shape})", False
         if declared[0].variance is not None:
             scales = [f"{p.variance * size_of(p.shape[1:]):.10g}" for p in declared if p.variance]
-            if set(scales) == {"1"}:
-                return f"{self.helper('weight')}({shape})"
-            same = len(set(scales)) == 1
-            scale = scales[0] if same else self.argument("scale", "float", scales)
-            return f"{self.helper('weight')}({shape}, scale={scale})"
+            taps = [repr(p.taps) for p in declared]
+            given = [shape]
+            if set(scales) != {"1"}:
+                given.append(f"scale={self.same_or_argument('scale', 'float', scales)}")
+            if set(taps) == {"(1, 1)"}:
+                return f"{self.helper('weight')}({', '.join(given)})", True
+            given.append(f"taps={self.same_or_argument('stride', 'Pair', taps)}")
+            return f"{self.helper('weight_in_blocks')}({', '.join(given)})", True
         values = [p.values for p in declared]
         if set(values) in ({(0.0,)}, {(1.0,)}):
-            return f"nn.Parameter(torch.{'zeros' if values[0] == (0.0,) else 'ones'}({shape}))"
-        if len(set(values)) == 1:
-            return f"{self.helper('blocks')}({shape}, values={_tuple(values[0])})"
+            return f"torch.{'zeros' if values[0] == (0.0,) else 'ones'}({shape})", False
         if all(len(each) == 1 for each in values):
-            start = self.argument(name, "float", [repr(each[0]) for each in values])
-            return f"nn.Parameter(torch.full(({shape},), {start}))"
-        start = self.argument(name, "tuple[float, ...]", list(map(_tuple, values)))
-        return f"{self.helper('blocks')}({shape}, values={start})"
+            start = self.same_or_argument(name, "float", [repr(each[0]) for each in values])
+            return f"torch.full(({shape},), {start})", False
+        start = self.same_or_argument(name, "tuple[float, ...]", list(map(repr, values)))
+        return f"{self.helper('blocks')}({shape}, values={start})", True
+
+    def same_or_argument(self, name: str, kind: str, values: list[str]) -> str:
+        """A value that is the same for all instances as it is, else an argument."""
+        return values[0] if len(set(values)) == 1 else self.argument(name, kind, values)
 
     def constant(self, name: str, kind: str) -> str:
         """A value that the class reads: as it is, or an attribute from an argument."""
@@ -265,8 +179,7 @@ class _Class:
     def edge(self, name: str) -> str:
         projection = self.first.projection
         assert projection is not None
-        for own in self.first.parameters:
-            self.lines.append(f"self.{own} = {self.parameter(own)}")
+        self.declare()
         gain = self.size("gain", 0) if projection.norm != "none" else ""
         if module := self.norm_module(projection.norm, gain):
             self.lines.append(f"self.norm = {module}")
@@ -306,8 +219,7 @@ class _Class:
         cell = self.first.cell
         assert cell is not None
         self.definitions.owner = f"the cell `{cell.cell}`"
-        for own in self.first.parameters:
-            self.lines.append(f"self.{own} = {self.parameter(own)}")
+        buffers = self.declare()
         signature = cell.signature()
         separate = [role for role in signature.positional if role in self.first.form.separate]
         taken = [*separate, *(s for s in self.first.states if s in signature.positional)]
@@ -318,15 +230,46 @@ class _Class:
         result = returned if cell.returns else "Tensor"
         owner = next(c for c in type(cell).__mro__ if "compute" in vars(c))
         doc = inspect.cleandoc(owner.__doc__ or name).splitlines()
+        doc = [f'"""{doc[0]}"""'] if len(doc) == 1 else [f'"""{doc[0]}', *doc[1:], '"""']
         given = "".join(f", {each}: Tensor" for each in taken)
-        return self._text(
+        first = self._first_value(cell)
+        text = self._text(
             f"class {name}({self.helper('Cell')}):",
-            [f'"""{doc[0]}"""'] if len(doc) == 1 else [f'"""{doc[0]}', *doc[1:], '"""'],
+            [*doc, "", *buffers] if buffers else doc,
             "super().__init__(**edges)",
             f"def forward(self, t: int{given}, **values: Tensor) -> {result}:",
             [*body, *inline(source, known, names, self.definitions)],
             ["**edges: nn.Module"],
         )
+        return "\n".join([text, *first])
+
+    def _first_value(self, cell: Cell) -> list[str]:
+        """The method that makes what delayed edges carry before the first t, if there is one."""
+        if cell.first_value is None:
+            return []
+        annotations = inspect.signature(cell.first_value).parameters
+        names = {}
+        for name in read_at_first(cell):
+            if name in self.first.parameters:
+                names[name] = f"self.{name}"
+            elif isinstance(self.first.constants[name], Symbol):
+                names[name] = _text(self.first.constants[name])
+            else:
+                values = [_text(each.constants[name]) for each in self.group]
+                kind = str(annotations[name].annotation)
+                self.lines.append(f"self.{name} = {self.argument(name, kind, values)}")
+                names[name] = f"self.{name}"
+        source = self.definitions.method(cell.first_value)
+        ones = ", 1" * (len(self.first.parameters["noise"].shape) - 1)
+        lines = [
+            "def first_value(self, batch: int) -> Tensor:",
+            '    """Before the first t: random in training, always the same in evaluation."""',
+            f"    noise = self.noise.repeat(batch // len(self.noise){ones})",
+            "    if self.training:",
+            "        noise = torch.randn_like(noise)",
+            *(f"    {line}" for line in inline(source, {}, names, self.definitions)),
+        ]
+        return ["", *(line for each in lines for line in fit(f"    {each}"))]
 
     def _arguments(
         self, cell: Cell, signature: Any, separate: list[str]
@@ -347,7 +290,7 @@ class _Class:
         annotations = inspect.signature(cell.compute).parameters
         edges = {k: e.projection for k, e in self.first.edges.items() if e.projection}
         for name in signature.keywords:
-            owner = _owner(name, edges)
+            owner = owner_of(name, edges)
             if name in self.first.parameters or owner:
                 known[name] = PRESENT
                 names[name] = f"self.{owner}.{name}" if owner else f"self.{name}"
@@ -381,12 +324,12 @@ class _Class:
         if kind == "none" or not self.first.form.norm[0]:
             return f"a = self.total(t, values{', ' + offset if offset else ''})"
         gain = "gain" in self.first.parameters
-        channels = self.size("gain" if gain else cell.offset, 0)
+        channels = self.named_size([each.summed for each in self.group], "width")
         if made := self.norm_module(kind, channels):
             self.lines.append(f"self.{module} = {made}")
         if "norm" in signature.keywords:
             return "a = self.total(t, values)"
-        x = "self.total(t, values)" if gain else f"self.total(t, values, {offset})"
+        x = f"self.total(t, values, {offset})" if offset and not gain else "self.total(t, values)"
         scale, shift = ("self.gain", offset) if gain else ("None", "None")
         return f"a = {self.normalised(kind, f'self.{module}', x, scale, shift, str(groups))}"
 
@@ -411,7 +354,9 @@ class _Class:
         if self.lines:
             given = ", ".join(["self", *arguments, *(more or [])])
             lines += fit(f"    def __init__({given}) -> None:")
-            lines += [f"        {init}", *(f"        {line}" for line in self.lines), ""]
+            for line in [init, *self.lines]:
+                lines += fit(f"        {line}")
+            lines.append("")
         lines += fit(f"    {forward}")
         for line in body:
             lines += fit(f"        {line}")
@@ -451,10 +396,6 @@ class _Class:
 def _text(value: Any) -> str:
     """A value as a formatter would write it."""
     return f'"{value}"' if isinstance(value, str) else repr(value)
-
-
-def _tuple(values: tuple[float, ...]) -> str:
-    return repr(tuple(values))
 
 
 def sides_of(nodes: Iterable[str]) -> list[Side]:

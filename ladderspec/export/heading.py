@@ -9,12 +9,12 @@ from textwrap import wrap
 
 from ladderspec.errors import UsageError
 from ladderspec.escaping import one_line
-from ladderspec.export.network import Readout, readouts_of
+from ladderspec.export.network import Output, axes, outputs_of
 from ladderspec.export.source import WIDTH
 from ladderspec.language.spec import SpecConfig
 from ladderspec.names import Shape, Side
 from ladderspec.wiring import table
-from ladderspec.wiring.graph import Graph
+from ladderspec.wiring.graph import Graph, copies
 from ladderspec.wiring.shapes import parameters
 
 _COLUMNS = ("level", "layer", "channels", "filter", "stride", "shape", "lateral", "decoder")
@@ -24,7 +24,8 @@ _RIGHT = ("channels", "stride")
 def docstring(graph: Graph, config: SpecConfig | None, name: str) -> list[str]:
     """What the file says of itself."""
     shape = graph.nodes["encoder.input"]["shape"]
-    frames, steps = graph.graph["frames"], graph.graph["iterations"]
+    frames, count = graph.graph["frames"], copies(graph)
+    groups = f" and each of K = {count} groups" if count else ""
     given = f"frames {_shape('B, T', shape)}" if frames else f"an input {_shape('B', shape)}"
     title = ": ".join(filter(None, (graph.graph["name"], graph.graph["title"])))
     description = wrap(_plain(config.description or "") if config else "", WIDTH)
@@ -34,9 +35,9 @@ def docstring(graph: Graph, config: SpecConfig | None, name: str) -> list[str]:
         *([*description, ""] if description else []),
         *_table(graph),
         "",
-        f"Takes {given} and gives by task, for every t:",
+        f"Takes {given} and gives by task, for every t{groups}:",
         "",
-        *_outputs(readouts_of(graph), "B, T" if frames else f"B, {steps}"),
+        *_outputs(outputs_of(graph), axes(graph)),
         "",
         f"{parameters(graph):,} parameters, named as in what ladderspec builds:",
         "",
@@ -55,6 +56,7 @@ def about(graph: Graph) -> list[str]:
     letters += ", the decoder d_x" if Side.DECODER in sides else ""
     if any(facts["cell"].state_shapes(facts["shape"]) for facts in nodes):
         letters += "; c_x is the cell state of an LSTM"
+    letters += "; d_input is mu and pi of each group" if copies(graph) else ""
     title = _plain(graph.graph["title"] or graph.graph["name"])
     return [f'"""{title[:1].upper()}{title[1:]}.', "", *wrap(f"{letters}.", WIDTH - 4), '"""']
 
@@ -68,12 +70,12 @@ def _shape(first: str, shape: Shape) -> str:
     return f"({first}, {', '.join(map(str, shape))})"
 
 
-def _outputs(readouts: Sequence[Readout], first: str) -> list[str]:
-    shapes = [_shape(first, each.shape) for each in readouts]
-    names, sizes = max(len(each.name) for each in readouts), max(map(len, shapes))
+def _outputs(outputs: Sequence[Output], first: str) -> list[str]:
+    shapes = [_shape(first, each.shape) for each in outputs]
+    names, sizes = max(len(each.name) for each in outputs), max(map(len, shapes))
     return [
         f"    {each.name:<{names}}  {shape:<{sizes}}  {each.task_text}".rstrip()
-        for each, shape in zip(readouts, shapes, strict=True)
+        for each, shape in zip(outputs, shapes, strict=True)
     ]
 
 

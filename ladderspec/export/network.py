@@ -12,13 +12,14 @@ import networkx as nx
 
 from ladderspec.cells.input import Noise
 from ladderspec.export.classes import sides_of
+from ladderspec.export.instances import GROUPS
 from ladderspec.export.source import fit
 from ladderspec.export.table import comment, fields_of, quoted, rows_of, write
 from ladderspec.names import Role, Shape, Side, node_name, split_node
 from ladderspec.schedule.equations import Edge, equation_of
 from ladderspec.schedule.letters import LETTERS
 from ladderspec.tasks import Task
-from ladderspec.wiring.graph import Graph, in_order, now
+from ladderspec.wiring.graph import Graph, copies, in_order, now
 
 INPUT = "encoder.input"
 
@@ -27,7 +28,7 @@ INPUT = "encoder.input"
 
 
 @dataclass(frozen=True)
-class Readout:
+class Output:
     """One thing that a task sees."""
 
     task: str
@@ -49,16 +50,22 @@ class Readout:
         return "".join(f'["{part}"]' for part in self.name.split("."))
 
 
-def readouts_of(graph: Graph) -> list[Readout]:
+def axes(graph: Graph) -> str:
+    """The first axes of what a task sees: samples, t, groups."""
+    time = "T" if graph.graph["frames"] else str(graph.graph["iterations"])
+    return f"B, {time}, K" if copies(graph) else f"B, {time}"
+
+
+def outputs_of(graph: Graph) -> list[Output]:
     """All that tasks see; without any task, every node."""
     tasks = graph.graph["tasks"]
     if not tasks:
         nodes = [node for node in graph if node != INPUT]
-        return [Readout(node, node, graph.nodes[node]["shape"]) for node in nodes]
+        return [Output(node, node, graph.nodes[node]["shape"]) for node in nodes]
     return [each for name in tasks for each in _of_task(graph, name, tasks[name])]
 
 
-def _of_task(graph: Graph, name: str, entry: dict[str, Any]) -> Iterator[Readout]:
+def _of_task(graph: Graph, name: str, entry: dict[str, Any]) -> Iterator[Output]:
     task: Task = entry["task"]
     several = len(entry["at"]) > 1
     for node in entry["at"]:
@@ -66,7 +73,7 @@ def _of_task(graph: Graph, name: str, entry: dict[str, Any]) -> Iterator[Readout
         shape = (task.head, *source[1:]) if task.head else source
         module = _module(source, shape, bool(task.head), task.starts_at_mean and not several)
         text = f"{task.kind} at {node}"
-        yield Readout(name, node, shape, text, module, not task.teaches, several)
+        yield Output(name, node, shape, text, module, not task.teaches, several)
 
 
 def _module(source: Shape, shape: Shape, headed: bool, offset: bool) -> str:
@@ -90,6 +97,7 @@ class Past(NamedTuple):
     depth: int
     initial: str  # the name of its learned initial value, if there is one
     shape: Shape
+    drawn: bool  # its cell has a `first_value`
 
 
 @dataclass(frozen=True)
@@ -143,7 +151,8 @@ class Loop:
         self, found: dict[str, Past], name: str, edge: Edge, initial: str, shape: Shape
     ) -> None:
         learned = initial if initial in self.graph.nodes[edge.source]["own"] else ""
-        known = found.get(name, Past(edge.source, 1, learned, shape))
+        drawn = initial == "initial" and self.graph.nodes[edge.source]["cell"].first_value
+        known = found.get(name, Past(edge.source, 1, learned, shape, bool(drawn)))
         found[name] = known._replace(depth=max(known.depth, edge.delay))
 
     @cached_property
@@ -168,10 +177,12 @@ class Loop:
 
     def start(self) -> Iterator[str]:
         """What delayed edges bring at first."""
-        for name, (node, depth, learned, shape) in self.delayed.items():
+        for name, (node, depth, learned, shape, drawn) in self.delayed.items():
             sizes = ", ".join(map(str, shape))
             first = f"before({sizes})"
-            if learned:
+            if drawn:
+                first = f"{access(node)}.first_value(batch)"
+            elif learned:
                 source = f'{access(node)}.get_parameter("{learned}")'
                 first = f"spread_channels({source}, batch, {sizes})"
             if depth > 1:
@@ -250,8 +261,8 @@ class Network:
     modules: Mapping[str, str]
 
     @cached_property
-    def readouts(self) -> list[Readout]:
-        return readouts_of(self.graph)
+    def outputs(self) -> list[Output]:
+        return outputs_of(self.graph)
 
     @cached_property
     def loop(self) -> Loop:
@@ -297,7 +308,7 @@ class Network:
             yield from comment(name, fields_of(self.graph.nodes[node]["cell"]))
             yield f"{access(node)} = {self.modules[node]}"
         yield from self._initial_values()
-        yield from self._tasks([each for each in self.readouts if each.module])
+        yield from self._tasks([each for each in self.outputs if each.module])
 
     def _initial_values(self) -> Iterator[str]:
         if self.learned:
@@ -308,7 +319,7 @@ class Network:
                 yield f"{access(node)} = nn.Identity()"
             yield f"{access(node)}.{name} = nn.Parameter(torch.zeros({channels}))"
 
-    def _tasks(self, owned: Sequence[Readout]) -> Iterator[str]:
+    def _tasks(self, owned: Sequence[Output]) -> Iterator[str]:
         """What the tasks own."""
         if not owned:
             return
@@ -317,10 +328,10 @@ class Network:
         yield "# tasks"
         yield f"self.task = {dictionary}()"
         for task, group in groupby(owned, key=lambda each: each.task):
-            readouts = list(group)
-            module = readouts[0].module
-            if readouts[0].several:
-                module = _by_node(readouts, dictionary)
+            outputs = list(group)
+            module = outputs[0].module
+            if outputs[0].several:
+                module = _by_node(outputs, dictionary)
             yield f"self.task[{quoted(task)}] = {module}"
 
     # --- forward ----------------------------------------------------------------------------------
@@ -337,6 +348,8 @@ class Network:
     def forward(self) -> Iterator[str]:
         yield f'"""{self._about()}"""'
         yield from self._noise(self.graph.nodes[INPUT]["cell"].noise)
+        if copies(self.graph):
+            yield f"{self.argument} = {self.argument}.repeat_interleave({GROUPS}, dim=0)"
         used = sides_of(self.modules)
         if used:
             yield f"{', '.join(used)} = {', '.join(f'self.{side}' for side in used)}"
@@ -344,7 +357,7 @@ class Network:
             yield "t = 0"
             yield ""
             yield from self.loop.iteration()
-            seen = [f"{quoted(each.name)}: {self._sees(each)}[:, None]" for each in self.readouts]
+            seen = [f"{quoted(each.name)}: {self._sees(each)}[:, None]" for each in self.outputs]
             yield f"return {{{', '.join(seen)}}}"
             return
         yield from self._before()
@@ -356,17 +369,23 @@ class Network:
         )
         for line in self.loop.iteration():
             yield f"    {line}" if line else ""
-        for each in self.readouts:
+        for each in self.outputs:
             yield f"    outputs[{quoted(each.name)}].append({self._sees(each)})"
-        yield "return {name: torch.stack(seen, dim=1) for name, seen in outputs.items()}"
+        if copies(self.graph):
+            yield "stacked = {name: torch.stack(seen, dim=1) for name, seen in outputs.items()}"
+            apart = f"x.unflatten(0, (-1, {GROUPS})).transpose(1, 2)"
+            yield f"return {{name: {apart} for name, x in stacked.items()}}"
+        else:
+            yield "return {name: torch.stack(seen, dim=1) for name, seen in outputs.items()}"
 
     def _about(self) -> str:
         shape = ", ".join(map(str, self.graph.nodes[INPUT]["shape"]))
-        if self.argument == "frames":
-            return f"Frames (B, T, {shape}) -> what each task sees, (B, T, ...)."
         steps = self.graph.graph["iterations"]
+        seen = axes(self.graph)
+        if self.argument == "frames":
+            return f"Frames (B, T, {shape}) -> what each task sees, ({seen}, ...)."
         again = "" if steps == 1 else ", the same at every t,"
-        return f"An input (B, {shape}){again} -> what each task sees, (B, {steps}, ...)."
+        return f"An input (B, {shape}){again} -> what each task sees, ({seen}, ...)."
 
     def _noise(self, noise: Noise | None) -> Iterator[str]:
         x = self.argument
@@ -380,7 +399,7 @@ class Network:
     def _before(self) -> Iterator[str]:
         start = list(self.loop.start())
         text = "\n".join(start)
-        if "batch," in text:
+        if "batch" in text:
             yield f"batch = {self.argument}.shape[0]"
         if "before(" in text:
             yield ""
@@ -388,16 +407,16 @@ class Network:
             yield f"    return {self.argument}.new_zeros({self.argument}.shape[0], *shape)"
         if start:
             yield ""
-            yield f"# Before the first t{'' if 'batch,' in text else ', all is zero'}."
+            yield f"# Before the first t{'' if 'batch' in text else ', all is zero'}."
             yield from start
             yield ""
-        empty = ", ".join(f"{quoted(each.name)}: []" for each in self.readouts)
+        empty = ", ".join(f"{quoted(each.name)}: []" for each in self.outputs)
         yield f"outputs: dict[str, list[Tensor]] = {{{empty}}}"
 
-    def _sees(self, readout: Readout) -> str:
-        value = self.loop.seen_at(readout.node)
-        value += ".detach()" if readout.stopped else ""
-        return f"self.task{readout.access}({value})" if readout.module else value
+    def _sees(self, output: Output) -> str:
+        value = self.loop.seen_at(output.node)
+        value += ".detach()" if output.stopped else ""
+        return f"self.task{output.access}({value})" if output.module else value
 
 
 def _dictionary(names: Iterator[str]) -> str:
@@ -405,10 +424,10 @@ def _dictionary(names: Iterator[str]) -> str:
     return "nn.ModuleDict" if RESERVED.isdisjoint(names) else "Levels"
 
 
-def _by_node(readouts: Sequence[Readout], dictionary: str) -> str:
+def _by_node(outputs: Sequence[Output], dictionary: str) -> str:
     """If a task reads several nodes: by side, then by level."""
     found = []
-    for side, group in groupby(readouts, key=lambda each: split_node(each.node)[0]):
+    for side, group in groupby(outputs, key=lambda each: split_node(each.node)[0]):
         inner = [f"{quoted(split_node(each.node)[1])}: {each.module}" for each in group]
         found.append(f"{quoted(side)}: {dictionary}({{{', '.join(inner)}}})")
     return f"{dictionary}({{{', '.join(found)}}})"

@@ -3,7 +3,8 @@
 Inputs are `frame`, `carry.encoder.lstm1`, `carry.encoder.lstm1.c`, ...; outputs are the tasks by
 name, then `next.encoder.lstm1`, ...: every `next.NAME` goes back in as `carry.NAME`. A value of two
 iterations ago is `carry.NAME.2`. `carry.t` counts from 0; it is there where batch norms keep
-statistics by t. What is remembered at first is zero, or by channel as in the metadata `initial`.
+statistics by t. What is remembered at first is zero, or as in the metadata `initial`: arrays by the
+name of the input, to be broadcast to its shape. With groups, carries are (batch, K, ...).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ladderspec.cells.functions import per_channel
 from ladderspec.errors import UsageError
 from ladderspec.network.carry import Carry
 from ladderspec.network.net import Net
@@ -138,14 +140,16 @@ def _flat(seen: Tensor | dict[str, Tensor]) -> list[Tensor]:
 
 
 def _initial(net: Net) -> str:
-    """What is remembered at first where it was learned: by channel, under the input's name."""
+    """What is remembered at first where it is not zero: learned by channel, or the start of groups.
+
+    Each is an array by the input's name, to be broadcast to its shape.
+    """
     executor = net.executor
-    learned = {
-        f"carry.{slot}": value.flatten().tolist()
-        for slot, value in executor.learned_initial_values().items()
-        if slot in executor.carried
-    }
-    return json.dumps(learned)
+    values = executor.initial_values(net.groups or 1)
+    for slot, channels in executor.learned_initial_values().items():
+        values[slot] = per_channel(channels, values[slot])
+    found = {f"carry.{slot}": values[slot].tolist() for slot in values if slot in executor.carried}
+    return json.dumps(found)
 
 
 @contextmanager

@@ -18,6 +18,14 @@ def weight(*shape: int, scale: float = 1.0) -> nn.Parameter:
     return nn.Parameter(torch.randn(shape) * (scale / torch.Size(shape[1:]).numel()) ** 0.5)
 
 
+def weight_in_blocks(*shape: int, taps: tuple[int, int], scale: float = 1.0) -> nn.Parameter:
+    """Equal taps within blocks: all phases of a strided transposed filter start alike."""
+    (*_, height, width), (rows, columns) = shape, taps
+    coarse = weight(*shape, scale=scale).detach()[..., ::rows, ::columns]
+    fine = coarse.repeat_interleave(rows, -2).repeat_interleave(columns, -1)
+    return nn.Parameter(fine[..., :height, :width].clone())
+
+
 def spread_channels(values: Tensor, batch: int, *shape: int) -> Tensor:
     """One value per channel, over a batch of maps or vectors."""
     return values.view(-1, *(1 for _ in shape[1:])).expand(batch, *shape)

@@ -9,7 +9,7 @@ from textwrap import wrap
 from typing import Any
 
 from ladderspec.cells import Cell
-from ladderspec.cells.fields import NormChoice
+from ladderspec.cells.fields import Config, NormChoice
 from ladderspec.export.source import WIDTH, fit
 from ladderspec.names import Side, node_name
 from ladderspec.wiring.graph import Graph, table_rows
@@ -173,6 +173,9 @@ def _word(value: Any) -> str:
     if isinstance(value, NormChoice):
         kind = [value.kind] if value.kind else []
         return " ".join([*kind, value.terms] if value.terms == "joint" or not kind else kind)
+    if isinstance(value, Config):
+        words = [f"{name}: {_word(getattr(value, name))}" for name in type(value).model_fields]
+        return f"{{{', '.join(words)}}}"
     if isinstance(value, tuple):
         return str(value[0]) if len(value) == 2 and value[0] == value[1] else str(list(value))
     return str(value)

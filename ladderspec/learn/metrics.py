@@ -99,8 +99,7 @@ def measure(
             if task.metrics:
                 seen = outputs[name]
                 for value in seen.values() if isinstance(seen, dict) else [seen]:
-                    if net.groups is not None:
-                        value = over_time(task.combine, value)
+                    value = combined(net, task, value)
                     aligned = align(name, task, collator, batch, value)
                     _add(f"{name}.{prefixes[name]}", task, value, aligned, overall, times, still)
                     if decides_classes(task, value.shape[2:]):
@@ -129,6 +128,11 @@ def over_time(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
     """A function of samples (n, ...), applied to values (B, T, ...)."""
     found = function(values.flatten(0, 1))
     return found.view(*values.shape[:2], *found.shape[1:])
+
+
+def combined(net: Net, task: Task, values: Tensor) -> Tensor:
+    """What a task sees at each t, (B, T, ...); groups (B, T, K, ...) are combined."""
+    return values if net.groups is None else over_time(task.combine, values)
 
 
 def decides_classes(task: Task, seen: Shape) -> bool:

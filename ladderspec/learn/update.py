@@ -13,7 +13,7 @@ from ladderspec.data.counter_rng import key_of
 from ladderspec.errors import LadderspecError
 from ladderspec.learn import processes
 from ladderspec.learn.batches import TensorBatch
-from ladderspec.learn.metrics import over_time, trimmed
+from ladderspec.learn.metrics import combined, over_time, trimmed
 from ladderspec.learn.schedule import task_weights
 from ladderspec.learn.train_state import TrainState
 from ladderspec.network.carry import Carry
@@ -86,6 +86,7 @@ def _carry_for(state: TrainState, batch: TensorBatch) -> Carry | None:
     if not state.collator.truncates:
         return None
     if batch.first or state.carry is None:
+        _seed_noise(state, "start")
         return state.net.initial_carry(len(batch))
     return trimmed(state.carry, len(batch))
 
@@ -97,7 +98,8 @@ def _autocast(state: TrainState) -> AbstractContextManager[object]:
 
 
 def _seed_noise(state: TrainState, purpose: str) -> None:
-    if state.net.noise is not None or state.config.drop:
+    net = state.net
+    if net.noise is not None or net.groups is not None or state.config.drop:
         key = key_of(state.seed, purpose, state.update, processes.rank())
         torch.manual_seed(key & (2**63 - 1))
 
@@ -172,7 +174,7 @@ def teacher_targets(teacher: Net, batch: TensorBatch) -> dict[str, Tensor]:
     teacher.train()
     outputs = teacher(batch.frames, batch.lengths)
     return {
-        name: over_time(task.present, outputs[name])
+        name: over_time(task.present, combined(teacher, task, outputs[name]))
         for name, task in teacher.tasks.items()
         if task.taught
     }

@@ -19,7 +19,7 @@ def generate(
     net: Net, frames: Tensor, n: int, sample: bool, lengths: Lengths, carry: Carry | None
 ) -> Tensor:
     """The next n frames, (B, n, ...), after those that are given."""
-    name, task = _predictor(net)
+    name, task = predictor(net)
     if sample and not task.logits and not _is_binary(net, task):
         cost = task.cost_label.lower()
         raise ValueError(f"task `{name}` predicts by {cost}: there is no distribution to sample")
@@ -42,7 +42,8 @@ def _is_binary(net: Net, task: Task) -> bool:
     return task.explains and net.likelihood()["likelihood"] == "bernoulli"
 
 
-def _predictor(net: Net) -> tuple[str, Task]:
+def predictor(net: Net) -> tuple[str, Task]:
+    """The task whose output is fed back, and its name. ValueError if there is none."""
     for name, task in net.tasks.items():
         if task.feeds_back and len(net.readouts[name]) == 1:
             return name, task

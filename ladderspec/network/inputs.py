@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -73,8 +74,14 @@ class Inputs:
 
     # --- the carry -------------------------------------------------------------------------------
 
-    def check_carry(self, carry: Carry | None, frames: Tensor) -> None:
-        """The carry is one of this network, for as many sequences, in the type of the frames."""
+    def check_carry(self, carry: Carry | None, frames: Tensor, steps: int = 1) -> None:
+        """The carry is one of this network, for as many sequences, in the type of the frames.
+
+        Args:
+            carry: The carry.
+            frames: The input of the call.
+            steps: The number of iterations of the call.
+        """
         if carry is None or torch.compiler.is_compiling():
             return
         if not isinstance(carry, Carry):
@@ -100,6 +107,19 @@ class Inputs:
             raise ValueError(
                 f"carry.t counts for each of {len(frames)} sequences,"
                 f" but it is {tuple(carry.t.shape)}"
+            )
+        self._warn_beyond_training(carry.t, steps)
+
+    def _warn_beyond_training(self, t: int | Tensor, steps: int) -> None:
+        """Groups get worse beyond the iterations of their training: an AMI of .36 after .58."""
+        if self.groups is None or self.iterations is None or not isinstance(t, int):
+            return
+        if t + steps > self.iterations:
+            warnings.warn(
+                f"the network has groups and `time: {{iterations: {self.iterations}}}`: they get"
+                f" worse after iteration {self.iterations}; begin again with `net.initial_carry`,"
+                " or train with more iterations",
+                stacklevel=4,
             )
 
 

@@ -36,7 +36,7 @@ from ladderspec.network.inputs import (
     without_padding,
 )
 from ladderspec.network.noise import noisy
-from ladderspec.network.readouts import Readout, readout_name, readouts_of
+from ladderspec.network.readouts import TaskReadout, readout_name, readouts_of
 from ladderspec.network.replay import Replay
 from ladderspec.nn import CellModule, initialise
 from ladderspec.nn.modules import nest
@@ -83,13 +83,13 @@ class Net(nn.Module):
         self.inputs = Inputs(self.shape, once, self.executor.slots.values(), self.groups)
 
     @property
-    def readouts(self) -> dict[str, dict[str, Readout]]:
+    def readouts(self) -> dict[str, dict[str, TaskReadout]]:
         """What each task owns, by the node that it reads."""
-        found: dict[str, dict[str, Readout]] = {}
+        found: dict[str, dict[str, TaskReadout]] = {}
         for reader in self.plan.tasks:
             several = len(reader.at) > 1
             homes = {n: home_of(self, readout_name(reader.name, n, several)) for n in reader.at}
-            found[reader.name] = {n: cast(Readout, home.module) for n, home in homes.items()}
+            found[reader.name] = {n: cast(TaskReadout, home.module) for n, home in homes.items()}
         return found
 
     # --- all t at once ---------------------------------------------------------------------------
@@ -332,7 +332,7 @@ class Net(nn.Module):
         """Frames as the network takes them, how many t there are, and where sequences end."""
         frames = self.inputs.frames(frames, self._like())
         length, ends = self.inputs.times(frames, lengths)
-        self.inputs.check_carry(carry, frames)
+        self.inputs.check_carry(carry, frames, length)
         return without_padding(frames, ends), length, ends
 
     def _like(self) -> Tensor | None:

@@ -15,7 +15,7 @@ from ladderspec.nn.modules import Declared
 from ladderspec.wiring.graph import Graph
 
 
-class Readout(Declared):
+class TaskReadout(Declared):
     """seen = W x + b + offset; without a head of its own, x + offset.
 
     The offset is the mean of what is to be seen, a buffer set from data.
@@ -77,7 +77,7 @@ def _wide(value: Tensor) -> list[int]:
     return [n for n in value.shape if n != 1]
 
 
-def readouts_of(graph: Graph, name: str) -> dict[str, Readout]:
+def readouts_of(graph: Graph, name: str) -> dict[str, TaskReadout]:
     """What a task owns, by the node that it reads."""
     entry: dict[str, Any] = graph.graph["tasks"][name]
     task, several = entry["task"], len(entry["at"]) > 1
@@ -86,7 +86,7 @@ def readouts_of(graph: Graph, name: str) -> dict[str, Readout]:
         prefix = f"{node}." if several else ""
         own = {key: entry["own"][prefix + key] for key in ("weight", "bias") if entry["own"]}
         offset = task.starts_at_mean and not several
-        found[node] = Readout(own, graph.nodes[node]["shape"], offset, task.teaches, draw=False)
+        found[node] = TaskReadout(own, graph.nodes[node]["shape"], offset, task.teaches, draw=False)
     return found
 
 

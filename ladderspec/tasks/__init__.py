@@ -7,7 +7,16 @@ same API (docs/own_tasks.md). Nothing here imports torch before a task computes.
 import importlib
 import pkgutil
 
-from ladderspec.tasks.base import Metric, Ramp, Reading, Task, register, registered, task_kind
+from ladderspec.tasks.base import (
+    Metric,
+    Panel,
+    Ramp,
+    Reading,
+    Task,
+    register,
+    registered,
+    task_kind,
+)
 from ladderspec.tasks.classification import Classification, Consistency
 from ladderspec.tasks.grouping import Grouping
 from ladderspec.tasks.reconstruction import Activity, Denoising, Prediction, Probe, Reconstruction
@@ -23,6 +32,7 @@ __all__ = [
     "Denoising",
     "Grouping",
     "Metric",
+    "Panel",
     "Prediction",
     "Probe",
     "Ramp",

@@ -79,6 +79,20 @@ if TYPE_CHECKING:
     Measured = Mapping[str, Tensor | tuple[Tensor, Tensor]]
 
 
+class Panel(NamedTuple):
+    """Frames of a picture that have to do with groups.
+
+    Args:
+        frames: (n, C, H, W) or (n, C); of `shares`: (n, K, H, W) or (n, K, N).
+        shares: Whether they are the shares of K groups in each pixel, drawn in their colours.
+        group: The group that the frames belong to: their caption has its colour.
+    """
+
+    frames: Tensor
+    shares: bool = False
+    group: int | None = None
+
+
 class Reading(Config):
     """The node that a task reads, as far as shapes and cells go."""
 
@@ -243,14 +257,18 @@ class Task(Config):
         """What is seen in the units of the data."""
         return seen
 
-    def pictures(self, name: str, seen: Tensor) -> dict[str, Tensor]:
+    def pictures(self, name: str, seen: Tensor) -> Mapping[str, Tensor | Panel]:
         """Frames (n, C, H, W) or (n, C) that pictures of samples show, by their captions.
 
         Args:
             name: the name of the task.
-            seen: its output, (n, ...).
+            seen: its output, (n, ...), after `combine` if the network has groups.
         """
         return {name: self.present(seen)}
+
+    def generated_pictures(self, name: str, seen: Tensor) -> Mapping[str, Tensor | Panel]:
+        """As `pictures`, for rows below the frames that the network generates. Default: none."""
+        return {}
 
     @property
     def logits(self) -> bool:

@@ -16,39 +16,25 @@ if TYPE_CHECKING:
 Decay = Annotated[float, Field(ge=0, lt=1)]
 
 
-@register
-class Classification(Task):
-    """Cross-entropy of a class label under the logits of a SoftMax, by default at the last
-    iteration.
-    """
+class ClassScores(Task):
+    """A task that reads the logits of a SoftMax; groups give one probability of each class."""
 
-    kind: Literal["classification"]
     when: When = Field(
         "last", description="Iterations that count: `last`, `all`, or a weight for each."
     )
-    target: str = Field("label", description="Field of the data with the class label.")
     none: Literal["last"] | None = Field(
         None,
         description="With groups: the class `no object`, which is left out when the groups are"
         " combined.",
     )
 
-    def check_shape(self, reading: Reading) -> tuple[str, str] | None:
+    def _check_none(self, reading: Reading) -> tuple[str, str] | None:
         if self.none is not None and reading.groups is None:
             return (
                 "`none` is the class of groups without an object, but there are no groups",
                 "leave it out, or add `groups: {count: 3}`",
             )
-        if self.head is None and len(reading.shape) != 1:
-            return (
-                f"classification reads class scores, but {reading.node} is"
-                f" {show_shape(reading.shape)}",
-                "read a SoftMax, or give the task a `head` with the number of classes",
-            )
         return None
-
-    def target_shape(self, seen: Shape) -> Shape:
-        return seen[1:]
 
     def combine(self, seen: Tensor) -> Tensor:
         """log p(c), p(c) = sum_k P_k(c) / sum_k sum_c' P_k(c'), without the class `none`."""
@@ -58,6 +44,35 @@ class Classification(Task):
         if self.none == "last":
             scores = scores[:, :, :-1]
         return torch.logsumexp(scores, dim=1).log_softmax(1)
+
+    def present(self, seen: Tensor) -> Tensor:
+        """Class probabilities."""
+        return seen.softmax(1)
+
+    def pictures(self, name: str, seen: Tensor) -> dict[str, Tensor]:
+        return {}
+
+
+@register
+class Classification(ClassScores):
+    """Cross-entropy of a class label under the logits of a SoftMax, by default at the last
+    iteration.
+    """
+
+    kind: Literal["classification"]
+    target: str = Field("label", description="Field of the data with the class label.")
+
+    def check_shape(self, reading: Reading) -> tuple[str, str] | None:
+        if self.head is None and len(reading.shape) != 1:
+            return (
+                f"classification reads class scores, but {reading.node} is"
+                f" {show_shape(reading.shape)}",
+                "read a SoftMax, or give the task a `head` with the number of classes",
+            )
+        return self._check_none(reading)
+
+    def target_shape(self, seen: Shape) -> Shape:
+        return seen[1:]
 
     def classes(self, seen: Shape) -> int:
         return seen[0]
@@ -95,16 +110,9 @@ class Classification(Task):
     def cost_label(self) -> str:
         return "CE"
 
-    def present(self, seen: Tensor) -> Tensor:
-        """Class probabilities."""
-        return seen.softmax(1)
-
-    def pictures(self, name: str, seen: Tensor) -> dict[str, Tensor]:
-        return {}
-
 
 @register
-class Consistency(Task):
+class Consistency(ClassScores):
     """Squared distance between the class probabilities of the network and of a Mean Teacher.
 
     The teacher is a running average of the network and sees the same input with noise of its own.
@@ -112,9 +120,6 @@ class Consistency(Task):
     """
 
     kind: Literal["consistency"]
-    when: When = Field(
-        "last", description="Iterations that count: `last`, `all`, or a weight for each."
-    )
     decay: Decay = Field(0.999, description="Decay of the teacher's average after the ramp.")
     ramp_decay: Decay = Field(0.99, description="Decay of the teacher's average during the ramp.")
     ramp: Annotated[float, Field(ge=0, le=1)] = Field(
@@ -129,7 +134,7 @@ class Consistency(Task):
                 f"consistency compares probabilities, but {reading.node} is made by {reading.cell}",
                 "read a SoftMax",
             )
-        return None
+        return self._check_none(reading)
 
     @property
     def field(self) -> str:
@@ -165,10 +170,3 @@ class Consistency(Task):
     @property
     def cost_label(self) -> str:
         return "MT"
-
-    def present(self, seen: Tensor) -> Tensor:
-        """Class probabilities."""
-        return seen.softmax(1)
-
-    def pictures(self, name: str, seen: Tensor) -> dict[str, Tensor]:
-        return {}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field
 
 from ladderspec.names import Shape, show_shape
-from ladderspec.tasks.base import Metric, Reading, Task, register
+from ladderspec.tasks.base import Metric, Panel, Reading, Task, register
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -75,16 +75,41 @@ class Grouping(Task):
         variance: Tensor | float = 1.0,
     ) -> Tensor:
         """The negative log-likelihood, without its constant: a mean over places."""
-        channels = target.shape[1]
-        mu, pi = seen[:, :, :channels], seen[:, :, channels:]
+        mu, pi = self.split(seen)
         x = target.to(seen.dtype)[:, None]
         cost = bernoulli_cost if likelihood == "bernoulli" else gaussian_cost
         return cost(x, mu, pi, variance).flatten(1).mean(1)
 
+    def split(self, seen: Tensor) -> tuple[Tensor, Tensor]:
+        """mu, (n, K, C, H, W) or (n, K, N), and pi, (n, K, 1, H, W) or (n, K, N)."""
+        channels = self.target_shape(tuple(seen.shape[1:]))[0]
+        return seen[:, :, :channels], seen[:, :, channels:]
+
     def present(self, seen: Tensor) -> Tensor:
         """The mean of the mixture, sum_k pi_k mu_k."""
-        channels = self.target_shape(tuple(seen.shape[1:]))[0]
-        return (seen[:, :, :channels] * seen[:, :, channels:]).sum(1)
+        mu, pi = self.split(seen)
+        return (mu * pi).sum(1)
+
+    def pictures(self, name: str, seen: Tensor) -> dict[str, Tensor | Panel]:
+        """pi in the colours of groups, the mean, and mu of each group [f:brodatz_vis_result]."""
+        mu, pi = self.split(seen)
+        each = enumerate(mu.unbind(1))
+        return {
+            f"{name}: groups": Panel(_shares(pi), shares=True),
+            name: self.present(seen),
+            **{f"{name}: mu {k + 1}": Panel(frames, group=k) for k, frames in each},
+        }
+
+    def generated_pictures(self, name: str, seen: Tensor) -> dict[str, Tensor | Panel]:
+        """pi in colours, and what each group predicts, pi_k mu_k [f:moving_mnist_generation]."""
+        mu, pi = self.split(seen)
+        predicted = mu * pi
+        each = enumerate(predicted.unbind(1))
+        return {
+            f"{name}: colours": Panel(_shares(predicted), shares=True),
+            f"{name}: groups": Panel(_shares(pi), shares=True),
+            **{f"{name}: pi mu {k + 1}": Panel(frames, group=k) for k, frames in each},
+        }
 
     @property
     def metrics(self) -> dict[str, Metric]:
@@ -100,8 +125,7 @@ class Grouping(Task):
 
         if "truth" not in further:
             return {}
-        channels = self.target_shape(tuple(seen.shape[1:]))[0]
-        found = seen[:, :, channels:].argmax(1).flatten(1).cpu().numpy()
+        found = self.split(seen)[1].argmax(1).flatten(1).cpu().numpy()
         truth = further["truth"].flatten(1).cpu().numpy()
         scores = seen.new_tensor(grouping_scores(truth, found))
         return {"ami": (scores.nan_to_num(), (~scores.isnan()).to(seen.dtype))}
@@ -117,6 +141,11 @@ class Grouping(Task):
     @property
     def cost_label(self) -> str:
         return "NLL"
+
+
+def _shares(values: Tensor) -> Tensor:
+    """Values of groups as shares of each pixel: (n, K, C, H, W) -> (n, K, H, W)."""
+    return values.mean(2) if values.dim() == 5 else values
 
 
 def _fits(made: Shape, x: Shape) -> bool:
@@ -143,6 +172,7 @@ def gaussian_cost(x: Tensor, mu: Tensor, pi: Tensor, variance: Tensor | float) -
 
 def bernoulli_cost(x: Tensor, mu: Tensor, pi: Tensor, variance: Tensor | float = 0.0) -> Tensor:
     """Cross-entropy of x under the mixed probability sum_k pi_k mu_k, at each place."""
-    mixed = (pi * mu).sum(1) * (1 - 2 * CLIP) + CLIP
-    ones = x[:, 0]
-    return -(ones * mixed.log() + (1 - ones) * (1 - mixed).log())
+    mixed, ones = (pi * mu).sum(1), x[:, 0]
+    one, zero = mixed * (1 - 2 * CLIP) + CLIP, (1 - mixed) * (1 - 2 * CLIP) + CLIP
+    # In half precision the probabilities of all groups may add up to more than 1.
+    return -(ones * one.log() + (1 - ones) * zero.clamp(min=CLIP / 2).log())

@@ -3,23 +3,56 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ladderspec.data import sheet
 from ladderspec.data.picture import Picture
 from ladderspec.data.sets.music import LOWEST
 from ladderspec.errors import UsageError
 from ladderspec.learn.evaluation import recalibrated
+from ladderspec.learn.metrics import combined, over_time
+from ladderspec.learn.pictures import (
+    Shown,
+    caption_colours,
+    shown_by,
+    strips_of,
+    true_groups,
+)
+from ladderspec.network.generate import predictor
+from ladderspec.network.net import Net
+from ladderspec.tasks import Panel
 from ladderspec.trained.evaluate import first_items
 from ladderspec.trained.run import TrainedRun
 
 QUARTER = 480  # ticks of a quarter
 TEMPO = 500_000  # microseconds of a quarter: 120 beats a minute
 VELOCITY = 80
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """Sequences that a network continued.
+
+    Args:
+        given: The given frames, (items, T, ...).
+        later: The generated ones, (items, frames, ...).
+        rows: What a picture shows besides, (items, frames, ...), by caption: the truth as far as
+            the data have it, the predictions of the given frames, what belongs to groups. Empty
+            if the task shows nothing besides.
+        photographs: Whether 1 is white in pictures.
+    """
+
+    given: NDArray[Any]
+    later: NDArray[Any]
+    rows: Mapping[str, Shown]
+    photographs: bool = False
 
 
 @torch.no_grad()
@@ -32,7 +65,7 @@ def generate(
     given: int | None = None,
     sample: bool = False,
     seed: int = 0,
-) -> tuple[NDArray[Any], NDArray[Any]]:
+) -> Continuation:
     """Let a network continue sequences in closed loop.
 
     Args:
@@ -44,9 +77,6 @@ def generate(
         given: frames given to the network. Default: all of the shortest item.
         sample: draw binary values from the predicted probabilities.
         seed: of these draws.
-
-    Returns:
-        The given frames, (items, T, ...), and the generated ones, (items, frames, ...).
     """
     net = opened.net()
     collator = opened.collator(net)
@@ -59,7 +89,8 @@ def generate(
         raise UsageError(f"between 1 and {longest} frames can be given here, not {shown}")
     if frames < 1:
         raise UsageError(f"the network has to go on for at least 1 frame, not {frames}")
-    start = batch.frames[np.argsort(items), :shown]
+    order = np.argsort(items)
+    start = batch.frames[order, :shown]
     calibration = opened.training_batches(collator)
     with recalibrated(net, calibration), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -67,19 +98,45 @@ def generate(
             later = net.generate(start, frames, sample=sample)
         except ValueError as error:
             raise UsageError(str(error)) from None
-    return start.cpu().numpy(), later.cpu().numpy()
+        rows = _predictions(net, start, later)
+    if rows:
+        truth = {"truth": Shown(Panel(batch.frames)), **true_groups(collator, batch, longest)}
+        end = min(longest, shown + frames)
+        rows = {name: each.reordered(order, end) for name, each in truth.items()} | rows
+    photographs = collator.data.photographs
+    return Continuation(start.cpu().numpy(), later.cpu().numpy(), rows, photographs)
 
 
-def continuation_sheet(
-    given: NDArray[Any], later: NDArray[Any], title: str, first: int = 0
-) -> Picture:
-    """A picture of given and generated frames, one row for each item."""
+def _predictions(net: Net, given: Tensor, later: Tensor) -> dict[str, Shown]:
+    """The frames that a task predicts, and what it shows besides. Empty if there is nothing else.
+
+    The network reads the given frames and those that it generated: it predicts them as before.
+    """
+    name, task = predictor(net)
+    seen = combined(net, task, net(torch.cat([given, later[:, :-1]], 1))[name])
+    besides = shown_by(task, task.generated_pictures, name, seen, net.shape)
+    if not besides:
+        return {}
+    own = over_time(task.present, seen).view(*seen.shape[:2], *net.shape)
+    own = torch.cat([own[:, : given.shape[1] - 1], later], 1)
+    return {name: Shown(Panel(own), task.horizon), **besides}
+
+
+def continuation_sheet(found: Continuation, title: str, first: int = 0) -> Picture:
+    """A picture of given and generated frames: one row for each item, or several with groups."""
+    given, later = found.given, found.later
     if given.ndim == 5 and given.shape[3] == 1:
         whole = np.concatenate([given, later], 1)[:, :, 0, 0] > 0.5
         pieces = [(f"item {i}", w) for i, w in enumerate(whole, first)]
         return sheet.rolls(title, pieces, given=given.shape[1])
     columns = [f"t = {t + 1}" for t in range(given.shape[1])]
     columns += [f"+{t + 1}" for t in range(later.shape[1])]
+    if found.rows:
+        groups = [
+            (f"item {first + i}", strips_of(found.rows, i, len(columns), found.photographs))
+            for i in range(len(given))
+        ]
+        return sheet.strips(title, columns, groups, caption_colours(found.rows))
     rows = [
         sheet.Strip(f"item {i}", [np.clip(sheet.as_image(f), 0, 1) for f in (*before, *after)])
         for i, (before, after) in enumerate(zip(given, later, strict=True), first)

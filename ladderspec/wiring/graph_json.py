@@ -189,7 +189,7 @@ class GraphRecord(_File):
 class TaskRecord(_File):
     """A task of the file; its fields are validated by its own class."""
 
-    nodes: list[NodeId]
+    nodes: Annotated[list[NodeId], Field(min_length=1)]
 
 
 class FileRecord(_File):

@@ -16,6 +16,7 @@ from ladderspec.cli import main
 from ladderspec.language.read import Spec
 from ladderspec.network.net import Net
 from ladderspec.trained.store import save
+from tests.export.test_python import GROUPED
 
 SMALL = """
 input: {channels: 2, initial: learned}
@@ -62,15 +63,15 @@ class Streamed:
         options = runtime.SessionOptions()
         options.intra_op_num_threads = 1
         self.session = runtime.InferenceSession(path.read_bytes(), options)
-        learned = json.loads(self.session.get_modelmeta().custom_metadata_map["initial"])
+        initial = json.loads(self.session.get_modelmeta().custom_metadata_map["initial"])
         self.carry = {}
         for given in self.session.get_inputs()[1:]:
             shape = [batch if size == "batch" else size for size in given.shape]
             kind = torch.int64 if given.name == "carry.t" else torch.float32
             value = torch.zeros(shape, dtype=kind)
-            for name, first in learned.items():
+            for name, first in initial.items():
                 if given.name in (name, f"{name}.2"):
-                    value = torch.tensor(first).view(-1, *(1 for _ in shape[2:])).expand(shape)
+                    value = torch.tensor(first).expand(shape)
             self.carry[given.name] = value.numpy()
 
     def __call__(self, frame: Tensor) -> dict[str, Tensor]:
@@ -119,7 +120,11 @@ def test_onnxruntime_gives_the_same_numbers(path, without, tmp_path, capsys):
         check_stream(net, place, batch, count=7)
 
 
-@pytest.mark.parametrize("text", [SMALL, WEIGHTLESS], ids=["delays and starts", "no weights"])
+@pytest.mark.parametrize(
+    "text",
+    [SMALL, WEIGHTLESS, GROUPED["gaussian"], GROUPED["bernoulli"], GROUPED["vectors"]],
+    ids=["delays and starts", "no weights", "groups", "groups of bits", "groups of vectors"],
+)
 def test_small_networks_of_many_kinds(text, tmp_path):
     pytest.importorskip("onnxscript", reason="ONNX is not written: ladderspec[export]")
     from ladderspec.export.onnx import to_onnx

@@ -25,8 +25,9 @@ from ladderspec.export.network import RESERVED
 from ladderspec.language.read import Spec
 from ladderspec.names import LEVEL_NAME
 from ladderspec.network.net import Net
+from ladderspec.network.noise import noisy as add_noise
 from ladderspec.plugins import load_plugin
-from tests.interpreter import Interpreter, read
+from tests.interpreter import Interpreter, apart, read
 from tests.random_specs import specs
 
 SPECS = sorted(p for p in Path("specs").rglob("*.yaml") if "experiments" not in p.parts)
@@ -147,8 +148,53 @@ tasks: {}
 }
 
 
+GROUPED = {
+    "gaussian": """
+input: {channels: 3, size: [5, 6], noise: {gaussian: 0.2}}
+time: {iterations: 3}
+groups: {count: 3, variance: {learned: 0.3}, start: {pixel: 2, group: 0.5}}
+levels:
+  - name: a
+    encoder: {cell: ConvLSTM, channels: 4, filter: 4, stride: 2, norm: batch, initial: learned}
+    decoder: {cell: Readout, filter: 4}
+  - name: b
+    encoder: {cell: Conv, channels: 4, filter: 4, stride: [1, 3]}
+    decoder: {cell: convG1, filter: 4}
+  - {name: class, encoder: {cell: SoftMax, channels: 4}, decoder: G1}
+edges: {add: [decoder.input(t-2) -> encoder.b]}
+tasks: {digit: {kind: classification, at: encoder.class, none: last}, segment: {kind: grouping}}
+""",
+    "bernoulli": """
+input: {channels: 1, size: [6, 4], noise: {flip: 0.2}}
+time: {frames: any}
+groups: {count: 2, likelihood: bernoulli}
+levels:
+  - name: a
+    encoder: {cell: ConvGRU, channels: 3, filter: 4, stride: 2}
+    decoder: {cell: Readout, filter: 4, norm: layer}
+  - {name: b, encoder: {cell: Pool, mode: average, filter: global}, decoder: Average}
+  - {name: c, encoder: {cell: FC, channels: 3}, decoder: G1}
+edges: {recurrent_decoder: all, downward_diagonal: all}
+tasks:
+  segment: {kind: grouping, ahead: 1}
+  place: {kind: probe, at: "encoder.*", target: place, head: 2}
+""",
+    "vectors": """
+input: {channels: 7, noise: {flip: 0.2}}
+time: {iterations: 2}
+groups: {count: 4, likelihood: bernoulli, start: {pixel: 1, group: 0}}
+defaults: {G1: {w: ladder, w_s: ladder, gate: sigmoid}}
+levels:
+  - {name: h1, encoder: {cell: FC, channels: 5}, decoder: {cell: Readout, norm: none}}
+  - {name: h2, encoder: {cell: FC, channels: 3}, decoder: G1}
+tasks: {segment: {kind: grouping}}
+""",
+}
+
+
 def everything() -> dict[str, Spec]:
     found = {f"{path}:{variant}": load(path, variant) for path, variant in shipped()}
+    found |= {name: loads(text) for name, text in GROUPED.items()}
     return found | {name: loads(HEAD + text) for name, text in FIELDS.items()}
 
 
@@ -184,7 +230,7 @@ def frames_of(net: Net, batch: int) -> Tensor:
 
 def noisy(net: Net, frames: Tensor) -> Tensor:
     torch.manual_seed(1)
-    return net._noisy(frames)
+    return add_noise(frames, net.noise) if net.training else frames
 
 
 def seen_by(net: Net, plain: Interpreter, frames: Tensor) -> dict[str, Tensor]:
@@ -195,11 +241,12 @@ def seen_by(net: Net, plain: Interpreter, frames: Tensor) -> dict[str, Tensor]:
         for node, readout in readouts.items():
             value = read(history, node)
             seen = readout(value.flatten(0, 1)).unflatten(0, value.shape[:2])
-            found[f"{name}.{node}" if len(readouts) > 1 else name] = seen
+            found[f"{name}.{node}" if len(readouts) > 1 else name] = apart(seen, net.graph)
     if found:
         return found
     nodes = [node for node in net.plan.equations if node != "encoder.input"]
-    return {node: torch.stack([at[node][0] for at in history], dim=1) for node in nodes}
+    series = {node: torch.stack([at[node][0] for at in history], dim=1) for node in nodes}
+    return {node: apart(value, net.graph) for node, value in series.items()}
 
 
 def distance(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> float:
@@ -260,10 +307,45 @@ def test_every_cell_and_field_gives_the_same_numbers(name):
     check_equal(loads(HEAD + FIELDS[name]))
 
 
+@pytest.mark.parametrize("name", GROUPED)
+def test_groups_give_the_same_numbers(name):
+    spec = loads(GROUPED[name])
+    check_equal(spec)
+    check_outputs(spec)
+
+
+def test_the_start_of_groups_is_drawn_in_training_alone():
+    spec = loads(GROUPED["vectors"].replace(", noise: {flip: 0.2}", ""))
+    model, x = exported(spec), torch.rand(2, 7)
+    assert not torch.equal(model(x)["segment"], model(x)["segment"])
+    model.eval()
+    assert torch.equal(model(x)["segment"], model(x)["segment"])
+
+
+def check_outputs(spec: Spec) -> None:
+    """In evaluation, the exported file sees what the built network sees."""
+    net, model = build(spec).eval(), exported(spec).eval()
+    model.load_state_dict(net.state_dict())
+    frames = frames_of(net, 2)
+    theirs = {
+        f"{name}.{node}" if node else name: value
+        for name, seen in net(frames).items()
+        for node, value in (seen if isinstance(seen, dict) else {"": seen}).items()
+    }
+    assert distance(model(frames), theirs) < 1e-9
+
+
 @given(specs())
 @SOME
 def test_random_specs_give_the_same_numbers(spec):
     check_equal(spec)
+
+
+@given(specs(grouped=True))
+@SOME
+def test_random_specs_with_groups_give_the_same_numbers(spec):
+    check_equal(spec)
+    check_outputs(spec)
 
 
 @pytest.mark.parametrize(("path", "variant"), shipped())
@@ -288,6 +370,25 @@ def test_it_starts_as_the_built_network_does(name):
             assert (ours.std() - theirs.std()).abs() < tolerance, key
         else:
             assert torch.equal(ours, theirs), key
+
+
+def test_groups_start_as_in_the_built_network():
+    spec = loads(re.sub(r"channels: 4", "channels: 24", GROUPED["gaussian"]))
+    built, found = build(spec), exported(spec)
+    theirs, ours = built.state_dict(), found.state_dict()
+    for name in ("decoder.input.decoder.weight", "decoder.a.decoder.weight"):
+        rows, columns = (2, 2) if "input" in name else (1, 3)
+        assert len(ours[name].unique()) == len(theirs[name].unique()) < ours[name].numel()
+        coarse = ours[name][..., ::rows, ::columns]
+        fine = coarse.repeat_interleave(rows, -2).repeat_interleave(columns, -1)
+        assert torch.equal(fine[..., :4, :4], ours[name])
+        assert ours[name].std().item() == pytest.approx(theirs[name].std().item(), rel=0.2)
+    assert ours["decoder.input.noise"].std().item() == pytest.approx(1, abs=0.2)
+    for name in ("c", "b", "c_pi", "mean", "std"):
+        assert torch.equal(ours[f"decoder.input.{name}"], theirs[f"decoder.input.{name}"])
+    assert torch.equal(ours["encoder.groups.log_variance"], theirs["encoder.groups.log_variance"])
+    buffers = [name for name, _ in built.named_buffers()]
+    assert sorted(name for name, _ in found.named_buffers()) == sorted(buffers)
 
 
 # --- text -----------------------------------------------------------------------------------------
@@ -522,12 +623,28 @@ levels:
     assert "def rms_norm(" in code
 
 
-def test_parameters_may_have_any_name_and_size(own_cells, tmp_path):
-    text = OWN.replace('"bias": zeros(out[0])', '"bias": zeros(out[0]), "w": zeros(7, out[0])')
+@pytest.mark.parametrize(
+    "made",
+    [
+        "zeros(7, out[0])",
+        "zeros(7, out[0]).as_buffer()",
+        "blocks(4, out[0], values=(1, 2)).as_buffer()",
+    ],
+)
+def test_parameters_and_buffers_may_have_any_name_and_size(own_cells, tmp_path, made):
+    text = OWN.replace('"bias": zeros(out[0])', f'"bias": zeros(out[0]), "w": {made}')
+    text = text.replace("zeros, Norm", "blocks, zeros, Norm")
     text = text.replace("h=None, *, rate", "h=None, *, rate, w").replace("bend(a)", "(a + w.sum())")
     (tmp_path / "sizes.py").write_text(text)
     load_plugin(tmp_path / "sizes.py")
-    check_equal(loads(HEAD + "levels: [{name: a, encoder: {cell: Trace, channels: 3}}]"))
+    rows = ", ".join(
+        f"{{name: {a}, encoder: {{cell: Trace, channels: {n}}}}}" for a, n in ("a3", "b4")
+    )
+    spec = loads(f"{HEAD}levels: [{rows}]")
+    check_equal(spec)
+    ours, theirs = exported(spec).state_dict(), build(spec).state_dict()
+    for name in ("encoder.a.w", "encoder.b.w"):
+        assert torch.equal(ours[name], theirs[name])
 
 
 def test_what_cannot_be_exported_is_refused_by_name(own_cells, tmp_path):

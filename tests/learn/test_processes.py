@@ -56,6 +56,32 @@ def test_two_processes_are_like_one(folders: tuple[Path, Path]) -> None:
     assert_alike(*folders)
 
 
+GROUPS = """
+name: nano
+input: {channels: 1, size: [12, 12]}
+time: {frames: 3}
+groups: {count: 2, variance: {learned: 0.1}, start: {pixel: 0, group: 0}}  # nothing random
+levels:
+  - name: lstm1
+    encoder: {cell: ConvLSTM, channels: 2, filter: 4, stride: 2, norm: batch}
+    decoder: {cell: Readout, filter: 4}
+  - {name: class, encoder: {cell: SoftMax, channels: 11}, decoder: G1}
+tasks:
+  digit: {kind: classification, at: encoder.class, none: last}
+  segment: {kind: grouping, ahead: 1}
+"""
+
+
+def test_two_processes_with_groups_are_like_one(tmp_path: Path) -> None:
+    """Batch norms see the groups of the whole batch."""
+    text = DOUBLE.replace("  - {name: open, variant: open}\n", "")
+    place = experiment(tmp_path, text, GROUPS)
+    run = one_run(tmp_path, text, GROUPS)
+    train(run, tmp_path / "one", quiet=True)
+    torchrun(2, "train", str(place), "--row", "ladder", "-o", str(tmp_path / "two"))
+    assert_alike(tmp_path / "one", tmp_path / "two" / run.id)
+
+
 def test_resumed_with_another_number_of_processes(
     folders: tuple[Path, Path], tmp_path: Path
 ) -> None:

@@ -32,7 +32,7 @@ from ladderspec.learn.schedule import ScheduleState, learning_rate
 from ladderspec.learn.setup import freeze, initialise, set_dropout, weights_of
 from ladderspec.learn.train import batches, train
 from ladderspec.learn.train_state import TrainState, new_train_state
-from ladderspec.learn.update import update, update_teacher
+from ladderspec.learn.update import teacher_targets, update, update_teacher
 from ladderspec.nn import BatchNorm, Edge
 from tests.training import EXPERIMENT, MUSIC, SPEC, experiment, one_run, rows
 
@@ -190,6 +190,58 @@ def test_a_teacher_follows_and_is_agreed_with() -> None:
     later = one.teacher.state_dict()[name]
     torch.testing.assert_close(later, teacher * 0.999 + student * 0.001)
     assert not torch.equal(later, student)
+
+
+GROUPED = """
+input: {channels: 1, size: [12, 12], noise: {gaussian: 0.2}}
+time: {iterations: 2}
+groups: {count: 3, variance: 0.01}
+levels:
+  - name: lstm
+    encoder: {cell: ConvLSTM, channels: 3, filter: 4, stride: 2}
+    decoder: {cell: Readout, filter: 4}
+  - {name: pool, encoder: {cell: Pool, mode: average, filter: global}, decoder: Average}
+  - {name: class, encoder: {cell: SoftMax, channels: 11}, decoder: G1}
+tasks:
+  digit: {kind: classification, at: encoder.class, none: last}
+  segment: {kind: grouping, truth: groups}
+  agree: {kind: consistency, at: encoder.class, none: last, when: all, weight: 2}
+"""
+
+
+def test_groups_agree_with_a_teacher_in_the_class_that_they_give_together() -> None:
+    data = data_config(
+        "textured_mnist", digits="embedded", textures="builtin", canvas=12, brightness="apart"
+    )
+    one = learner(spec=GROUPED, data=data)
+    assert one.teacher is not None
+    learn(one, 2)
+    batch, _ = next(batches(one, 0))
+    torch.manual_seed(3)
+    targets = teacher_targets(one.teacher, batch)
+    torch.manual_seed(3)
+    logits = one.teacher(batch.frames)["agree"]  # (B, T, K, 11)
+    summed = logits.softmax(-1)[..., :10].sum(2)
+    expected = summed / summed.sum(-1, keepdim=True)
+    torch.testing.assert_close(targets["agree"], expected.detach())
+    torch.manual_seed(4)
+    costs = one.net.cost(batch.frames, {**batch.targets, **targets})
+    torch.manual_seed(4)
+    own = one.net(batch.frames)["agree"].softmax(-1)[..., :10].sum(2)
+    own = own / own.sum(-1, keepdim=True)
+    torch.testing.assert_close(costs["agree"], ((own - expected.detach()) ** 2).mean())
+
+
+def test_the_start_of_groups_is_a_function_of_seed_and_update() -> None:
+    """Also without input noise: a resumed run draws the same."""
+    spec = GROUPED.replace(", noise: {gaussian: 0.2}", "")
+    data = data_config("textured_mnist", digits="embedded", textures="builtin", canvas=12)
+    found = []
+    for seed in (1, 2):
+        one = learner(spec=spec, data=data)
+        torch.manual_seed(seed)
+        found.append(learn(one, 2)[-1])
+    assert found[0] == found[1]
 
 
 def test_the_teachers_batch_norms_are_its_own() -> None:

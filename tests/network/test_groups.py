@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
 import torch
 from torch import Tensor
@@ -13,6 +16,7 @@ from ladderspec.network.carry import Carry
 from ladderspec.network.net import Net
 from ladderspec.tasks import Classification
 from ladderspec.tasks.grouping import bernoulli_cost, gaussian_cost
+from ladderspec.trained.store import open_net, save
 
 TEXT = """
 input: {{channels: {channels}, size: [6, 8], noise: {{{noise}}}}}
@@ -323,6 +327,34 @@ def test_generation_feeds_back_the_mean_of_the_mixture():
     close(found[:, 1], (mu * pi).sum(1, keepdim=True), 1e-12)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli"])
+def test_half_precision_gives_finite_numbers(dtype, likelihood):
+    """Even if mu is 1: probabilities that are clipped to 1 - 1e-4 are 1 in half precision."""
+    net = network(likelihood=likelihood)
+    net.noise = None
+    x, targets = torch.ones(4, 1, 6, 8), {"label": torch.tensor([0, 1, 2, 0])}
+    wanted = net.eval()(x)
+    low = copy.deepcopy(net).to(dtype)
+    for name, seen in low(x.to(dtype)).items():
+        assert seen.dtype == dtype
+        close(seen.double(), wanted[name], 0.1)
+    low.get_submodule("decoder.input").b.data.fill_(60 if likelihood == "bernoulli" else 2)
+    cost = low.train().cost(x.to(dtype), targets).total
+    cost.backward()
+    assert cost.isfinite()
+    assert all(parameter.grad.isfinite().all() for parameter in low.parameters())
+
+
+def test_copies_saved_and_pickled_networks_give_the_same_numbers(tmp_path):
+    net, x = network().eval(), torch.rand(2, 1, 6, 8)
+    wanted = net(x)
+    opened = open_net(save(net, tmp_path / "net")).double().eval()
+    for other in (copy.deepcopy(net), pickle.loads(pickle.dumps(net)), opened):
+        for name, seen in other(x).items():
+            assert torch.equal(seen, wanted[name])
+
+
 def test_phases_of_strided_filters_start_alike():
     net = network(moved=False)
     weight = dict(net.named_parameters())["decoder.input.decoder.weight"]
@@ -330,3 +362,19 @@ def test_phases_of_strided_filters_start_alike():
     blocks = weight.unfold(2, 2, 2).unfold(3, 2, 2)
     close(blocks, blocks[..., :1, :1].expand_as(blocks), 0)
     assert weight.unique().numel() == weight.numel() // 4
+
+
+def test_iterations_beyond_those_of_training_are_warned_of():
+    net, x = network(count=2).eval(), torch.rand(2, 1, 6, 8)
+    message = r"`time: {iterations: 3}`: they get worse after iteration 3"
+    carry = net.initial_carry(2)
+    for _ in range(3):
+        _, carry = net.iterate(x, carry)  # warnings are errors
+    with pytest.warns(UserWarning, match=message) as found:
+        net.iterate(x, carry)
+    assert found[0].filename == __file__
+    with pytest.warns(UserWarning, match=message):
+        net(x, carry=carry)
+    net(x, carry=net.initial_carry(2))
+    net = network(count=2, time="frames: 3", ahead=1).eval()
+    net(x[:, None].repeat(1, 3, 1, 1, 1), carry=net(x[:, None].repeat(1, 3, 1, 1, 1)).carry)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks import handwritten as hand
+from benchmarks.contest import GROUPED
 from ladderspec.api import graph, load
 from tests.interpreter import Interpreter, read
 
@@ -231,5 +232,77 @@ def test_equals_the_network_written_by_hand(case):
         one = torch.rand(1, 6, *frames.shape[2:])  # a batch of one, beyond the kept statistics
         expected = theirs(one)
         outputs = _outputs(ours, one, expected)
+    for task in expected:
+        _close(outputs[task], expected[task], f"{task} in evaluation")
+
+
+# --- a network with groups -----------------------------------------------------------------------
+
+
+def _conv_lstm_with_batch_norm(ours: str, theirs: str) -> dict[str, str]:
+    names = {f"{ours}.bias": f"{theirs}.norm_x.bias"}
+    for role, x in ROLES.items():
+        names |= _arrow(f"{ours}.{role}", f"{theirs}.", f"conv_{x}", f"norm_{x}")
+        names |= _statistics(f"{ours}.{role}.norm", f"{theirs}.norm_{x}")
+    return names
+
+
+def _conv_g1(ours: str, theirs: str) -> dict[str, str]:
+    names = _g1(ours, theirs)
+    linear = {f"{ours}.decoder.weight": "conv.weight", f"{ours}.b": "conv.bias"}
+    return names | {name: f"{theirs}.{part}" for name, part in linear.items()}
+
+
+def _readout(ours: str, theirs: str) -> dict[str, str]:
+    names = {f"{ours}.{name}": name for name in ("c", "b", "c_pi", "mean", "std")}
+    names |= {f"{ours}.noise": "start", f"{ours}.decoder.weight": f"{theirs}.weight"}
+    return names | _statistics(f"{ours}.norm", "norm1")
+
+
+RTAGGER: Naming = {
+    **{f"encoder.lstm{i}": (_conv_lstm_with_batch_norm, f"lstm{i + 1}") for i in (1, 3, 5)},
+    **{f"encoder.conv{i}": (_conv, f"conv{i + 1}") for i in (2, 4)},
+    "encoder.class": (_softmax, "softmax8"),
+    "decoder.pool": (_g1, "dec7"),
+    **{f"decoder.{name}{i}": (_conv_g1, f"dec{i + 1}")
+       for name, i in (("conv", 4), ("lstm", 3), ("conv", 2), ("lstm", 1))},
+    "decoder.input": (_readout, "dec1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", GROUPED)
+def test_groups_equal_the_network_written_by_hand(case):
+    """In training with the same random numbers, and in evaluation."""
+    ours, theirs = GROUPED[case].ours(), GROUPED[case].theirs()
+    assert sum(p.numel() for p in theirs.parameters()) == 248_569
+    _randomise(theirs)
+    theirs.mean.fill_(0.4)
+    theirs.std.fill_(0.3)
+    like = ours.state_dict()
+    weights = translate(RTAGGER, theirs.state_dict(), like)
+    assert weights.keys() == like.keys()
+    ours.load_state_dict(weights)
+    assert torch.equal(ours.get_buffer("decoder.input.noise"), theirs.start)
+
+    images, labels = torch.rand(3, 1, 24, 24), torch.tensor([3, 0, 9])
+    torch.manual_seed(7)
+    expected = theirs.cost(images, labels)
+    torch.manual_seed(7)
+    cost = ours.cost(images, labels).total
+    _close(cost, expected, "cost")
+    cost.backward()
+    expected.backward()
+    gradients = {name: parameter.grad for name, parameter in theirs.named_parameters()}
+    wanted = translate(RTAGGER, {**theirs.state_dict(), **gradients}, like)
+    scale = max(gradient.abs().max().item() for gradient in gradients.values())
+    for name, parameter in ours.named_parameters():
+        _close(parameter.grad, wanted[name], name, scale)
+    for name, buffer in ours.named_buffers():
+        _close(buffer, wanted[name], name)
+
+    ours.eval()
+    theirs.eval()
+    with torch.no_grad():
+        expected, outputs = theirs(images[:1]), ours(images[:1])
     for task in expected:
         _close(outputs[task], expected[task], f"{task} in evaluation")

@@ -197,7 +197,8 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 def test_going_on_by_itself(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given, later = generate(open_run(folder), 4, given=2, count=3)
+    found = generate(open_run(folder), 4, given=2, count=3)
+    given, later = found.given, found.later
     assert (given.shape, later.shape) == ((3, 2, 1, 12, 12), (3, 4, 1, 12, 12))
     assert main(["generate", str(folder), "--frames", "4", "-o", str(tmp_path / "a.png")]) == 0
     assert (tmp_path / "a.png").stat().st_size > 500

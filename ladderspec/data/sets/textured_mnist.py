@@ -171,6 +171,7 @@ class TexturedMnist(DataConfig):
 class TexturedMnistData(DataSet):
     config: TexturedMnist
     classes = CLASSES
+    photographs = True
 
     def __init__(self, config: TexturedMnist, seed: int, folder: Path | None) -> None:
         super().__init__(config, seed, folder)
