@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from ladderspec.ablation.results import Measure, Results
+from ladderspec.ablation.results import Cell, Measure, Results
 from ladderspec.ablation.statistics import spread
 from ladderspec.ablation.table import Entry, Group, groups_of, label, unit_of_time
 from ladderspec.errors import UsageError
@@ -220,7 +220,7 @@ def _curve_legend(figure: Figure, results: Results, across: int) -> None:
 def by_time(results: Results) -> Figure:
     """Metrics over t: a panel for each metric and column, a line for each row and its seeds.
 
-    Diamonds are the paper's numbers.
+    Diamonds are the paper's numbers; horizontal lines are reference methods.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -254,7 +254,7 @@ def by_time(results: Results) -> Figure:
 def _over_time(axes: Axes, results: Results, column: str, measure: Measure) -> bool:
     """The lines of all rows; returns whether there are numbers of the paper."""
     quoted = False
-    for number, row in enumerate(results.rows):
+    for number, row in enumerate(results.networks):
         cell, style = results.cell(row, column), line_style(number)
         seeds = cell.by_time.get(measure.name, {})
         for values in seeds.values() if len(seeds) > 1 else ():
@@ -268,7 +268,25 @@ def _over_time(axes: Axes, results: Results, column: str, measure: Measure) -> b
                 quoted = True
                 axes.errorbar(t, paper.value, yerr=paper.spread, fmt="D", ms=3.2, lw=0.8,
                               color=style["color"], mfc="white")  # fmt: skip
+    _levels(axes, [c for c in results.cells if c.baseline and c.place.column == column], measure)
     return quoted
+
+
+def _levels(axes: Axes, cells: Sequence[Cell], measure: Measure) -> None:
+    """Reference methods, as horizontal lines with their names."""
+    means = {c.place.title: spread(list(c.values.get(measure.name, {}).values())) for c in cells}
+    found = sorted((mean.mean, title) for title, mean in means.items() if mean is not None)
+    for height, _ in found:
+        axes.axhline(height, color=GREY, lw=0.8, ls="--", zorder=0)
+    low, high = axes.get_ylim()
+    near = 0.07 * (high - low)  # two labels would overlap
+    for i, (height, title) in enumerate(found):
+        above = i + 1 < len(found) and found[i + 1][0] - height < near
+        below = i > 0 and height - found[i - 1][0] < near
+        align = {(True, False): "top", (False, True): "bottom"}.get((above, below), "center")
+        axes.annotate(literal(title), (1, height), (3, 0), va=align, fontsize=6, color=GREY,
+                      xycoords=axes.get_yaxis_transform(), textcoords="offset points",
+                      annotation_clip=False)  # fmt: skip
 
 
 # --- bars -----------------------------------------------------------------------------------------
@@ -356,10 +374,14 @@ def _fill(axes: Axes, panel: Panel | None, rows: list[int], difference: str) -> 
 
 def _bars(axes: Axes, group: Group, rows: list[int]) -> None:
     for y, row in enumerate(rows):
-        _bar(axes, y, group.entries[row], COLOURS[row % len(COLOURS)])
+        _bar(axes, y, group.entries[row], _colour(group.entries[row], row))
     low, high = axes.get_xlim()
     axes.set_xlim(min(low, 0), high)
     axes.tick_params(axis="y", length=0)
+
+
+def _colour(entry: Entry, row: int) -> str:
+    return GREY if entry.cell.baseline else COLOURS[row % len(COLOURS)]
 
 
 def _bar(axes: Axes, y: int, entry: Entry, colour: str) -> None:
@@ -380,7 +402,7 @@ def _differences(axes: Axes, group: Group, rows: list[int]) -> None:
     """Paired differences with their intervals."""
     axes.axvline(0, color="black", lw=0.6)
     for y, row in enumerate(rows):
-        entry, colour = group.entries[row], COLOURS[row % len(COLOURS)]
+        entry, colour = group.entries[row], _colour(group.entries[row], row)
         if entry.change is None:
             continue
         if entry.change.low is not None and entry.change.high is not None:

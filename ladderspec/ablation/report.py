@@ -57,7 +57,8 @@ def write_report(results: Results, folder: Path) -> tuple[list[Path], str]:
 def _predictions(results: Results, folder: Path) -> list[Path]:
     """The last picture from the training of each row, of its first seed."""
     written = []
-    for cell in results.cells if len(results.cells) <= MOST_PICTURES else ():
+    cells = [cell for cell in results.cells if not cell.baseline]
+    for cell in cells if len(cells) <= MOST_PICTURES else ():
         place = cell.place
         seeds = [
             s for row, column, s in results.curves if (row, column) == (place.row, place.column)

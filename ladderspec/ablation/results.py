@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ladderspec.ablation.baselines import read_baselines
 from ladderspec.errors import UsageError
-from ladderspec.experiments.config import Quoted
+from ladderspec.experiments.config import Quoted, base_row
 from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.experiments.training import TEACHER, EvaluationNoise, noise_of, tasks_of
 from ladderspec.learn.run_folder import check, damaged_result, read_result, read_rows
@@ -52,7 +53,7 @@ class Time:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of the table: the finished runs of a row and column."""
+    """A cell of the table: the finished runs of a row and column, or a reference method."""
 
     place: Place
     values: dict[str, dict[int, float]]  # metric -> seed -> value
@@ -61,6 +62,7 @@ class Cell:
     parameters: int | None
     split: str  # the data that were measured; empty if no run is finished
     time: Time
+    baseline: int = 0  # number of items that a reference method was measured on; 0: a network
 
     def quoted(self, measure: Measure, t: int | None = None) -> Quoted | None:
         """The paper's number, by metric or by task; with `t`, that of the t-th iteration."""
@@ -113,6 +115,11 @@ class Results:
         return list(dict.fromkeys(cell.place.row for cell in self.cells))
 
     @property
+    def networks(self) -> list[str]:
+        """The rows without reference methods."""
+        return list(dict.fromkeys(c.place.row for c in self.cells if not c.baseline))
+
+    @property
     def columns(self) -> list[str]:
         return list(dict.fromkeys(cell.place.column for cell in self.cells))
 
@@ -138,11 +145,12 @@ def collect(
         own = [run for run in runs if (run.row, run.column) == (row, column)]
         place = Place(row, column, own[0].title, headings.get(column, ""))
         cells.append(_cell(place, own[0], {r.seed: found[r.id] for r in own if r.id in found}))
+    measures = _measures(found.values())
     return Results(
         title=experiment.config.title or experiment.name,
-        base=experiment.config.base or experiment.config.rows[0].name,
-        all_measures=_measures(found.values()),
-        cells=tuple(cells),
+        base=base_row(experiment.config),
+        all_measures=measures,
+        cells=(*cells, *_baselines(experiment, runs, folder, measures)),
         curves={
             (run.row, run.column, run.seed): read_rows(folder / run.id)
             for run in runs
@@ -180,12 +188,31 @@ def _cell(place: Place, run: Run, results: Mapping[int, Result]) -> Cell:
         split, metrics = _tested(result)
         times = result.get("by_time", {}).get(split, {})
         for name, value in metrics.items():
-            if name in times:
+            if times.get(name):
                 by_time.setdefault(name, {})[seed] = times[name]
                 # Early runs recorded the mean of all iterations instead.
                 value = times[name][-1] if name in time.last else value
             values.setdefault(name, {})[seed] = value
     return Cell(place, values, by_time, run.paper, parameters, split, time)
+
+
+def _baselines(
+    experiment: Experiment, runs: Sequence[Run], folder: Path, measures: Sequence[Measure]
+) -> Iterator[Cell]:
+    """Reference methods, row by row, with their scores of the seeds that count."""
+    headings = {column.name: column.title or column.name for column in experiment.config.columns}
+    seeds, stored = {run.seed for run in runs}, read_baselines(experiment, runs, folder)
+    for title in dict.fromkeys(scores.title for scores in stored):
+        for column in dict.fromkeys(run.column for run in runs):
+            place = Place(title, column, title, headings.get(column, ""))
+            cell = Cell(place, {}, {}, {}, None, "", Time(True, None, frozenset()), baseline=1)
+            for scores in stored:
+                if (scores.title, scores.column) == (title, column):
+                    own = {seed: x for seed, x in scores.values.items() if seed in seeds}
+                    names = [m.name for m in measures if m.name.endswith(f".{scores.metric}")]
+                    values = dict.fromkeys(names, own)
+                    cell = replace(cell, values=values, split=scores.split, baseline=scores.items)
+            yield cell
 
 
 def _time(run: Run) -> Time:

@@ -47,7 +47,8 @@ class Entry:
     @property
     def due(self) -> bool:
         """Whether there is a number, ours or the paper's, or one may still be measured."""
-        return self.ours is not None or bool(self.paper) or self.cell.parameters is None
+        unfinished = self.cell.parameters is None and not self.cell.baseline
+        return self.ours is not None or bool(self.paper) or unfinished
 
     def shown(self) -> str:
         """`3.21 ± 0.40`."""
@@ -85,6 +86,23 @@ class Group:
         ]
         return [(name, texts) for name, texts in found if name == OURS or any(texts)]
 
+    def verdict(self, base: str) -> str:
+        """What the intervals of the differences say, as a sentence; empty if there are none."""
+        found: dict[str, list[str]] = {"ahead of": [], "behind": [], "": []}
+        for entry in self.entries:
+            if entry.change is not None and entry.change.low is not None:
+                worse = (entry.change.mean > 0) != entry.measure.higher
+                side = "ahead of" if worse else "behind"
+                found[side if entry.change.clear else ""].append(entry.cell.place.title)
+        open_ones = found.pop("")
+        sides = [f"{side} {listed(titles)}" for side, titles in found.items() if titles]
+        parts = [f"{base} is {', but '.join(sides)}"] if sides else []
+        if open_ones:
+            one = len(open_ones) == 1
+            interval, contain = ("interval", "contains") if one else ("intervals", "contain")
+            parts.append(f"the {interval} of {listed(open_ones)} {contain} 0")
+        return f"In {self.heading}, {'; '.join(parts)}." if parts else ""
+
 
 @dataclass(frozen=True)
 class Table:
@@ -103,6 +121,11 @@ class Table:
         return tuple(sorted({entry.ours.count for entry in entries if entry.ours is not None}))
 
     @property
+    def verdicts(self) -> str:
+        """Which rows the base row is ahead of and behind, as far as intervals exclude 0."""
+        return " ".join(filter(None, (group.verdict(self.base) for group in self.groups)))
+
+    @property
     def note(self) -> str:
         """A note about data, seeds and differences."""
         if not self.seeds:
@@ -118,7 +141,21 @@ class Table:
             sure = any(change.low is not None for change in changes)
             paired += ", with their 95 % interval (Student's t)" if sure else ""
             found += f" Differences are to {self.base}{paired}."
+        references = [entry.cell for entry in self.groups[0].entries if entry.cell.baseline]
+        if references:
+            lines = "line is a" if len(references) == 1 else f"{len(references)} lines are"
+            method = "reference method" + ("" if len(references) == 1 else "s")
+            items = max(cell.baseline for cell in references)
+            found += f" The last {lines} {method} without training, on the first {items:,} items."
         return found
+
+
+def listed(names: Sequence[str]) -> str:
+    """
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def tables(results: Results) -> list[Table]:

@@ -122,19 +122,27 @@ def _report(
     output: Path,
     study: Study | None,
 ) -> None:
+    from ladderspec.ablation.baselines import measure_baselines
     from ladderspec.ablation.report import draw_worths, list_files, write_report
     from ladderspec.ablation.results import collect
     from ladderspec.ablation.table import tables, tables_by_time
     from ladderspec.ablation.writers import to_text
+    from ladderspec.data import DataError
 
+    written, unmeasured = list[Path](), ""
+    try:
+        written += measure_baselines(experiment, runs, output, args.data)
+    except DataError as error:
+        unmeasured = f"no baselines: {error}"
     results = collect(experiment, runs, output, args.by_time)
-    written, missing = write_report(results, output)  # first: nobody may be left to read
+    tables_and_figures, missing = write_report(results, output)  # nobody may be left to read
+    written += tables_and_figures
     written += draw_worths(results, study, runs, output) if study else []
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     found = [*tables(results), *tables_by_time(results)]
     print("\n\n".join(to_text(table, width) for table in found))
     print("\nwrote " + "\n      ".join(list_files(written)))
-    for line in [*(f"left out: {line}" for line in results.left_out), missing]:
+    for line in [*(f"left out: {line}" for line in results.left_out), missing, unmeasured]:
         if line:
             print(f"ladderspec: {line}", file=sys.stderr)
 

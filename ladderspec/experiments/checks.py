@@ -105,6 +105,20 @@ def check_batch(
         findings.add(Finding("S106", message, node.place, node.path))
 
 
+def check_baselines(names: Iterable[Node], data: Iterable[DataConfig], findings: Findings) -> None:
+    """Every name in `baselines` is one that the data offer."""
+    for node in names:
+        for config in data:
+            known = config.baselines()
+            if node.value not in known:
+                hint = "leave out `baselines`: this data set offers none"
+                if known:
+                    hint = did_you_mean(node.value, known) or f"it offers {one_of(known, 'and')}"
+                message = f"{config.set} has no baseline {tick(node.value)}"
+                findings.add(Finding("S105", message, node.place, node.path, hint))
+                break
+
+
 def _unknown(message: str, name: str, known: Collection[str], node: Node) -> Finding:
     hint = did_you_mean(name, known) or f"there are {one_of(known, 'and')}"
     return Finding("S105", message, node.place, node.path, hint)

@@ -190,6 +190,11 @@ class ExperimentConfig(Patch):
     base: Name | None = Field(
         None, description="Row that the others are compared with in tables. Default: the first."
     )
+    baselines: Names = Field(
+        (),
+        description="Reference methods without training that are lines of the tables: [kmeans]."
+        " Each data set offers its own.",
+    )
     training: Any = Field(description="Training: {updates: 1000, batch: 50}.")
     evaluation: Any = Field(
         default_factory=dict, description="Evaluation: {every: 100, items: 1000}."
@@ -198,3 +203,8 @@ class ExperimentConfig(Patch):
         MachineConfig(), description="Device, threads, checkpoints, logging."
     )
     seeds: Seeds = Field((0,), description="Number of seeds, or a list of them: 3, or [1, 2].")
+
+
+def base_row(config: ExperimentConfig) -> str:
+    """The row that the others are compared with."""
+    return config.base or config.rows[0].name

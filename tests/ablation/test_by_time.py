@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from ladderspec.ablation.figures import by_time as figure_by_time
 from ladderspec.ablation.results import collect
@@ -120,3 +121,24 @@ def test_wrong_numbers_by_iteration_are_refused(tmp_path: Path, numbers: str, me
         open_experiment(experiment(tmp_path, text))
     assert message in str(error.value)
     assert "experiment.yaml:6" in str(error.value)
+
+
+def test_a_sentence_says_which_differences_are_resolved(tmp_path: Path) -> None:
+    """Higher is better for AMI, lower for the error; the intervals are those of scipy."""
+    runs = finish_all(tmp_path)
+    (table,) = tables(collect(open_experiment(EXPERIMENT), runs, tmp_path))
+    for group, name in zip(table.groups, ("digit.error", "segment.ami"), strict=True):
+        last = {
+            row: [by_time(run)[name][-1] for run in runs if run.row == row]
+            for row in ("rtagger", "tagger")
+        }
+        low, high = stats.ttest_rel(last["tagger"], last["rtagger"]).confidence_interval(0.95)
+        change = group.entries[1].change
+        assert change is not None
+        assert (change.low, change.high) == (pytest.approx(low), pytest.approx(high))
+        assert low * high > 0
+        assert (low > 0) == (name == "digit.error")
+        assert f"In {group.heading}, RTagger is ahead of Tagger, " in table.verdicts
+    assert table.verdicts.endswith(
+        "but behind 2-means of brightness; the interval of RTagger (1000 labels) contains 0."
+    )
