@@ -22,13 +22,26 @@ from ladderspec.wiring.graph import Graph
 
 Words = dict[str, Any]
 
-NORMS = st.sampled_from(["batch", "layer", "none", "joint", {"kind": "batch", "terms": "joint"}])
+GROUP = {"kind": "group", "groups": 2}
+NORMS = st.sampled_from(
+    [
+        *("batch", "layer", "none", "joint", {"kind": "batch", "terms": "joint"}),
+        *(GROUP, {**GROUP, "terms": "joint"}, "instance", {"kind": "instance", "terms": "joint"}),
+    ]
+)
 PLAIN_NORMS = st.sampled_from(["batch", "layer", "none"])
 DELAYS = st.sampled_from([1, 1, 2])
 FEATURES = {
     "batch norm",
     "layer norm",
+    "group norm",
+    "instance norm",
     "joint norm",
+    "dilation",
+    "channel groups",
+    "decoder with a state",
+    "classes of places",
+    "delay of one level",
     "delay 2",
     "state of delay 2",
     "parallel edges",
@@ -81,16 +94,17 @@ def words(draw: st.DrawFn) -> Words:
         spec["levels"].append(row)
         shapes.append(shapes[-1] and cell["cell"] not in DENSE)
     if draw(st.booleans()):
+        places = {"weights": "conv"} if shapes[-1] and draw(st.booleans()) else {}
         spec["levels"].append(
             {
                 "name": "class",
-                "encoder": {"cell": "SoftMax", "channels": 3, "norm": draw(NORMS)},
+                "encoder": {"cell": "SoftMax", "channels": 3, "norm": draw(NORMS), **places},
                 **(
                     {"decoder": draw(st.sampled_from(["Identity", "G1"]))} if not shapes[-1] else {}
                 ),
             }
         )
-        shapes.append(False)
+        shapes.append(bool(places))
     if draw(st.integers(0, 4)) == 0:
         spec["top"] = {"cell": "Conv" if shapes[-1] else "FC", "norm": draw(PLAIN_NORMS)}
     if draw(st.integers(0, 3)) == 0:
@@ -137,8 +151,14 @@ def encoder_cells(draw: st.DrawFn, maps: bool) -> Words:
         cell["norm"] = draw(NORMS)
     if kind in ("Conv", "ConvLSTM", "ConvGRU"):
         cell |= {"filter": draw(st.integers(1, 4)), "stride": draw(st.integers(1, 2))}
+        if draw(st.integers(0, 3)) == 0:
+            cell["dilation"] = draw(st.integers(1, 3))
+    if kind == "Conv" and draw(st.integers(0, 3)) == 0:
+        cell["channel_groups"] = cell["channels"]
     if kind in ("Conv", "FC"):
-        cell["activation"] = draw(st.sampled_from(["relu", "tanh", "none", "softplus"]))
+        cell["activation"] = draw(
+            st.sampled_from(["relu", "tanh", "none", "softplus", "relu6", "hard_tanh"])
+        )
     if draw(st.integers(0, 3)) == 0:
         cell["initial"] = "learned"
     return cell
@@ -149,15 +169,17 @@ def decoder_cells(draw: st.DrawFn, maps: bool) -> Words:
     """A decoder whose level holds maps, or a vector."""
     kind = draw(
         st.sampled_from(
-            ["convG3", "convG3", "convG2", "convG1", "Conv", "G1"] if maps else ["G1", "FC"]
+            ["convG3", "convG3", "convG2", "convG1", "Conv", "G1", "ConvLSTM", "ConvGRU"]
+            if maps
+            else ["G1", "FC"]
         )
     )
     cell: Words = {"cell": kind}
-    if kind in ("convG3", "convG2", "Conv", "FC"):
+    if kind in ("convG3", "convG2", "Conv", "FC", "ConvLSTM", "ConvGRU"):
         cell["norm"] = draw(NORMS)
     else:
         cell["norm"] = draw(PLAIN_NORMS)
-    if kind.startswith("conv") or kind == "Conv":
+    if kind.startswith(("conv", "Conv")):
         cell["filter"] = draw(st.integers(1, 4))
     if kind in ("Conv", "FC"):
         cell["activation"] = "tanh"
@@ -187,6 +209,9 @@ def edges(draw: st.DrawFn, spec: Words) -> Words:
         if draw(st.integers(0, 7)) == 0:
             found[role] = {"delay": 2 if role != "lateral" else 1}
     names = [row["name"] for row in spec["levels"]]
+    if draw(st.integers(0, 3)) == 0:
+        some = {"levels": [draw(st.sampled_from(names))], "delay": draw(DELAYS)}
+        found["encoder"] = [some]
     nodes = [f"encoder.{name}" for name in ["input", *names]]
     below = ["input", *names]
     nodes += [f"decoder.{below[i]}" for i, row in enumerate(spec["levels"]) if "decoder" in row]
@@ -244,6 +269,17 @@ def features(spec: Spec, plan: Plan) -> set[str]:
     has = {
         "batch norm": "batch" in norms,
         "layer norm": "layer" in norms,
+        "group norm": "group" in norms,
+        "instance norm": "instance" in norms,
+        "dilation": any(each.dilation != (1, 1) for each in projections),
+        "channel groups": any(each.channel_groups > 1 for each in projections),
+        "decoder with a state": any(
+            facts["side"] == "decoder" and facts["cell"].stateful for facts in nodes
+        ),
+        "classes of places": any(
+            getattr(facts["cell"], "weights", None) == "conv" for facts in nodes
+        ),
+        "delay of one level": len({d for role, d in delays if role == "encoder"}) > 1,
         "joint norm": any("gain" in facts["own"] for facts in nodes),
         "delay 2": any(delay == 2 for _, delay in delays),
         "state of delay 2": ("state", 2) in delays,

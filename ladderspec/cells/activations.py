@@ -50,6 +50,11 @@ def relu(x: Tensor) -> Tensor:
     return x.relu()
 
 
+@register_activation("relu6", halves=True)
+def relu6(x: Tensor) -> Tensor:
+    return x.clamp(0, 6)
+
+
 @register_activation("leaky_relu", halves=True)
 def leaky_relu(x: Tensor) -> Tensor:
     from torch.nn import functional
@@ -88,6 +93,11 @@ def softplus(x: Tensor) -> Tensor:
 @register_activation("tanh")
 def tanh(x: Tensor) -> Tensor:
     return x.tanh()
+
+
+@register_activation("hard_tanh")
+def hard_tanh(x: Tensor) -> Tensor:
+    return x.clamp(-1, 1)
 
 
 @register_activation("sigmoid")

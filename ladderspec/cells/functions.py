@@ -68,25 +68,35 @@ def dense_to_map(
 
 
 def convolve(
-    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = (1, 1)
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Pair = (1, 1),
+    dilation: Pair = (1, 1),
+    channel_groups: int = 1,
 ) -> Tensor:
     """Convolution to ceil(n / s) outputs: (k - 1) // 2 zeros before, after as many as needed.
 
+    A dilated filter of k taps spans d (k - 1) + 1 places, which then count as k.
+
     Args:
         x: Maps (B, C, H, W).
-        weight: Filters (out, C, height, width).
+        weight: Filters (out, C / channel_groups, height, width).
         bias: One number per output channel.
         stride: Step of the filter, (height, width).
+        dilation: Distance of the taps of the filter, (height, width).
+        channel_groups: Blocks of channels, each of which is convolved by itself.
     """
     from torch.nn import functional
 
-    before = [(k - 1) // 2 for k in weight.shape[2:]]
+    spans = [d * (k - 1) + 1 for k, d in zip(weight.shape[2:], dilation, strict=True)]
+    before = [(k - 1) // 2 for k in spans]
     # As many zeros after as before, and one more if the last window of an even filter sticks out.
-    sides = zip(x.shape[2:], weight.shape[2:], stride, strict=True)
+    sides = zip(x.shape[2:], spans, stride, strict=True)
     bottom, right = (int(k % 2 == 0 and (n - 1) % s == 0) for n, k, s in sides)
     if bottom or right:
         x = functional.pad(x, (0, right, 0, bottom))
-    return functional.conv2d(x, weight, bias, stride, before)
+    return functional.conv2d(x, weight, bias, stride, before, dilation, channel_groups)
 
 
 def convolve_transposed(

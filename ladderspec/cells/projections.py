@@ -16,7 +16,7 @@ from ladderspec.cells.functions import (
     per_channel,
     spread,
 )
-from ladderspec.cells.norms import norm_names
+from ladderspec.cells.norms import NORMS, norm_names
 from ladderspec.cells.parameters import Parameter, Parameters, blocks, ones, weight
 from ladderspec.errors import did_you_mean, one_of
 from ladderspec.names import Role, Shape, show_shape, size_of
@@ -83,6 +83,8 @@ class Projection:
     gain: float = 1.0  # initial value of the norm's gain
     groups: int = 1  # groups of channels that a layer norm normalises separately
     scale: float = 1.0  # of the weight's initial variance
+    dilation: Pair = (1, 1)  # of a convolution
+    channel_groups: int = 1  # blocks of channels that a convolution maps by themselves
     even_phases: bool = False  # the phases of a strided transposed filter start alike
     extra: Mapping[str, Parameter] = field(default_factory=dict)  # further parameters of this edge
 
@@ -113,7 +115,7 @@ class Projection:
     def _weight_shape(self) -> Shape:
         if self.kind == "dense":
             return (size_of(self.target), size_of(self.source))
-        channels = self.target[0], self.source[0]
+        channels = self.target[0], self.source[0] // self.channel_groups
         return (*(channels if self.kind == "conv" else channels[::-1]), *self.filter)
 
     @property
@@ -121,7 +123,7 @@ class Projection:
         """How many source values one target value sums, on average."""
         if self.kind == "dense":
             return size_of(self.source)
-        taps = self.source[0] * size_of(self.filter)
+        taps = self.source[0] // self.channel_groups * size_of(self.filter)
         return taps / size_of(self.stride) if self.kind == "transposed" else taps
 
     @property
@@ -131,7 +133,7 @@ class Projection:
             return 0
         if self.kind == "dense":
             return size_of(self.source) * size_of(self.target)
-        taps = self.filter[0] * self.filter[1] * self.source[0] * self.target[0]
+        taps = size_of(self.filter) * self.source[0] * self.target[0] // self.channel_groups
         positions = self.target if self.kind == "conv" else self.source
         return taps * positions[1] * positions[2]
 
@@ -186,6 +188,7 @@ def _check(p: Projection) -> None:
     ends = f"from {show_shape(p.source)} to {show_shape(p.target)}"
     if p.kind == "none" and p.source != p.target:
         raise ShapeProblem(f"an edge without a map cannot lead {ends}")
+    check_norm(p.norm, p.target, p.groups)
     if p.kind not in ("conv", "transposed"):
         return
     if len(p.source) != 3 or len(p.target) != 3:
@@ -201,6 +204,12 @@ def _check(p: Projection) -> None:
             f"a {p.kind} edge {ends} cannot have stride {p.stride}:"
             f" it is {inverse}{show_shape(fine[1:])} to {show_shape(found)}"
         )
+
+
+def check_norm(kind: str, shape: Shape, groups: int) -> None:
+    """Refuse a norm that cannot normalise a pre-activation of this shape."""
+    if kind != "none" and (problem := NORMS[kind].problem(shape, groups)):
+        raise ShapeProblem(*problem)
 
 
 # --- between two shapes ---------------------------------------------------------------------------
@@ -279,23 +288,41 @@ def pre_activation(
     stride: Pair | None = None,
     groups: int = 1,
     scale: float = 1.0,
+    dilation: Pair = (1, 1),
+    channel_groups: int = 1,
 ) -> Projection:
     """A term of a pre-activation: a map to `target`, normalised by itself unless `norm` is joint.
 
     `stride` is that of the row, for the edge from below; other edges resample as the sizes ask.
-    `scale` multiplies the initial variance of weights that no norm follows.
+    `scale` multiplies the initial variance of weights that no norm follows. `channel_groups` are
+    those of the edge from below; `dilation` is also that of a state.
     """
     main = inlet.role in MAIN_ROLES
     own = inlet.filter or filter
     if stride and main and len(inlet.shape) == 3:
-        projection = Projection("conv", inlet.shape, target, own, stride)
+        check_channel_groups(inlet.shape[0], target[0], channel_groups)
+        projection = Projection(
+            "conv", inlet.shape, target, own, stride, channel_groups=channel_groups
+        )
     else:
         same = own if main or inlet.filter else odd(filter)
         projection = between(inlet.shape, target, own, same, inlet.stride)
+    if projection.kind == "conv" and (main or inlet.role is Role.STATE):
+        projection = replace(projection, dilation=dilation)
     kind = inlet.norm or ("none" if norm.terms == "joint" else norm.kind or default)
     scale = scale if kind == "none" and norm.terms != "joint" else 1.0
-    gain = inlet.initial_gain
+    gain, groups = inlet.initial_gain, _groups(kind, norm, groups)
     return replace(projection, norm=kind, gain=gain, groups=groups, scale=scale)
+
+
+def check_channel_groups(source: int, target: int, groups: int) -> None:
+    """Both ends of a convolution are divided into as many blocks of channels."""
+    for channels, end in ((source, "arrive"), (target, "leave")):
+        if channels % groups:
+            raise ShapeProblem(
+                f"`channel_groups: {groups}` does not divide the {channels} channels that {end}",
+                "a number that divides both; as many as channels is a depthwise convolution",
+            )
 
 
 def joint_gain(norm: NormChoice, default: str, channels: int) -> Parameters:
@@ -306,3 +333,16 @@ def joint_gain(norm: NormChoice, default: str, channels: int) -> Parameters:
 def joint_kind(norm: NormChoice, default: str) -> str:
     """The norm of the sum of all edges, under `norm: joint`."""
     return (norm.kind or default) if norm.terms == "joint" else "none"
+
+
+def joint_norm(norm: NormChoice, default: str, parts: int = 1) -> tuple[str, str, int]:
+    """The norm of the node under `norm: joint`; see `Cell.node_norm`."""
+    kind = joint_kind(norm, default)
+    return "joint", kind, _groups(kind, norm, parts)
+
+
+def _groups(kind: str, norm: NormChoice, parts: int) -> int:
+    """Groups of channels that a norm normalises separately, in `parts` parts of its cell."""
+    if kind != "group":
+        return parts
+    return parts * norm.groups if norm.groups else 1  # which group norm refuses

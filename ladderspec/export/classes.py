@@ -186,7 +186,8 @@ class _Class:
         function = projection.function
         given = ["x", *(["self.weight"] if projection.has_weight else [])]
         for keyword in KEYWORDS[projection.function]:
-            value = self.constant(keyword, "Pair" if keyword != "target" else "Shape")
+            kind = {"target": "Shape", "channel_groups": "int"}.get(keyword, "Pair")
+            value = self.constant(keyword, kind)
             default = inspect.signature(function).parameters[keyword].default
             if value != repr(default):
                 given.append(f"{keyword}={value}")

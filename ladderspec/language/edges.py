@@ -214,9 +214,21 @@ class RoleConfig(Config):
     gain: Gain | None = Field(None, description="Initial norm gain of these arrows.")
 
 
+class SomeConfig(Config):
+    """The delay and the initial norm gain of the arrows of one role at some levels; others stay."""
+
+    levels: Names = Field(description="Levels whose arrows change: names or patterns.")
+    delay: Annotated[int, Field(ge=0, le=MAX_DELAY)] | None = Field(
+        None, description="Delay in iterations."
+    )
+    gain: Gain | None = Field(None, description="Initial norm gain.")
+
+
 def _role_config(value: Any) -> Any:
-    if isinstance(value, dict | RoleConfig) or value is None:
+    if isinstance(value, dict | RoleConfig | tuple) or value is None:
         return value
+    if isinstance(value, list) and any(isinstance(each, dict) for each in value):
+        return tuple(value)
     if isinstance(value, str | list):
         return {"levels": value}
     message = "a role takes a word, a list of levels, or a mapping"
@@ -227,6 +239,19 @@ _ROLE_SCHEMA = {
     "anyOf": [
         {"type": "string", "enum": ["none", "stateful", "all"]},
         {"type": "array", "items": {"type": "string"}},
+        {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "levels": _STRINGS,
+                    "delay": {"type": "integer", "minimum": 0},
+                    "gain": _GAIN_SCHEMA,
+                },
+                "required": ["levels"],
+                "additionalProperties": False,
+            },
+        },
         {
             "type": "object",
             "properties": {
@@ -243,16 +268,16 @@ _ROLE_SCHEMA = {
         },
     ]
 }
-RoleField = Annotated[
-    RoleConfig | None, BeforeValidator(_role_config), WithJsonSchema(_ROLE_SCHEMA)
-]
-
-
 if TYPE_CHECKING:
 
     class _Roles(Config): ...
 
 else:
+    RoleField = Annotated[
+        by_form(mapping=RoleConfig | None, list=tuple[SomeConfig, ...]),
+        BeforeValidator(_role_config),
+        WithJsonSchema(_ROLE_SCHEMA),
+    ]
     _Roles = create_model(
         "_Roles",
         __base__=Config,

@@ -28,6 +28,8 @@ class Fast(Plain):
     ) -> Tensor:
         if (
             projection.kind == "conv"
+            and projection.dilation == (1, 1)
+            and projection.channel_groups == 1
             and fft_conv.pays(
                 projection.source,
                 projection.target,

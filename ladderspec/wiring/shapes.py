@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ladderspec.cells import Cell, Inlet, Parameters, ShapeProblem, Site, UnknownShape, zeros
+from ladderspec.cells.projections import check_norm
 from ladderspec.errors import Finding, Findings, Place
 from ladderspec.names import INPUT, Role, Shape, Side, node_name, show_arrow, show_shape, size_of
 from ladderspec.tasks import Reading, Task
@@ -179,9 +180,25 @@ def _infer_parameters(work: Compilation, node: str) -> None:
             projection = replace(projection, even_phases=True)
         edge["projection"] = projection
         edge["parameters"] = sum(each.size for each in projection.parameters.values())
+    _check_node_norm(graph, node, findings)
     own = {**cell.parameters(site, out), **_initial(graph, node, cell, out)}
     attributes["own"] = own
     attributes["parameters"] = sum(each.size for each in own.values())
+
+
+def _check_node_norm(graph: Graph, node: str, findings: Findings) -> None:
+    """The norm of a node must fit the pre-activation, the sum of its arrows."""
+    cell = graph.nodes[node]["cell"]
+    separate, (_, kind, groups) = cell.signature().separate, cell.node_norm()
+    summed = [
+        edge["projection"].target
+        for _, _, key, edge in graph.in_edges(node, keys=True, data=True)
+        if key not in separate and "projection" in edge
+    ]
+    try:
+        check_norm(kind, summed[0], groups) if summed else None
+    except ShapeProblem as problem:
+        _report(graph, node, problem, findings)
 
 
 def _check_gain(graph: Graph, role: Role, node: Node, findings: Findings) -> None:

@@ -191,7 +191,7 @@ def ends(graph: LadderGraph, role: Role, level: str) -> Iterator[tuple[str, str]
     if role is Role.LATERAL and through in graph:
         pairs = [(source, through), (through, target)]
     if role is Role.STATE:
-        pairs = [(node, node) for node in (target, through)]
+        pairs = [(node, node) for node in (target, through, node_name(Side.DECODER, level))]
     yield from ((a, b) for a, b in pairs if a in graph and b in graph)
 
 
