@@ -30,6 +30,7 @@ NORMS = st.sampled_from(
     ]
 )
 PLAIN_NORMS = st.sampled_from(["batch", "layer", "none"])
+RESAMPLE = st.sampled_from(["nearest", "bilinear"])
 DELAYS = st.sampled_from([1, 1, 2])
 FEATURES = {
     "batch norm",
@@ -42,6 +43,8 @@ FEATURES = {
     "decoder with a state",
     "classes of places",
     "delay of one level",
+    "no weights",
+    "resampled",
     "delay 2",
     "state of delay 2",
     "parallel edges",
@@ -141,8 +144,10 @@ DENSE = ("FC", "LSTM", "GRU", "SoftMax")
 @st.composite
 def encoder_cells(draw: st.DrawFn, maps: bool) -> Words:
     kinds = ["Conv", "ConvLSTM", "ConvGRU", "Pool", "FC", "LSTM"] if maps else ["FC", "LSTM", "GRU"]
-    kind = draw(st.sampled_from(kinds))
+    kind = draw(st.sampled_from([*kinds, "Sum"]))
     cell: Words = {"cell": kind}
+    if kind == "Sum":
+        return cell | {"resample": draw(RESAMPLE), "crelu": draw(st.booleans())}
     if kind == "Pool":
         cell |= {"mode": draw(st.sampled_from(["max", "average"]))}
         return cell | {"filter": draw(st.integers(2, 3)), "stride": 2}
@@ -220,6 +225,10 @@ def edges(draw: st.DrawFn, spec: Words) -> Words:
         st.sampled_from(nodes), st.sampled_from(nodes[1:]), st.sampled_from([0, 1, 1, 2]),
     )  # fmt: skip
     found["add"] = draw(st.lists(arrow, max_size=3, unique=True))
+    if draw(st.integers(0, 2)) == 0:
+        a, b = draw(st.sampled_from(nodes)), draw(st.sampled_from(nodes[1:]))
+        weightless = {"map": "identity", "resample": draw(RESAMPLE), "scale": -0.5}
+        found["add"].append({"from": a, "to": b, "delay": draw(DELAYS), **weightless})
     if draw(st.integers(0, 2)) == 0:  # several arrows between the same two nodes
         a, b = draw(st.sampled_from(nodes)), draw(st.sampled_from(nodes[1:]))
         found["add"] += [each for d in (1, 2) if (each := f"{a}(t-{d}) -> {b}") not in found["add"]]
@@ -280,6 +289,8 @@ def features(spec: Spec, plan: Plan) -> set[str]:
             getattr(facts["cell"], "weights", None) == "conv" for facts in nodes
         ),
         "delay of one level": len({d for role, d in delays if role == "encoder"}) > 1,
+        "no weights": any(each.kind == "scaled" for each in projections),
+        "resampled": any(each.kind == "resampled" for each in projections),
         "joint norm": any("gain" in facts["own"] for facts in nodes),
         "delay 2": any(delay == 2 for _, delay in delays),
         "state of delay 2": ("state", 2) in delays,

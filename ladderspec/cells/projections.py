@@ -13,7 +13,10 @@ from ladderspec.cells.functions import (
     convolve_transposed,
     dense,
     dense_to_map,
+    general_convolve,
     per_channel,
+    resampled,
+    scaled,
     spread,
 )
 from ladderspec.cells.norms import NORMS, norm_names
@@ -24,7 +27,8 @@ from ladderspec.names import Role, Shape, show_shape, size_of
 if TYPE_CHECKING:
     from torch import Tensor
 
-Kind = Literal["none", "dense", "conv", "transposed", "spread"]
+Kind = Literal["none", "dense", "conv", "transposed", "spread", "scaled", "resampled"]
+WEIGHTLESS = ("none", "scaled", "resampled")  # maps of arrows with `map: identity`
 MAIN_ROLES = (Role.ENCODER, Role.LATERAL, Role.DECODER)  # present at every t
 
 
@@ -48,6 +52,9 @@ class Inlet:
     norm: NormName | None = None
     stride: Pair | None = None  # of the rows between its ends; below 0 where it leads back down
     gain: float | None = None  # initial gain of its norm
+    map: Literal["identity"] | None = None  # None: a map with weights, if the cell has one
+    resample: Literal["nearest", "bilinear"] | None = None  # of an identity between two sizes
+    scale: float | None = None  # of an identity
 
     @property
     def initial_gain(self) -> float:
@@ -70,6 +77,7 @@ class Inlet:
 class Projection:
     """What one edge does to the value it carries: a map, then perhaps a norm with a gain.
 
+    `scaled` and `resampled` have no weights;
     `dense` flattens; `conv` gives ceil(n / stride) outputs; `transposed` is the transpose of the
     convolution that leads back; `spread` repeats a value over its window; `none` changes nothing.
     """
@@ -85,6 +93,8 @@ class Projection:
     scale: float = 1.0  # of the weight's initial variance
     dilation: Pair = (1, 1)  # of a convolution
     channel_groups: int = 1  # blocks of channels that a convolution maps by themselves
+    factor: float = 1.0  # of a map without weights
+    mode: str = "nearest"  # of `resampled`
     even_phases: bool = False  # the phases of a strided transposed filter start alike
     extra: Mapping[str, Parameter] = field(default_factory=dict)  # further parameters of this edge
 
@@ -153,8 +163,11 @@ class Projection:
     @property
     def function(self) -> Callable[..., Tensor]:
         """The function of the map; KEYWORDS are the attributes that it reads."""
-        to_map = self.kind == "dense" and len(self.target) == 3
-        return dense_to_map if to_map else _MAPS[self.kind]
+        if self.kind == "dense" and len(self.target) == 3:
+            return dense_to_map
+        if self.dilation != (1, 1) or self.channel_groups != 1:
+            return general_convolve
+        return _MAPS[self.kind]
 
 
 def same(x: Tensor) -> Tensor:
@@ -167,14 +180,17 @@ _MAPS: dict[str, Callable[..., Tensor]] = {
     "conv": convolve,
     "transposed": convolve_transposed,
     "spread": spread,
+    "scaled": scaled,
+    "resampled": resampled,
 }
+_SPECIAL: list[Callable[..., Tensor]] = [dense_to_map, general_convolve]
 KEYWORDS: dict[Callable[..., Tensor], tuple[str, ...]] = {
     function: tuple(
         name
         for name in inspect.signature(function).parameters
         if name not in ("x", "weight", "bias")
     )
-    for function in (*_MAPS.values(), dense_to_map)
+    for function in [*_MAPS.values(), *_SPECIAL]
 }
 
 
@@ -186,7 +202,7 @@ def _check(p: Projection) -> None:
             hint = did_you_mean(name, known) or one_of(known)
             raise ShapeProblem(f"there is no {what} {name!r}", hint)
     ends = f"from {show_shape(p.source)} to {show_shape(p.target)}"
-    if p.kind == "none" and p.source != p.target:
+    if p.kind in ("none", "scaled") and p.source != p.target:
         raise ShapeProblem(f"an edge without a map cannot lead {ends}")
     check_norm(p.norm, p.target, p.groups)
     if p.kind not in ("conv", "transposed"):
@@ -297,6 +313,8 @@ def pre_activation(
     `scale` multiplies the initial variance of weights that no norm follows. `channel_groups` are
     those of the edge from below; `dilation` is also that of a state.
     """
+    if inlet.map == "identity":
+        return identity(inlet, target)
     main = inlet.role in MAIN_ROLES
     own = inlet.filter or filter
     if stride and main and len(inlet.shape) == 3:
@@ -313,6 +331,31 @@ def pre_activation(
     scale = scale if kind == "none" and norm.terms != "joint" else 1.0
     gain, groups = inlet.initial_gain, _groups(kind, norm, groups)
     return replace(projection, norm=kind, gain=gain, groups=groups, scale=scale)
+
+
+def identity(inlet: Inlet, target: Shape, resample: str | None = None) -> Projection:
+    """An edge without weights: the value times its `scale`, resampled if sizes differ.
+
+    Only a norm that the edge itself names follows. `resample` is what the cell says.
+    """
+    source, mode = inlet.shape, inlet.resample or resample
+    factor = 1.0 if inlet.scale is None else inlet.scale
+    if len(source) != len(target) or source[0] != target[0]:
+        raise ShapeProblem(
+            f"an arrow without weights keeps its channels: {show_shape(source)} cannot be added to"
+            f" {show_shape(target)}",
+            f"bring {target[0]} channels, or let the arrow have weights",
+        )
+    if source == target:
+        kind: Kind = "none" if factor == 1 else "scaled"
+        found = Projection(kind, source, target, factor=factor)
+    elif mode is None:
+        message = f"an arrow without weights leads from {show_shape(source)} to"
+        hint = "say how to resample: `resample: nearest` or `resample: bilinear`"
+        raise ShapeProblem(f"{message} {show_shape(target)}", hint)
+    else:
+        found = Projection("resampled", source, target, factor=factor, mode=mode)
+    return replace(found, norm=inlet.norm or "none", gain=inlet.initial_gain)
 
 
 def check_channel_groups(source: int, target: int, groups: int) -> None:

@@ -72,6 +72,9 @@ class EdgeAttributes(TypedDict):
     filter: Pair | None
     norm: str | None
     gain: float | None
+    map: Literal["identity"] | None
+    resample: Literal["nearest", "bilinear"] | None
+    scale: float | None
     label: str | None
     projection: NotRequired[Projection]
     parameters: NotRequired[int]

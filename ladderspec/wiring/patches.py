@@ -132,7 +132,7 @@ def _move(work: Compilation, role: Role, config: RoleConfig, at: Node) -> None:
 
 
 def _change(work: Compilation, role: Role, config: SomeConfig, at: Node) -> None:
-    """Give the arrows of a role at some levels another delay or initial gain."""
+    """Give the arrows of a role at some levels another delay, initial gain or map."""
     graph = work.graph
     for level, named in _named_levels(work, config.levels, at):
         targets = {node_name(side, level) for side in Side}
@@ -151,8 +151,10 @@ def _change(work: Compilation, role: Role, config: SomeConfig, at: Node) -> None
             edge.update(place=at.place, path=at.path, declared=True)
             if config.delay is not None and graph.nodes[source]["side"] is not Side.LATERAL:
                 edge["delay"] = config.delay
-            if config.gain is not None:
-                edge["gain"] = config.gain
+            edge["gain"] = edge["gain"] if config.gain is None else config.gain
+            edge["map"] = config.map or edge["map"]
+            edge["resample"] = config.resample or edge["resample"]
+            edge["scale"] = edge["scale"] if config.scale is None else config.scale
 
 
 def _place(work: Compilation, role: Role, config: RoleConfig, at: Node) -> None:
@@ -246,7 +248,8 @@ def _add(work: Compilation, arrow: Arrow, config: ArrowConfig | EndsConfig, at: 
         return
     connect(
         graph, arrow.source, arrow.target, role, arrow.delay, at,
-        filter=config.filter, norm=config.norm, gain=config.gain, label=config.label,
+        filter=config.filter, norm=config.norm, gain=config.gain, map=config.map,
+        resample=config.resample, scale=config.scale, label=config.label,
     )  # fmt: skip
     if config.initial is not None:
         graph.nodes[arrow.source]["initial"] = config.initial

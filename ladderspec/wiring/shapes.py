@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ladderspec.cells import Cell, Inlet, Parameters, ShapeProblem, Site, UnknownShape, zeros
-from ladderspec.cells.projections import check_norm
+from ladderspec.cells.projections import WEIGHTLESS, Projection, check_norm
 from ladderspec.errors import Finding, Findings, Place
 from ladderspec.names import INPUT, Role, Shape, Side, node_name, show_arrow, show_shape, size_of
 from ladderspec.tasks import Reading, Task
@@ -24,6 +24,8 @@ from ladderspec.wiring.graph import (
 from ladderspec.wiring.graph import LadderGraph as Graph
 from ladderspec.wiring.graph import parameters as parameters
 from ladderspec.wiring.wire import Compilation
+
+EDGE_WORDS = ("filter", "norm", "gain", "map", "resample", "scale")  # that an arrow may say
 
 
 def infer(work: Compilation) -> None:
@@ -59,8 +61,8 @@ def inlets(graph: Graph, node: str) -> list[Inlet]:
         if shape is None:
             raise UnknownShape
         stride = stride_between(graph.nodes[source]["grid"], grid)
-        said = (edge.get("filter"), edge.get("norm"), stride, edge.get("gain"))
-        found.append(Inlet(key, edge["role"], edge["delay"], shape, *said))
+        said = {word: edge.get(word) for word in EDGE_WORDS}
+        found.append(Inlet(key, edge["role"], edge["delay"], shape, stride=stride, **said))
     return sorted(found, key=lambda inlet: (inlet.role.order, inlet.key))
 
 
@@ -174,6 +176,9 @@ def _infer_parameters(work: Compilation, node: str) -> None:
                 arrow = show_arrow(source, node, edge["delay"])
                 lacks = ShapeProblem(f"{cell.cell} gives this arrow no `{word}` of its own")
                 _report(graph, node, lacks, findings, arrow, source, edge)
+        if weighted := _not_weightless(cell, edge, projection):
+            arrow = show_arrow(source, node, edge["delay"])
+            _report(graph, node, weighted, findings, arrow, source, edge)
         if site.groups is not None and projection.kind == "transposed":
             # CHOICE: the phases of strided transposed filters start alike, or groups settle on a
             # checkerboard and never leave it.
@@ -184,6 +189,19 @@ def _infer_parameters(work: Compilation, node: str) -> None:
     own = {**cell.parameters(site, out), **_initial(graph, node, cell, out)}
     attributes["own"] = own
     attributes["parameters"] = sum(each.size for each in own.values())
+
+
+def _not_weightless(cell: Cell, edge: EdgeAttributes, map: Projection) -> ShapeProblem | None:
+    """A problem if an edge should have no weights, but has some."""
+    said = [word for word in ("map", "resample", "scale") if edge.get(word) is not None]
+    if said and map.kind in WEIGHTLESS and map.factor == (edge["scale"] or map.factor):
+        return None
+    if "map" in said:
+        return ShapeProblem(f"{cell.cell} takes no `map: identity` here")
+    if said:
+        message = f"`{said[0]}` is for arrows without weights"
+        return ShapeProblem(message, "add `map: identity`, or enter a Sum")
+    return None
 
 
 def _check_node_norm(graph: Graph, node: str, findings: Findings) -> None:

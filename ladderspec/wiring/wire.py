@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Literal
 
 import networkx as nx
 
@@ -222,6 +223,9 @@ def connect(
     filter: Pair | None = None,
     norm: str | None = None,
     gain: float | None = None,
+    map: Literal["identity"] | None = None,
+    resample: Literal["nearest", "bilinear"] | None = None,
+    scale: float | None = None,
     label: str | None = None,
 ) -> None:
     """Add an edge. `at` is the place in the spec that declares it, if one does."""
@@ -235,6 +239,9 @@ def connect(
         "filter": filter,
         "norm": norm,
         "gain": gain,
+        "map": map,
+        "resample": resample,
+        "scale": scale,
         "label": label,
     }
     graph.add_edge(source, target, key=edge_key(role, source, delay), **attributes)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ladderspec.cells import ACTIVATIONS, Projection
+from ladderspec.cells.functions import general_convolve
 from ladderspec.names import Side
 from ladderspec.nn import (
     FC,
@@ -28,6 +29,7 @@ from ladderspec.nn import (
     LayerNorm,
     Pool,
     SoftMax,
+    Sum,
     convolve,
     convolve_transposed,
     f,
@@ -86,12 +88,12 @@ def test_convolution_written_out(n, k, s):
 @given(sizes, filters, strides, st.integers(1, 3))
 def test_dilated_convolution_written_out(n, k, s, d):
     x, weight = torch.randn(1, 1, n, 1), torch.randn(1, 1, k, 1)
-    y = convolve(x, weight, stride=(s, 1), dilation=(d, 1))
+    y = general_convolve(x, weight, stride=(s, 1), dilation=(d, 1))
     assert y.shape[2] == -(-n // s)
     for j in range(y.shape[2]):
         places = [(i, j * s - d * (k - 1) // 2 + d * i) for i in range(k)]
-        by_hand = sum(weight[0, 0, i, 0] * x[0, 0, p, 0] for i, p in places if 0 <= p < n)
-        torch.testing.assert_close(y[0, 0, j, 0], torch.as_tensor(by_hand))
+        terms = [weight[0, 0, i, 0] * x[0, 0, p, 0] for i, p in places if 0 <= p < n]
+        torch.testing.assert_close(y[0, 0, j, 0], sum(terms, torch.zeros(())))
 
 
 def test_channel_groups_convolve_blocks_of_channels():
@@ -428,3 +430,43 @@ def test_soft_max_of_places_is_over_channels():
             torch.testing.assert_close(extras["logits"][:, :, row, column], logits)
             exp = logits.exp()
             torch.testing.assert_close(y[:, :, row, column], exp / exp.sum(1, keepdim=True))
+
+
+# --- arrows without weights -----------------------------------------------------------------------
+
+
+def test_a_residual_is_added_to_the_pre_activation():
+    shapes = {"encoder": (2, 4, 5), "skip_encoder_a_0": (3, 4, 5)}
+    options = {"skip_encoder_a_0": {"map": "identity", "scale": -2.0}}
+    cell = Conv.of(shapes, channels=3, norm="none", edges=options)
+    _randomise(cell)
+    x, y = torch.randn(2, 2, 4, 5), torch.randn(2, 3, 4, 5)
+    a = functional.conv2d(x, cell.encoder.weight, cell.bias, padding=1) - 2 * y
+    torch.testing.assert_close(cell({"encoder": x, "skip_encoder_a_0": y})[0], a.relu())
+    assert not list(cell.edge("skip_encoder_a_0").parameters())
+
+
+@pytest.mark.parametrize("size", [(2, 3), (3, 3), (8, 10)])
+def test_nearest_takes_the_place_whose_centre_is_nearest(size):
+    edge = Edge(Projection("resampled", (1, *size), (1, 4, 5), factor=-1.0))
+    x = torch.randn(1, 1, *size)
+    y = edge(x)
+    for row in range(4):
+        for column in range(5):
+            i, j = int((row + 0.5) * size[0] / 4), int((column + 0.5) * size[1] / 5)
+            torch.testing.assert_close(y[0, 0, row, column], -x[0, 0, i, j])
+
+
+def test_bilinear_weighs_the_nearest_centres():
+    edge = Edge(Projection("resampled", (1, 2, 1), (1, 4, 1), mode="bilinear"))
+    y = edge(torch.tensor([[[[1.0], [5.0]]]]))
+    torch.testing.assert_close(y.flatten(), torch.tensor([1.0, 2.0, 4.0, 5.0]))
+
+
+def test_concatenated_relu_gives_both_signs_of_an_error():
+    shapes = {"encoder": (1, 2, 2), "upward_diagonal": (1, 2, 2)}
+    cell = Sum.of(shapes, crelu=True, edges={"upward_diagonal": {"scale": -1.0}})
+    seen, expected = torch.tensor([[3.0, 1.0], [0.0, 2.0]]), torch.tensor([[1.0, 4.0], [0.0, 2.5]])
+    values = {"encoder": seen[None, None], "upward_diagonal": expected[None, None]}
+    above, below = torch.tensor([[2.0, 0.0], [0.0, 0.0]]), torch.tensor([[0.0, 3.0], [0.0, 0.5]])
+    torch.testing.assert_close(cell(values)[0], torch.stack([above, below])[None])
