@@ -71,6 +71,15 @@ class Classification(ClassScores):
             )
         return self._check_none(reading)
 
+    def note(self, reading: Reading, limits: str) -> str:
+        if self.head is not None or reading.cell == "SoftMax":
+            return ""
+        limited = f", {limits}," if limits else ""
+        return (
+            f"{reading.node} is no SoftMax: the output of its {reading.cell}{limited} is taken as"
+            " logits"
+        )
+
     def target_shape(self, seen: Shape) -> Shape:
         return seen[1:]
 

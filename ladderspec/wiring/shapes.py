@@ -276,16 +276,7 @@ def _check_task(work: Compilation, name: str, entry: TaskAttributes) -> None:
         shape = graph.nodes[node].get("shape")
         if shape is None or graph.nodes["encoder.input"].get("shape") is None:
             continue
-        reading = Reading(
-            node=node,
-            shape=shape,
-            cell=graph.nodes[node]["cell"].cell,
-            input=graph.nodes["encoder.input"]["shape"],
-            frames=graph.graph["frames"] is not None,
-            steps=_steps(graph),
-            groups=None if node == node_name(Side.ENCODER, INPUT) else copies(graph),
-        )
-        problem = task.check(reading)
+        problem = task.check(reading_of(graph, node))
         if problem and "time" not in work.unsure:
             place, path = _task_place(work, name, problem[0])
             findings.add(Finding("H302", f"task `{name}`: {problem[0]}", place, path, problem[1]))
@@ -294,6 +285,19 @@ def _check_task(work: Compilation, name: str, entry: TaskAttributes) -> None:
             own[f"{node}.{key}" if many else key] = size
     entry["own"] = own
     entry["parameters"] = 0 if task.counted_apart else sum(map(size_of, own.values()))
+
+
+def reading_of(graph: Graph, node: str) -> Reading:
+    """What a task sees of a node whose shape is known."""
+    return Reading(
+        node=node,
+        shape=graph.nodes[node]["shape"],
+        cell=graph.nodes[node]["cell"].cell,
+        input=graph.nodes["encoder.input"]["shape"],
+        frames=graph.graph["frames"] is not None,
+        steps=_steps(graph),
+        groups=None if node == node_name(Side.ENCODER, INPUT) else copies(graph),
+    )
 
 
 def _task_place(work: Compilation, name: str, message: str) -> tuple[Place | None, str]:
