@@ -22,12 +22,12 @@ from ladderspec.wiring.graph import Graph
 
 Words = dict[str, Any]
 
+DENSE_NORMS = ["batch", "layer", "none", "joint", {"kind": "batch", "terms": "joint"}]
+NORMS = st.sampled_from(DENSE_NORMS)
 GROUP = {"kind": "group", "groups": 2}
-NORMS = st.sampled_from(
-    [
-        *("batch", "layer", "none", "joint", {"kind": "batch", "terms": "joint"}),
-        *(GROUP, {**GROUP, "terms": "joint"}, "instance", {"kind": "instance", "terms": "joint"}),
-    ]
+GROUPS = [GROUP, {**GROUP, "terms": "joint"}]  # need an even number of channels
+MAP_NORMS = st.sampled_from(
+    [*DENSE_NORMS, "instance", {"kind": "instance", "terms": "joint"}, *GROUPS]
 )
 PLAIN_NORMS = st.sampled_from(["batch", "layer", "none"])
 RESAMPLE = st.sampled_from(["nearest", "bilinear"])
@@ -72,10 +72,12 @@ def specs(draw: st.DrawFn, grouped: bool = False) -> Spec:
     text = yaml.safe_dump(drawn, default_flow_style=None, sort_keys=False)
     note(text)
     try:
-        return loads(text)
+        found = loads(text)
     except SpecError:
         assume(False)
         raise
+    assume(any(sizes_of(graph(found)).values()))  # there is something to learn
+    return found
 
 
 @st.composite
@@ -89,13 +91,15 @@ def words(draw: st.DrawFn) -> Words:
         "levels": [],
     }
     shapes = [maps]  # whether each level holds maps, from the input up
+    widths = [spec["input"]["channels"]]  # the channels of each level
     for index in range(draw(st.integers(1, 4))):
-        cell = draw(encoder_cells(shapes[-1]))
+        cell = draw(encoder_cells(shapes[-1], widths[-1]))
         row: Words = {"name": f"l{index}", "encoder": cell}
         if draw(st.integers(0, 3)):
             row["decoder"] = draw(decoder_cells(shapes[-1]))
         spec["levels"].append(row)
         shapes.append(shapes[-1] and cell["cell"] not in DENSE)
+        widths.append(cell.get("channels", widths[-1] * (2 if cell.get("crelu") else 1)))
     if draw(st.booleans()):
         places = {"weights": "conv"} if shapes[-1] and draw(st.booleans()) else {}
         spec["levels"].append(
@@ -113,6 +117,8 @@ def words(draw: st.DrawFn) -> Words:
     if draw(st.integers(0, 3)) == 0:
         spec["laterals"] = draw(lateral_cells(spec, shapes))
     spec["edges"] = draw(edges(spec))
+    if draw(st.booleans()):
+        spec["edges"]["add"] += draw(weightless(spec, shapes, widths))
     spec["tasks"] = draw(tasks(spec))
     return spec
 
@@ -142,9 +148,9 @@ DENSE = ("FC", "LSTM", "GRU", "SoftMax")
 
 
 @st.composite
-def encoder_cells(draw: st.DrawFn, maps: bool) -> Words:
+def encoder_cells(draw: st.DrawFn, maps: bool, below: int) -> Words:
     kinds = ["Conv", "ConvLSTM", "ConvGRU", "Pool", "FC", "LSTM"] if maps else ["FC", "LSTM", "GRU"]
-    kind = draw(st.sampled_from([*kinds, "Sum"]))
+    kind = draw(st.sampled_from([*kinds, *kinds, "Sum"]))
     cell: Words = {"cell": kind}
     if kind == "Sum":
         return cell | {"resample": draw(RESAMPLE), "crelu": draw(st.booleans())}
@@ -153,13 +159,15 @@ def encoder_cells(draw: st.DrawFn, maps: bool) -> Words:
         return cell | {"filter": draw(st.integers(2, 3)), "stride": 2}
     cell["channels"] = draw(st.integers(1, 3))
     if kind not in ("LSTM", "GRU") or draw(st.integers(0, 3)) == 0:
-        cell["norm"] = draw(NORMS)
+        cell["norm"] = draw(NORMS if kind in DENSE else MAP_NORMS)
+    if cell.get("norm") in GROUPS:
+        cell["channels"] = 2
     if kind in ("Conv", "ConvLSTM", "ConvGRU"):
         cell |= {"filter": draw(st.integers(1, 4)), "stride": draw(st.integers(1, 2))}
         if draw(st.integers(0, 3)) == 0:
-            cell["dilation"] = draw(st.integers(1, 3))
-    if kind == "Conv" and draw(st.integers(0, 3)) == 0:
-        cell["channel_groups"] = cell["channels"]
+            cell["dilation"] = draw(st.integers(2, 3))
+    if kind == "Conv" and below > 1 and cell["norm"] not in GROUPS and draw(st.booleans()):
+        cell |= {"channels": below, "channel_groups": below}
     if kind in ("Conv", "FC"):
         cell["activation"] = draw(
             st.sampled_from(["relu", "tanh", "none", "softplus", "relu6", "hard_tanh"])
@@ -182,6 +190,8 @@ def decoder_cells(draw: st.DrawFn, maps: bool) -> Words:
     cell: Words = {"cell": kind}
     if kind in ("convG3", "convG2", "Conv", "FC", "ConvLSTM", "ConvGRU"):
         cell["norm"] = draw(NORMS)
+    if kind == "ConvLSTM" and draw(st.booleans()):  # four gates: an even number of channels
+        cell["norm"] = draw(MAP_NORMS)
     else:
         cell["norm"] = draw(PLAIN_NORMS)
     if kind.startswith(("conv", "Conv")):
@@ -225,14 +235,30 @@ def edges(draw: st.DrawFn, spec: Words) -> Words:
         st.sampled_from(nodes), st.sampled_from(nodes[1:]), st.sampled_from([0, 1, 1, 2]),
     )  # fmt: skip
     found["add"] = draw(st.lists(arrow, max_size=3, unique=True))
-    if draw(st.integers(0, 2)) == 0:
-        a, b = draw(st.sampled_from(nodes)), draw(st.sampled_from(nodes[1:]))
-        weightless = {"map": "identity", "resample": draw(RESAMPLE), "scale": -0.5}
-        found["add"].append({"from": a, "to": b, "delay": draw(DELAYS), **weightless})
     if draw(st.integers(0, 2)) == 0:  # several arrows between the same two nodes
         a, b = draw(st.sampled_from(nodes)), draw(st.sampled_from(nodes[1:]))
         found["add"] += [each for d in (1, 2) if (each := f"{a}(t-{d}) -> {b}") not in found["add"]]
     return found
+
+
+@st.composite
+def weightless(draw: st.DrawFn, spec: Words, shapes: list[bool], widths: list[int]) -> list[Words]:
+    """An arrow without weights between two encoders of as many channels, if there are some."""
+    rows = [{"name": "input", "encoder": {"cell": "Input"}}, *spec["levels"]]
+    found = [
+        (a["name"], b["name"])
+        for i, a in enumerate(rows[: len(widths)])
+        for j, b in enumerate(rows[: len(widths)])
+        if b["encoder"]["cell"] in ("Conv", "FC", "Sum")
+        and shapes[i] == shapes[j]
+        and widths[i] == (widths[j] // 2 if b["encoder"].get("crelu") else widths[j])
+    ]
+    if not found:
+        return []
+    apart = [(a, b) for a, b in found if a != b]  # perhaps of two sizes
+    a, b = draw(st.sampled_from(apart or found))
+    ends = {"from": f"encoder.{a}", "to": f"encoder.{b}", "delay": draw(DELAYS)}
+    return [{**ends, "map": "identity", "resample": draw(RESAMPLE), "scale": -0.5}]
 
 
 ROLES = {

@@ -180,10 +180,7 @@ class DecoderFC(_FeedForward, DecoderCell):
 
 @register
 class SoftMax(EncoderCell):
-    """Dense layer, batch norm, softmax: e = softmax(BN(W e_below) + b); tasks read the logits.
-
-    With `weights: conv`, a 1x1 convolution and a softmax over the channels of every place.
-    """
+    """Dense layer, batch norm, softmax: e = softmax(BN(W e_below) + b); tasks read the logits."""
 
     cell: Literal["SoftMax"] = "SoftMax"
     channels: Count | None = Field(
@@ -191,7 +188,8 @@ class SoftMax(EncoderCell):
     )
     weights: Literal["dense", "conv", "none"] = Field(
         "dense",
-        description="dense: one vector of classes; conv: classes of every place; none: softmax of"
+        description="dense: one vector of classes; conv: classes of every place, by a 1x1"
+        " convolution; none: softmax of"
         " what arrives, over its channels.",
     )
     norm: NormField = _NORM
