@@ -1,5 +1,5 @@
 # Two targets do all the set-up they need, in a virtual environment of their own:
-#   make quickstart   check, draw and train a ladder, whole and without an arrow: about three minutes
+#   make quickstart   check, draw and train a small RTagger, whole and without its arrows: a few minutes
 #   make test         linters, types, tests
 # For a release, on a machine with time:
 #   make check-all    all tests with all tools, and a short job with the lowest versions
@@ -12,7 +12,7 @@ LOWEST ?= .venv-lowest
 PIP_LOWEST := $(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt
 SHORT_JOB := tests/language/test_bad_specs.py tests/wiring/test_attributes.py tests/learn/test_changed_inputs.py \
 	tests/experiments/test_identity.py tests/test_escaping.py tests/test_lowest.py
-SPEC   := specs/ommnist/rladder_quick.yaml
+SPEC   := specs/textured/rtagger_tiny.yaml
 
 .PHONY: quickstart test lint docs gallery bench check-all check-lowest clean
 
@@ -75,6 +75,7 @@ docs: $(VENV)/.dev
 
 gallery: $(VENV)/.dev
 	$(BIN)/python docs/make_gallery.py
+	$(BIN)/python docs/make_hero.py
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/cold_start.py

@@ -21,14 +21,16 @@ from pathlib import Path
 from typing import Any
 
 from ladderspec.ablation import writers
+from ladderspec.ablation.baselines import FILE as BASELINES
 from ladderspec.ablation.report import draw_worths, worths, write_report
 from ladderspec.ablation.results import Cell, Measure, Results, collect
 from ladderspec.ablation.statistics import difference, spread
 from ladderspec.ablation.study import Study as LeaveOut
 from ladderspec.ablation.study import make_study
-from ladderspec.ablation.table import label, tables
+from ladderspec.ablation.table import label, tables, tables_by_time
 from ladderspec.api import graph
 from ladderspec.data.sets.occluded_mnist import OccludedMnist
+from ladderspec.data.sets.textured_mnist import TexturedMnist
 from ladderspec.experiments.reader import open_experiment
 from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.experiments.training import TEACHER
@@ -128,6 +130,17 @@ STUDIES = (
         unquoted=tuple((row, "jsb") for row in ("all_keys", "both", "near_keys", "dropout")),
     ),
     Study("table3_music_nottingham", "Nottingham, longer"),
+    Study(
+        "table4_small",
+        "Perceptual grouping, small",
+        (
+            ("segment.ami", "rtagger", "tagger"),
+            ("digit.error", "rtagger", "tagger"),
+            ("digit.error", "rtagger", "convnet"),
+            ("digit.error", "tagger", "convnet"),
+            ("digit.error", "rtagger_1000", "convnet_1000"),
+        ),
+    ),
 )
 
 
@@ -155,6 +168,9 @@ def record(study: str, folder: Path) -> None:
             shutil.copyfile(times, target / times.name)
         return
     experiment = left_out()[1] if study == ARROWS else experiment_of(study)
+    if (folder / BASELINES).exists():
+        (RECORDS / study).mkdir(exist_ok=True)
+        shutil.copyfile(folder / BASELINES, RECORDS / study / BASELINES)
     for run in experiment.runs:
         target = RECORDS / study / run.id
         finished = read_result(folder / run.id, run) is not None
@@ -214,7 +230,7 @@ def overview(found: dict[Study, Results]) -> str:
     ]
     for study, results in found.items():
         scales = {(run.row, run.column): scale(run) for run in experiment_of(study.name)}
-        for cell in results.cells:
+        for cell in networks(results):
             small = scales[cell.place.row, cell.place.column]
             for measure in results.measures:
                 shown = (
@@ -227,8 +243,9 @@ def overview(found: dict[Study, Results]) -> str:
 
 def scale(run: Run) -> str:
     """In what a run may be smaller than the paper's: width 32, 32x32, up to 10 epochs of music."""
-    words = [f"width {run.spec.config.params['width']}"]
-    if isinstance(run.data, OccludedMnist):
+    params = run.spec.config.params
+    words = [f"width {params['width']}"] if "width" in params else []
+    if isinstance(run.data, OccludedMnist | TexturedMnist):
         words.append(f"{run.data.canvas}x{run.data.canvas}")
     epochs, updates = run.training.epochs, run.training.updates
     if epochs:
@@ -258,7 +275,10 @@ def section(study: Study, results: Results) -> Iterator[str]:
     if prose.exists():
         yield prose.read_text(encoding="utf-8").rstrip()
     yield f"```sh\n{study.commands}\n```"
-    yield "\n".join(map(writers.to_markdown, tables(results))).rstrip()
+    found = [*tables(results), *tables_by_time(results)]
+    yield "\n".join(map(writers.to_markdown, found)).rstrip()
+    if results.times:
+        yield f"![metrics over iterations](results/{study.name}/by_time.png)"
     if study.orders:
         yield f"![bars and paired differences](results/{study.name}/bars.png)"
         yield "\n".join(orders(study, results))
@@ -281,12 +301,14 @@ def orders(study: Study, results: Results) -> Iterator[str]:
         if gap is None:
             continue
         interval = "" if gap.low is None else f" [{gap.low:.2f}, {gap.high:.2f}]"
-        verdict = "the paper's way" if gap.mean > 0 else "the other way"
+        higher = measures[name].higher
+        verdict = "the paper's way" if (gap.mean > 0) != higher else "the other way"
         verdict += "" if gap.clear else ", not resolved"
         before, own = _of_paper(one, other, measures[name])
         verdict += " (about equal in the paper)" if abs(before) < own else ""
+        order = f"{one.place.title} {'>' if higher else '<'} {other.place.title}"
         yield (
-            f"| {one.place.title} < {other.place.title} | {label(measures[name])}"
+            f"| {order} | {label(measures[name])}"
             f" | {before:+.2f} ± {own:.2f} | {gap.mean:+.2f}{interval} ({_seeds(gap.count)})"
             f" | {verdict} |"
         )
@@ -313,6 +335,11 @@ def rates(results: Results) -> Iterator[str]:
                 found = [json.loads(place.read_text())["metrics"]["valid"] for place in places]
                 shown = " | ".join(f"{values[measure.name]:.2f}" for values in found)
                 yield f"| {cell.place.title} | {label(measure)} | {shown} |"
+
+
+def networks(results: Results) -> list[Cell]:
+    """What was trained: all but the reference methods."""
+    return [cell for cell in results.cells if not cell.baseline]
 
 
 def _seeds(count: int) -> str:
@@ -391,7 +418,7 @@ def run_by_run(study: str, results: Results) -> Iterator[str]:
     heads = " | ".join(label(measure) for measure in results.measures)
     yield f"| run | parameters | updates | minutes | {heads} |"
     yield "|---" * (4 + len(names)) + "|"
-    for cell in results.cells:
+    for cell in networks(results):
         for seed in sorted({seed for by_seed in cell.values.values() for seed in by_seed}):
             run = ".".join(filter(None, [cell.place.row, cell.place.column, f"seed{seed}"]))
             result = json.loads((RECORDS / study / run / "result.json").read_text())

@@ -11,14 +11,14 @@ from ladderspec.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
 SHORT = {
-    "updates: 1000": "updates: 2",
-    "every: 100, statistics: 8": "every: 2, statistics: 1, items: 30, batch: 300",
+    "updates: 400": "updates: 2",
+    "every: 100, items: 100, batch: 100": "every: 2, statistics: 1, items: 30, batch: 300",
 }
 
 
 def short(folder: Path) -> Path:
     text = (ROOT / "specs/experiments/quickstart.yaml").read_text(encoding="utf-8")
-    text = text.replace("../ommnist", str(ROOT / "specs/ommnist"))
+    text = text.replace("../textured", str(ROOT / "specs/textured"))
     for before, after in SHORT.items():
         assert before in text
         text = text.replace(before, after)
@@ -31,13 +31,14 @@ def test_quickstart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     assert main(["ablate", str(short(tmp_path)), "-o", str(out), "--threads", "1"]) == 0
     said = capsys.readouterr().out
-    assert re.search(r"^RLadder +90,852 +\d+\.\d\d +0\.74 ± 0\.09", said, re.MULTILINE)
-    assert re.search(r"^w/o decoder-to-encoder conn\. +78,596 ", said, re.MULTILINE)
+    assert re.search(r"^RTagger +62,175 +-?0\.\d+$", said, re.MULTILINE)
+    assert re.search(r"^w/o decoder-to-encoder +47,663 +-?0\.\d+ +[+-]0\.\d+$", said, re.MULTILINE)
+    assert re.search(r"^Tagger +21,463( +-?0\.\d+){3}$", said, re.MULTILINE)  # by iteration
     places = said[said.index("wrote ") :].split()[1:]
     stems = [Path(place).with_suffix("").name for place in places if not place.startswith(".")]
     assert stems == [
-        "table", "runs", "predictions.rladder", "predictions.no_decoder_to_encoder",
-        "curves", "bars",
+        "table", "runs", "by_time", "predictions.rtagger",
+        "predictions.no_decoder_to_encoder", "predictions.tagger", "curves", "bars",
     ]  # fmt: skip
     assert all(Path(place).stat().st_size for place in places if not place.startswith("."))
 

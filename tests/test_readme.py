@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import importlib.util
 import os
 import re
 import shutil
@@ -14,24 +15,27 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
+TOUR = (ROOT / "docs" / "tour.md").read_text()
+PAGES = pytest.mark.parametrize("page", [README, TOUR], ids=["readme", "tour"])
 
 
-def steps() -> list[tuple[str, str]]:
+def steps(page: str) -> list[tuple[str, str]]:
     """Commands and the output shown under them."""
     found = []
-    for block in re.findall(r"```console\n(.*?)```", README, re.DOTALL):
+    for block in re.findall(r"```console\n(.*?)```", page, re.DOTALL):
         for part in block.split("$ ")[1:]:
             command, _, shown = part.partition("\n")
             found.append((command, shown))
     return found
 
 
-def test_the_tour(tmp_path: Path) -> None:
+@PAGES
+def test_the_commands(page: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "specs", tmp_path / "specs")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     checker = doctest.OutputChecker()
-    assert len(steps()) >= 7
-    for command, shown in steps():
+    assert len(steps(page)) >= 7
+    for command, shown in steps(page):
         done = subprocess.run(
             command, shell=True, cwd=tmp_path, env={**os.environ, "PATH": path},
             capture_output=True, text=True, check=False,
@@ -40,9 +44,12 @@ def test_the_tour(tmp_path: Path) -> None:
         assert checker.check_output(shown, got, doctest.ELLIPSIS), f"$ {command}\n{got}"
 
 
-def test_the_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL):
+@PAGES
+def test_the_python(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("specs", "docs"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    monkeypatch.chdir(tmp_path)
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         scope: dict[str, object] = {}
         for line in block.splitlines():
             code, _, comment = line.partition("  # ")
@@ -53,5 +60,17 @@ def test_the_python(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", README):
-        assert (ROOT / target).exists(), target
+    for page, folder in ((README, ROOT), (TOUR, ROOT / "docs")):
+        targets = re.findall(r"\]\(([^)#]+)[^)]*\)", page) + re.findall(r'src="([^"]+)"', page)
+        for target in targets:
+            assert (folder / target).exists(), target
+
+
+def test_the_readme_is_short_and_its_picture_low() -> None:
+    assert len(README.splitlines()) <= 110
+    hero = (ROOT / "docs" / "hero.svg").read_text()
+    assert int(re.search(r' height="(\d+)"', hero)[1]) <= 420
+    spec = importlib.util.spec_from_file_location("make_hero", ROOT / "docs" / "make_hero.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.page() == hero

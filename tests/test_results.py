@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ladderspec.learn.run_folder import read_result
+from tests.ablation.fake_table4 import KMEANS, finish_all
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -32,6 +33,7 @@ def test_every_recorded_run_is_one_of_its_file(maker: dict[str, Any]) -> None:
         shown = {
             (cell.place.row, cell.place.column, seed)
             for cell in results.cells
+            if not cell.baseline
             for values in cell.values.values()
             for seed in values
         }
@@ -46,3 +48,37 @@ def test_every_recorded_run_is_one_of_its_file(maker: dict[str, Any]) -> None:
 def test_the_pictured_run_is_that_of_its_file(maker: dict[str, Any]) -> None:
     (run,) = (run for run in maker["experiment_of"]("prediction").runs if run.row == "probed")
     assert read_result(DOCS / "results" / "prediction" / run.id, run) is not None
+
+
+def test_the_section_of_grouping_shows_iterations_baselines_and_orders(
+    maker: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From made-up runs, recorded as real ones are."""
+    runs = finish_all(tmp_path / "runs")
+    monkeypatch.setitem(maker["section"].__globals__, "RECORDS", tmp_path / "docs")
+    (tmp_path / "docs").mkdir()
+    maker["record"]("table4_small", tmp_path / "runs")
+    (study,) = (study for study in maker["STUDIES"] if study.name == "table4_small")
+    results = maker["results_of"](study)
+    text = "\n\n".join(maker["section"](study, results))
+    assert text.startswith("## Perceptual grouping, small")
+    assert "ladderspec ablate specs/experiments/table4_small.yaml" in text
+    assert "segment ami by iteration" in text
+    (ami,) = (part for part in text.split("**") if "| t = 1 |" in part and "0.55" in part)
+    (line,) = (line for line in ami.splitlines() if line.startswith("| RTagger |"))
+    assert [cell.strip() for cell in line.split("|")[4:-1:2]] == ["0.55", "0.75", "0.80 ± 0.01"]
+    for paper in ("18.2", "8.0", "5.9 ± 0.2", "63.8", "28.2", "22.6 ± 6.2", "12.15 ± 0.1",
+                  "0.73 ± 0.02", "14.3 ± 0.46", "88 ± 0.30", "0.56", "0.74"):  # fmt: skip
+        assert f"| {paper} |" in text
+    for title, value in KMEANS.items():
+        assert f"| {title} | - | - |  |  | {value:.2f} ± 0.00 |" in text
+    assert "In segment ami, RTagger is ahead of Tagger," in text
+    (order,) = (line for line in text.splitlines() if line.startswith("| RTagger > Tagger |"))
+    assert "| -0.07 ± 0.02 | -0.27 [" in order
+    assert order.endswith("(3 seeds) | the paper's way |")
+    for run in runs:
+        assert f"| {run.id} | 248,418 | 4,000 | 17 |" in text
+    assert "![metrics over iterations](results/table4_small/by_time.png)" in text
+    compared = maker["overview"]({study: results}).splitlines()
+    assert sum("RTagger |" in line for line in compared) == 2
+    assert not any("means" in line for line in compared)

@@ -1,4 +1,4 @@
-"""Figures of an experiment: learning curves, and bars beside the paper's numbers."""
+"""Figures of an experiment: learning curves, metrics over t, bars beside the paper's numbers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from ladderspec.ablation.results import Measure, Results
-from ladderspec.ablation.table import Entry, Group, groups_of, label
+from ladderspec.ablation.results import Cell, Measure, Results
+from ladderspec.ablation.statistics import spread
+from ladderspec.ablation.table import Entry, Group, groups_of, label, unit_of_time
 from ladderspec.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ Curve = dict[int, float]  # update -> validation metric
 STEEP = 4  # a metric that falls by more than this factor has a logarithmic axis
 Panel = tuple[Measure, Group]
 ACROSS = 4  # panels side by side
+MOST_TICKS = 10  # t that are labelled one by one
 
 # Colours for colour-blind readers (Okabe and Ito); the first row is black.
 COLOURS = ("#000000", "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -212,6 +214,81 @@ def _curve_legend(figure: Figure, results: Results, across: int) -> None:
     figure.legend(handles, names, loc="outside upper left", ncols=across, handlelength=1.6)
 
 
+# --- metrics over t -------------------------------------------------------------------------------
+
+
+def by_time(results: Results) -> Figure:
+    """Metrics over t: a panel for each metric and column, a line for each row and its seeds.
+
+    Diamonds are the paper's numbers; horizontal lines are reference methods.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    shown = {name for cell in results.cells for name, found in cell.by_time.items() if found}
+    measures = [measure for measure in results.measures if measure.name in shown]
+    across, lines = len(measures), len(results.columns)
+    quoted = False
+    with rc_context(STYLE):
+        width = max(3.4, 2.6 * across, _inches(results))
+        titles, high = _room(results, width)
+        figure = Figure(figsize=(width, 2.1 * lines + 0.4 + 0.17 * high), layout="constrained")
+        panels = figure.subplots(lines, across, squeeze=False, sharex=True)
+        for column, line in zip(results.columns, panels, strict=True):
+            heading = results.cell(results.rows[0], column).place.heading
+            for measure, axes in zip(measures, line, strict=True):
+                quoted |= _over_time(axes, results, column, measure)
+                axes.set_title(f"{literal(heading)}\n{typeset(measure)}".lstrip(), loc="left")
+        for axes in panels[-1]:
+            if len(results.times) <= MOST_TICKS:
+                axes.set_xticks(results.times)
+            axes.set_xlabel(f"{unit_of_time(results.cells)} t")
+        _curve_legend(figure, results, titles)
+        if quoted:
+            diamond = Line2D([], [], ls="", marker="D", ms=3.2, mfc="white", mec=GREY)
+            figure.legend([diamond], ["the paper"], loc="outside lower right")
+    return figure
+
+
+def _over_time(axes: Axes, results: Results, column: str, measure: Measure) -> bool:
+    """The lines of all rows; returns whether there are numbers of the paper."""
+    quoted = False
+    for number, row in enumerate(results.networks):
+        cell, style = results.cell(row, column), line_style(number)
+        seeds = cell.by_time.get(measure.name, {})
+        for values in seeds.values() if len(seeds) > 1 else ():
+            axes.plot(range(1, len(values) + 1), values, lw=0.5, alpha=0.35, **style)
+        means = {t: spread(list(cell.at(measure, t).values())) for t in results.times}
+        found = {t: mean.mean for t, mean in means.items() if mean is not None}
+        axes.plot(list(found), list(found.values()), marker="o", ms=3, lw=1.4, **style)
+        for t in results.times:
+            paper = cell.quoted(measure, t)
+            if paper is not None:
+                quoted = True
+                axes.errorbar(t, paper.value, yerr=paper.spread, fmt="D", ms=3.2, lw=0.8,
+                              color=style["color"], mfc="white")  # fmt: skip
+    _levels(axes, [c for c in results.cells if c.baseline and c.place.column == column], measure)
+    return quoted
+
+
+def _levels(axes: Axes, cells: Sequence[Cell], measure: Measure) -> None:
+    """Reference methods, as horizontal lines with their names."""
+    means = {c.place.title: spread(list(c.values.get(measure.name, {}).values())) for c in cells}
+    found = sorted((mean.mean, title) for title, mean in means.items() if mean is not None)
+    for height, _ in found:
+        axes.axhline(height, color=GREY, lw=0.8, ls="--", zorder=0)
+    low, high = axes.get_ylim()
+    near = 0.07 * (high - low)  # two labels would overlap
+    for i, (height, title) in enumerate(found):
+        above = i + 1 < len(found) and found[i + 1][0] - height < near
+        below = i > 0 and height - found[i - 1][0] < near
+        align = {(True, False): "top", (False, True): "bottom"}.get((above, below), "center")
+        axes.annotate(literal(title), (1, height), (3, 0), va=align, fontsize=6, color=GREY,
+                      xycoords=axes.get_yaxis_transform(), textcoords="offset points",
+                      annotation_clip=False)  # fmt: skip
+
+
 # --- bars -----------------------------------------------------------------------------------------
 
 
@@ -297,15 +374,19 @@ def _fill(axes: Axes, panel: Panel | None, rows: list[int], difference: str) -> 
 
 def _bars(axes: Axes, group: Group, rows: list[int]) -> None:
     for y, row in enumerate(rows):
-        _bar(axes, y, group.entries[row], COLOURS[row % len(COLOURS)])
+        _bar(axes, y, group.entries[row], _colour(group.entries[row], row))
     low, high = axes.get_xlim()
     axes.set_xlim(min(low, 0), high)
     axes.tick_params(axis="y", length=0)
 
 
+def _colour(entry: Entry, row: int) -> str:
+    return GREY if entry.cell.baseline else COLOURS[row % len(COLOURS)]
+
+
 def _bar(axes: Axes, y: int, entry: Entry, colour: str) -> None:
     """The mean as a bar, its seeds as circles, the paper's number as a diamond below it."""
-    quoted = entry.cell.quoted(entry.measure)
+    quoted = entry.quoted
     if quoted is not None:
         axes.errorbar(quoted.value, y + 0.33, xerr=quoted.spread, fmt="D", ms=3.2, lw=0.8,
                       color=GREY, mfc="white")  # fmt: skip
@@ -321,7 +402,7 @@ def _differences(axes: Axes, group: Group, rows: list[int]) -> None:
     """Paired differences with their intervals."""
     axes.axvline(0, color="black", lw=0.6)
     for y, row in enumerate(rows):
-        entry, colour = group.entries[row], COLOURS[row % len(COLOURS)]
+        entry, colour = group.entries[row], _colour(group.entries[row], row)
         if entry.change is None:
             continue
         if entry.change.low is not None and entry.change.high is not None:

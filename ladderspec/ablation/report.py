@@ -8,7 +8,7 @@ from pathlib import Path
 from ladderspec.ablation import figures, writers
 from ladderspec.ablation.results import Measure, Results
 from ladderspec.ablation.study import Study
-from ladderspec.ablation.table import group, label, tables
+from ladderspec.ablation.table import group, label, tables, tables_by_time
 from ladderspec.drawing import draw
 from ladderspec.errors import UsageError
 from ladderspec.experiments.runs import Run
@@ -24,13 +24,15 @@ def write_report(results: Results, folder: Path) -> tuple[list[Path], str]:
     Returns:
         The files, and a message if figures are missing because matplotlib is.
     """
-    found = tables(results)
+    found = [*tables(results), *tables_by_time(results)]
     texts = {
         "table.md": "\n".join(map(writers.to_markdown, found)),
         "table.tex": "\n".join(map(writers.to_latex, found)),
         "table.csv": writers.summary_csv(results),
         "runs.csv": writers.runs_csv(results),
     }
+    if results.times:
+        texts["by_time.csv"] = writers.by_time_csv(results)
     sweep(make_folder(folder), ABANDONED)
     written = [write_atomic(folder / name, text) for name, text in texts.items()]
     written += _predictions(results, folder)
@@ -40,7 +42,10 @@ def write_report(results: Results, folder: Path) -> tuple[list[Path], str]:
         figures.require_matplotlib()
     except UsageError as error:
         return written, str(error)
-    for name, plot in (("curves", figures.curves), ("bars", figures.bars)):
+    plots = {"curves": figures.curves, "bars": figures.bars}
+    if results.times:
+        plots["by_time"] = figures.by_time
+    for name, plot in plots.items():
         figure = plot(results)
         for suffix in ("png", "pdf"):
             written.append(
@@ -52,7 +57,8 @@ def write_report(results: Results, folder: Path) -> tuple[list[Path], str]:
 def _predictions(results: Results, folder: Path) -> list[Path]:
     """The last picture from the training of each row, of its first seed."""
     written = []
-    for cell in results.cells if len(results.cells) <= MOST_PICTURES else ():
+    cells = [cell for cell in results.cells if not cell.baseline]
+    for cell in cells if len(cells) <= MOST_PICTURES else ():
         place = cell.place
         seeds = [
             s for row, column, s in results.curves if (row, column) == (place.row, place.column)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ladderspec.ablation.baselines import read_baselines
 from ladderspec.errors import UsageError
-from ladderspec.experiments.config import Quoted
+from ladderspec.experiments.config import Quoted, base_row
 from ladderspec.experiments.runs import Experiment, Run
-from ladderspec.experiments.training import TEACHER
+from ladderspec.experiments.training import TEACHER, EvaluationNoise, noise_of, tasks_of
 from ladderspec.learn.run_folder import check, damaged_result, read_result, read_rows
+from ladderspec.wiring.shapes import steps_of
 
 Result = dict[str, Any]  # content of result.json
 
@@ -41,18 +43,40 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Time:
+    """How time runs in a network, and which metrics count at its last iteration alone."""
+
+    iterations: bool  # on one input, not over frames
+    steps: int | None  # None: any number of frames
+    last: frozenset[str]
+
+
+@dataclass(frozen=True)
 class Cell:
-    """A cell of the table: the finished runs of a row and column."""
+    """A cell of the table: the finished runs of a row and column, or a reference method."""
 
     place: Place
     values: dict[str, dict[int, float]]  # metric -> seed -> value
+    by_time: dict[str, dict[int, list[float]]]  # metric -> seed -> value at t = 1, 2, ...
     paper: dict[str, Quoted]
     parameters: int | None
     split: str  # the data that were measured; empty if no run is finished
+    time: Time
+    baseline: int = 0  # number of items that a reference method was measured on; 0: a network
 
-    def quoted(self, measure: Measure) -> Quoted | None:
-        """The paper's number, by metric or by task."""
-        return self.paper.get(measure.name) or self.paper.get(measure.task)
+    def quoted(self, measure: Measure, t: int | None = None) -> Quoted | None:
+        """The paper's number, by metric or by task; with `t`, that of the t-th iteration."""
+        found = self.paper.get(measure.name) or self.paper.get(measure.task)
+        if found is None or t is None:
+            return found
+        if found.by_time:
+            return found.by_time[t - 1] if t <= len(found.by_time) else None
+        return found if t == self.time.steps and measure.name in self.time.last else None
+
+    def at(self, measure: Measure, t: int) -> dict[int, float]:
+        """The metric at the t-th iteration, by seed."""
+        found = self.by_time.get(measure.name, {})
+        return {seed: values[t - 1] for seed, values in found.items() if t <= len(values)}
 
 
 @dataclass(frozen=True)
@@ -65,6 +89,7 @@ class Results:
     cells: tuple[Cell, ...]
     curves: dict[tuple[str, str, int], list[dict[str, Any]]] = field(repr=False)
     left_out: tuple[str, ...] = ()  # messages about folders that hold other runs
+    show_times: bool = False  # metrics at every t, also if time runs over frames
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -73,8 +98,26 @@ class Results:
         return tuple(measure for measure in self.all_measures if measure in first.values())
 
     @property
+    def times(self) -> range:
+        """The t at which metrics are shown one by one; empty if they are not."""
+        several = any(cell.time.iterations and (cell.time.steps or 0) > 1 for cell in self.cells)
+        shown = [measure.name for measure in self.measures] if self.show_times or several else []
+        lengths = [
+            len(values)
+            for cell in self.cells
+            for name in shown
+            for values in cell.by_time.get(name, {}).values()
+        ]
+        return range(1, max(lengths, default=0) + 1)
+
+    @property
     def rows(self) -> list[str]:
         return list(dict.fromkeys(cell.place.row for cell in self.cells))
+
+    @property
+    def networks(self) -> list[str]:
+        """The rows without reference methods."""
+        return list(dict.fromkeys(c.place.row for c in self.cells if not c.baseline))
 
     @property
     def columns(self) -> list[str]:
@@ -84,28 +127,37 @@ class Results:
         return next(c for c in self.cells if (c.place.row, c.place.column) == (row, column))
 
 
-def collect(experiment: Experiment, runs: Sequence[Run], folder: Path) -> Results:
-    """Collect the results of all finished runs from their folders."""
+def collect(
+    experiment: Experiment, runs: Sequence[Run], folder: Path, show_times: bool = False
+) -> Results:
+    """Collect the results of all finished runs from their folders.
+
+    Args:
+        experiment: the experiment.
+        runs: its runs, with the seeds that count.
+        folder: the folder of the folders of the runs.
+        show_times: show metrics at every t, also if time runs over frames.
+    """
     headings = {column.name: column.title or column.name for column in experiment.config.columns}
     found, left_out = _found(runs, folder)
     cells = []
     for row, column in dict.fromkeys((run.row, run.column) for run in runs):
         own = [run for run in runs if (run.row, run.column) == (row, column)]
         place = Place(row, column, own[0].title, headings.get(column, ""))
-        cells.append(
-            _cell(place, own[0].paper, {r.seed: found[r.id] for r in own if r.id in found})
-        )
+        cells.append(_cell(place, own[0], {r.seed: found[r.id] for r in own if r.id in found}))
+    measures = _measures(found.values())
     return Results(
         title=experiment.config.title or experiment.name,
-        base=experiment.config.base or experiment.config.rows[0].name,
-        all_measures=_measures(found.values()),
-        cells=tuple(cells),
+        base=base_row(experiment.config),
+        all_measures=measures,
+        cells=(*cells, *_baselines(experiment, runs, folder, measures)),
         curves={
             (run.row, run.column, run.seed): read_rows(folder / run.id)
             for run in runs
             if run.id in found
         },
         left_out=left_out,
+        show_times=show_times,
     )
 
 
@@ -128,14 +180,52 @@ def _found(runs: Sequence[Run], folder: Path) -> tuple[dict[str, Result], tuple[
     return found, tuple(left_out)
 
 
-def _cell(place: Place, paper: dict[str, Quoted], results: Mapping[int, Result]) -> Cell:
+def _cell(place: Place, run: Run, results: Mapping[int, Result]) -> Cell:
     values, parameters, split = dict[str, dict[int, float]](), None, ""
+    by_time, time = dict[str, dict[int, list[float]]](), _time(run)
     for seed, result in results.items():
         parameters = result["parameters"]
         split, metrics = _tested(result)
+        times = result.get("by_time", {}).get(split, {})
         for name, value in metrics.items():
+            if times.get(name):
+                by_time.setdefault(name, {})[seed] = times[name]
+                # Early runs recorded the mean of all iterations instead.
+                value = times[name][-1] if name in time.last else value
             values.setdefault(name, {})[seed] = value
-    return Cell(place, values, paper, parameters, split)
+    return Cell(place, values, by_time, run.paper, parameters, split, time)
+
+
+def _baselines(
+    experiment: Experiment, runs: Sequence[Run], folder: Path, measures: Sequence[Measure]
+) -> Iterator[Cell]:
+    """Reference methods, row by row, with their scores of the seeds that count."""
+    headings = {column.name: column.title or column.name for column in experiment.config.columns}
+    seeds, stored = {run.seed for run in runs}, read_baselines(experiment, runs, folder)
+    for title in dict.fromkeys(scores.title for scores in stored):
+        for column in dict.fromkeys(run.column for run in runs):
+            place = Place(title, column, title, headings.get(column, ""))
+            cell = Cell(place, {}, {}, {}, None, "", Time(True, None, frozenset()), baseline=1)
+            for scores in stored:
+                if (scores.title, scores.column) == (title, column):
+                    own = {seed: x for seed, x in scores.values.items() if seed in seeds}
+                    names = [m.name for m in measures if m.name.endswith(f".{scores.metric}")]
+                    values = dict.fromkeys(names, own)
+                    cell = replace(cell, values=values, split=scores.split, baseline=scores.items)
+            yield cell
+
+
+def _time(run: Run) -> Time:
+    still = run.graph.graph["frames"] is None
+    noise, tasks = EvaluationNoise(run.evaluation.noise, noise_of(run.graph)), tasks_of(run.graph)
+    last = frozenset(
+        f"{name}.{prefix}{metric}"
+        for name, task in tasks.items()
+        for prefix in noise.inputs(task)
+        for metric, each in task.metrics.items()
+        if task.when == "last" or (each.last and still)
+    )
+    return Time(still, steps_of(run.graph), last)
 
 
 def _tested(result: Result) -> tuple[str, dict[str, float]]:

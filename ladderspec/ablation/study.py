@@ -63,7 +63,8 @@ def make_study(
         "title": f"{config.get('title') or name}: one {WHAT[kind]} left out",
         "rows": [chosen],
     }
-    config.pop("base", None)
+    for key in ("base", "baselines"):
+        config.pop(key, None)
     for column in config.get("columns", []):  # their numbers are about rows of the experiment
         column.pop("paper", None)
     _write(place, kind, config)

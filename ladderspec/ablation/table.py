@@ -13,6 +13,7 @@ from itertools import compress
 
 from ladderspec.ablation.results import Cell, Measure, Results
 from ladderspec.ablation.statistics import Difference, Spread, difference, spread
+from ladderspec.experiments.config import Quoted
 
 NOTHING = "-"
 OURS, CHANGE, PAPER = "ours", "difference", "paper"
@@ -32,16 +33,22 @@ class Entry:
     ours: Spread | None
     change: Difference | None  # to the base row
     decimals: int
+    t: int | None = None  # the iteration; None: the metric over all that count
+
+    @property
+    def quoted(self) -> Quoted | None:
+        """The paper's number."""
+        return self.cell.quoted(self.measure, self.t)
 
     @property
     def paper(self) -> str:
-        found = self.cell.quoted(self.measure)
-        return "" if found is None else str(found)
+        return "" if self.quoted is None else str(self.quoted)
 
     @property
     def due(self) -> bool:
         """Whether there is a number, ours or the paper's, or one may still be measured."""
-        return self.ours is not None or bool(self.paper) or self.cell.parameters is None
+        unfinished = self.cell.parameters is None and not self.cell.baseline
+        return self.ours is not None or bool(self.paper) or unfinished
 
     def shown(self) -> str:
         """`3.21 ± 0.40`."""
@@ -79,6 +86,23 @@ class Group:
         ]
         return [(name, texts) for name, texts in found if name == OURS or any(texts)]
 
+    def verdict(self, base: str) -> str:
+        """What the intervals of the differences say, as a sentence; empty if there are none."""
+        found: dict[str, list[str]] = {"ahead of": [], "behind": [], "": []}
+        for entry in self.entries:
+            if entry.change is not None and entry.change.low is not None:
+                worse = (entry.change.mean > 0) != entry.measure.higher
+                side = "ahead of" if worse else "behind"
+                found[side if entry.change.clear else ""].append(entry.cell.place.title)
+        open_ones = found.pop("")
+        sides = [f"{side} {listed(titles)}" for side, titles in found.items() if titles]
+        parts = [f"{base} is {', but '.join(sides)}"] if sides else []
+        if open_ones:
+            one = len(open_ones) == 1
+            interval, contain = ("interval", "contains") if one else ("intervals", "contain")
+            parts.append(f"the {interval} of {listed(open_ones)} {contain} 0")
+        return f"In {self.heading}, {'; '.join(parts)}." if parts else ""
+
 
 @dataclass(frozen=True)
 class Table:
@@ -97,6 +121,11 @@ class Table:
         return tuple(sorted({entry.ours.count for entry in entries if entry.ours is not None}))
 
     @property
+    def verdicts(self) -> str:
+        """Which rows the base row is ahead of and behind, as far as intervals exclude 0."""
+        return " ".join(filter(None, (group.verdict(self.base) for group in self.groups)))
+
+    @property
     def note(self) -> str:
         """A note about data, seeds and differences."""
         if not self.seeds:
@@ -112,7 +141,21 @@ class Table:
             sure = any(change.low is not None for change in changes)
             paired += ", with their 95 % interval (Student's t)" if sure else ""
             found += f" Differences are to {self.base}{paired}."
+        references = [entry.cell for entry in self.groups[0].entries if entry.cell.baseline]
+        if references:
+            lines = "line is a" if len(references) == 1 else f"{len(references)} lines are"
+            method = "reference method" + ("" if len(references) == 1 else "s")
+            items = max(cell.baseline for cell in references)
+            found += f" The last {lines} {method} without training, on the first {items:,} items."
         return found
+
+
+def listed(names: Sequence[str]) -> str:
+    """
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def tables(results: Results) -> list[Table]:
@@ -127,6 +170,34 @@ def tables(results: Results) -> list[Table]:
         _due(_table(results, f"{results.title}: {label(measure)}", groups_of(results, measure)))
         for measure in results.measures
     ]
+
+
+def tables_by_time(results: Results) -> list[Table]:
+    """A table for each metric and column, with a group of columns for each t; or none."""
+    found = []
+    for measure in results.measures if results.times else ():
+        for column in results.columns:
+            cells = [results.cell(row, column) for row in results.rows]
+            if not any(cell.by_time.get(measure.name) for cell in cells):
+                continue
+            what = f"{label(measure)} by {unit_of_time(cells)}"
+            title = ": ".join(filter(None, [results.title, cells[0].place.heading, what]))
+            groups = [_group_at(cells, measure, t) for t in results.times]
+            found.append(_due(_table(results, title, groups)))
+    return found
+
+
+def unit_of_time(cells: Sequence[Cell]) -> str:
+    """What t counts."""
+    return "iteration" if any(cell.time.iterations for cell in cells) else "frame"
+
+
+def _group_at(cells: Sequence[Cell], measure: Measure, t: int) -> Group:
+    spreads = [spread(list(cell.at(measure, t).values())) for cell in cells]
+    means = [spread(list(cell.values.get(measure.name, {}).values())) for cell in cells]
+    decimals = _decimals([found.mean for found in means if found is not None])
+    entries = [Entry(c, measure, s, None, decimals, t) for c, s in zip(cells, spreads, strict=True)]
+    return Group(f"t = {t}", tuple(entries))
 
 
 def _due(table: Table) -> Table:

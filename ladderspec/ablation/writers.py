@@ -32,8 +32,12 @@ def to_text(table: Table, width: int | None = None) -> str:
     if width is not None and len(table.groups) > 1 and max(map(len, lines)) > width:
         parts = [_lines(replace(table, groups=(group,))) for group in table.groups]
         lines = "\n\n".join("\n".join(part) for part in parts).split("\n")
-    note = wrap(table.note, width or 10**6)
+    note = [line for text in _notes(table) for line in wrap(text, width or 10**6)]
     return "\n".join(map(one_line, [table.title, "", *lines, "", *note]))
+
+
+def _notes(table: Table) -> list[str]:
+    return list(filter(None, [table.note, table.verdicts]))
 
 
 def _lines(table: Table) -> list[str]:
@@ -66,7 +70,7 @@ def to_markdown(table: Table) -> str:
     lines = [[name for name, _ in columns], ["---", *["---:"] * (len(columns) - 1)]]
     lines += [list(line) for line in zip(*(texts for _, texts in columns), strict=True)]
     body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    title, note = escape_markdown(table.title), escape_markdown(table.note)
+    title, note = escape_markdown(table.title), "\n\n".join(map(escape_markdown, _notes(table)))
     return f"**{title}**\n\n{body}\n\n{note}\n"
 
 
@@ -186,6 +190,34 @@ def runs_csv(results: Results) -> str:
             for seed, value in cell.values.get(measure.name, {}).items()
         ]
     )
+
+
+def by_time_csv(results: Results) -> str:
+    """A line for each cell, metric and t."""
+    found = []
+    for cell in results.cells:
+        for measure in results.all_measures:
+            for t in results.times:
+                own = spread(list(cell.at(measure, t).values()))
+                quoted = cell.quoted(measure, t) if measure in results.measures else None
+                if own is None and quoted is None:
+                    continue
+                found.append(
+                    {
+                        "row": cell.place.row,
+                        "column": cell.place.column,
+                        "title": cell.place.title,
+                        "measure": measure.name,
+                        "unit": measure.unit,
+                        "t": t,
+                        "seeds": own.count if own else 0,
+                        "mean": own.mean if own else None,
+                        "deviation": own.deviation if own else None,
+                        "paper": quoted.value if quoted else None,
+                        "paper_deviation": quoted.spread if quoted else None,
+                    }
+                )
+    return _csv(found)
 
 
 def _csv(lines: Sequence[dict[str, Any]]) -> str:

@@ -44,6 +44,9 @@ def add_ablate_arguments(parser: argparse.ArgumentParser) -> None:
                         help="go on with runs that were interrupted")  # fmt: skip
     parser.add_argument("--table-only", action="store_true",
                         help="tables and figures of what is finished; train nothing")  # fmt: skip
+    parser.add_argument("--by-time", action="store_true",
+                        help="metrics at every t, also over frames; always with several iterations"
+                        " on one input")  # fmt: skip
     where = parser.add_argument_group("where it runs", "default: here, one run after another")
     where.add_argument("--engine", choices=["processes", "ray", "slurm"],
                        help="a cluster through Ray or SLURM; processes: as --workers")  # fmt: skip
@@ -82,7 +85,7 @@ def run_ablate(args: argparse.Namespace) -> int:
     output = study.path.parent if study else args.output or Path("out") / experiment.name
     failed = [] if args.table_only else _train(args, experiment, runs, output)
     seeds = dict.fromkeys([*(run.seed for run in experiment), *asked])
-    _report(experiment, experiment.select(seeds=seeds), output, study)
+    _report(args, experiment, experiment.select(seeds=seeds), output, study)
     for outcome in failed:
         print(f"ladderspec: {outcome.job.id}: {outcome.error}", file=sys.stderr)
     return 1 if failed else 0
@@ -112,19 +115,34 @@ def _train(
     return ablate(experiment, runs, order, _engine(args, output))
 
 
-def _report(experiment: Experiment, runs: Sequence[Run], output: Path, study: Study | None) -> None:
+def _report(
+    args: argparse.Namespace,
+    experiment: Experiment,
+    runs: Sequence[Run],
+    output: Path,
+    study: Study | None,
+) -> None:
+    from ladderspec.ablation.baselines import measure_baselines
     from ladderspec.ablation.report import draw_worths, list_files, write_report
     from ladderspec.ablation.results import collect
-    from ladderspec.ablation.table import tables
+    from ladderspec.ablation.table import tables, tables_by_time
     from ladderspec.ablation.writers import to_text
+    from ladderspec.data import DataError
 
-    results = collect(experiment, runs, output)
-    written, missing = write_report(results, output)  # first: nobody may be left to read
+    written, unmeasured = list[Path](), ""
+    try:
+        written += measure_baselines(experiment, runs, output, args.data)
+    except DataError as error:
+        unmeasured = f"no baselines: {error}"
+    results = collect(experiment, runs, output, args.by_time)
+    tables_and_figures, missing = write_report(results, output)  # nobody may be left to read
+    written += tables_and_figures
     written += draw_worths(results, study, runs, output) if study else []
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    print("\n\n".join(to_text(table, width) for table in tables(results)))
+    found = [*tables(results), *tables_by_time(results)]
+    print("\n\n".join(to_text(table, width) for table in found))
     print("\nwrote " + "\n      ".join(list_files(written)))
-    for line in [*(f"left out: {line}" for line in results.left_out), missing]:
+    for line in [*(f"left out: {line}" for line in results.left_out), missing, unmeasured]:
         if line:
             print(f"ladderspec: {line}", file=sys.stderr)
 

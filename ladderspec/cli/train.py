@@ -32,7 +32,7 @@ def run_train(args: argparse.Namespace) -> int:
     """Train the runs of an experiment, one after another.
 
     Example:
-      ladderspec train specs/experiments/quickstart.yaml --row rladder -o out/quickstart
+      ladderspec train specs/experiments/quickstart.yaml --row rtagger -o out/quickstart
     """
     load_plugins(args.plugin)
     from ladderspec.experiments.reader import open_experiment

@@ -70,7 +70,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
     """Evaluate a trained network: measures by t, confusion, pictures, lesions, activations.
 
     Example:
-      ladderspec evaluate out/quickstart/rladder.seed0 --without decoder_to_encoder
+      ladderspec evaluate out/quickstart/rtagger.seed0 --without decoder_to_encoder
     """
     from ladderspec.trained.evaluate import evaluate, samples
 
@@ -168,7 +168,7 @@ def run_generate(args: argparse.Namespace) -> int:
     """Let a trained network go on by itself: pictures, and for music a MIDI file.
 
     Example:
-      ladderspec generate out/quickstart/rladder.seed0 --frames 6 -o future.png
+      ladderspec generate out/moving/rtagger.seed0 --frames 6 -o future.png
     """
     from ladderspec.trained.generate import continuation_sheet, generate
 

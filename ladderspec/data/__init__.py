@@ -10,9 +10,10 @@
 """
 
 from ladderspec.data.config import DataConfig, config_of_run, data_config, register, registered
-from ladderspec.data.dataset import DataError, DataSet, Form, Split
+from ladderspec.data.dataset import Baseline, DataError, DataSet, Form, Split
 
 __all__ = [
+    "Baseline",
     "DataConfig",
     "DataError",
     "DataSet",

@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError
 
 from ladderspec.cells import Config
 from ladderspec.data import sets
-from ladderspec.data.dataset import DataError, DataSet
+from ladderspec.data.dataset import Baseline, DataError, DataSet
 from ladderspec.errors import did_you_mean, one_of
 from ladderspec.names import Shape, show_shape
 
@@ -53,6 +53,10 @@ class DataConfig(Config):
         A run that was started with other content is not resumed.
         """
         return None
+
+    def baselines(self) -> dict[str, Baseline]:
+        """Reference methods by the name that `baselines` of an experiment file uses."""
+        return {}
 
     def advice(self, shape: Shape) -> str:
         """How to make the data fit a network with this input shape."""

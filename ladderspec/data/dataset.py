@@ -7,7 +7,7 @@ numbers in any order, so workers need no state and a run resumes anywhere.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -53,6 +53,22 @@ class Form:
     def __str__(self) -> str:
         shape = show_shape(self.shape) if self.shape else "a number"
         return f"{shape} per frame" if self.time else shape
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A reference method that needs no training.
+
+    Args:
+        metric: The metric that it scores, as tasks call it: `ami`.
+        scores: Scores on the first items of a split, by the name of each variant. Its arguments
+            are the data set, the split and the number of items.
+        items: The number of items.
+    """
+
+    metric: str
+    scores: Callable[[DataSet, str, int], Mapping[str, float]]
+    items: int = 1000
 
 
 class DataSet(ABC):

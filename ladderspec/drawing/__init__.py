@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 if TYPE_CHECKING:
     import graphviz
@@ -26,9 +26,22 @@ if TYPE_CHECKING:
 __all__ = ["dot", "draw", "ladder", "render", "scene_of", "svg"]
 
 
+class Inline(str):
+    """A drawing as SVG text, which notebooks show as a picture."""
+
+    def _repr_svg_(self) -> str:
+        return str(self)
+
+
+@overload
+def draw(what: Any, path: None = None, **options: Unpack[Options]) -> Inline: ...
+@overload
 def draw(
     what: Any, path: str | Path | Sequence[str | Path], **options: Unpack[Options]
-) -> list[Path]:
+) -> list[Path]: ...
+def draw(
+    what: Any, path: str | Path | Sequence[str | Path] | None = None, **options: Unpack[Options]
+) -> list[Path] | Inline:
     """Write a drawing to one or several files, in the formats of their suffixes.
 
     svg, html, gv and tex need nothing; png and pdf need Graphviz. If it is missing, a gv file is
@@ -36,12 +49,14 @@ def draw(
 
     Args:
         what: A spec, its file, or its graph.
-        path: One path or several.
+        path: One path or several. Without any, nothing is written.
         options: See `ladderspec.drawing.options.Options`.
 
     Returns:
-        The files written.
+        The files written. Without a path: the drawing as SVG, which notebooks show.
     """
+    if path is None:
+        return Inline(svg(what, **options))
     from ladderspec.drawing.formats import format_of, render_file
     from ladderspec.errors import UsageError
     from ladderspec.files import write_all

@@ -23,6 +23,7 @@ from ladderspec.text.notation import matches, parse_selector
 from ladderspec.text.tree import Node
 from ladderspec.wiring.graph import Graph
 from ladderspec.wiring.selection import select
+from ladderspec.wiring.shapes import steps_of
 
 _WATCHES = (("stop", "watch"), ("optimiser", "schedule", "watch"))
 
@@ -104,6 +105,20 @@ def check_batch(
         findings.add(Finding("S106", message, node.place, node.path))
 
 
+def check_baselines(names: Iterable[Node], data: Iterable[DataConfig], findings: Findings) -> None:
+    """Every name in `baselines` is one that the data offer."""
+    for node in names:
+        for config in data:
+            known = config.baselines()
+            if node.value not in known:
+                hint = "leave out `baselines`: this data set offers none"
+                if known:
+                    hint = did_you_mean(node.value, known) or f"it offers {one_of(known, 'and')}"
+                message = f"{config.set} has no baseline {tick(node.value)}"
+                findings.add(Finding("S105", message, node.place, node.path, hint))
+                break
+
+
 def _unknown(message: str, name: str, known: Collection[str], node: Node) -> Finding:
     hint = did_you_mean(name, known) or f"there are {one_of(known, 'and')}"
     return Finding("S105", message, node.place, node.path, hint)
@@ -141,18 +156,21 @@ def check_paper(
     """Every number of the paper belongs to one cell of the table and to one of its metrics."""
     measures = _measures(cells)
     rows, columns = ([each.name for each in table] for table in (config.rows, config.columns))
+    steps = {run.row: steps_of(run.graph) for run in cells}
     for table, others, kind in (("rows", columns, "column"), ("columns", rows, "row")):
         for change in tree.value[table].value if table in tree.value else ():
-            paper = change.get("paper")
+            paper, own = change.get("paper"), change.value["name"].value
             for name, node in paper.value.items() if paper is not None else ():
                 if isinstance(node.value, dict):
                     _check_name(name, node, others, kind, findings)
                     for inner, number in node.value.items():
                         _check_name(inner, number, measures, "measure", findings)
+                        _check_length(number, steps.get(own if table == "rows" else name), findings)
                 elif len(others) > 1:
                     _refuse_everywhere(name, node, others, kind, findings)
                 else:
                     _check_name(name, node, measures, "measure", findings)
+                    _check_length(node, steps.get(own if table == "rows" else rows[0]), findings)
 
 
 def _measures(cells: Iterable[Run]) -> list[str]:
@@ -166,6 +184,15 @@ def _measures(cells: Iterable[Run]) -> list[str]:
     return list(found)
 
 
+def _check_length(node: Node, steps: int | None, findings: Findings) -> None:
+    """A list of numbers has one for each iteration."""
+    if isinstance(node.value, list) and len(node.value) != steps:
+        many = "any number of frames" if steps is None else f"{steps} iterations"
+        message = f"{len(node.value)} numbers, but the network has {many}"
+        hint = "give one number" + (f", or {steps}" if steps is not None else "")
+        findings.add(Finding("S106", message, node.place, node.path, hint))
+
+
 def _check_name(name: str, node: Node, known: Sequence[str], kind: str, findings: Findings) -> None:
     if name not in known:
         plain = [each for each in known if "." not in each]
@@ -177,5 +204,5 @@ def _refuse_everywhere(
     name: str, node: Node, others: Sequence[str], kind: str, findings: Findings
 ) -> None:
     message = f"{tick(name)} would stand in all {len(others)} {kind}s"
-    hint = f"say of which {kind}: `paper: {{{others[0]}: {{{name}: {node.value}}}}}`"
+    hint = f"say of which {kind}: `paper: {{{others[0]}: {{{name}: {node.plain()}}}}}`"
     findings.add(Finding("S105", message, node.place, node.path, hint))

@@ -40,6 +40,7 @@ class Quoted(Config):
     value: float
     spread: float | None = None
     text: str  # as published, with all its digits
+    by_time: tuple[Quoted, ...] = ()  # at t = 1, 2, ...; the number itself is the last of them
 
     def __str__(self) -> str:
         return self.text
@@ -53,6 +54,9 @@ def _quoted(value: Any) -> Any:
     >>> _quoted("0.74 ± 0.09"), _quoted(2)
     ({'value': 0.74, 'spread': 0.09, 'text': '0.74 ± 0.09'}, {'value': 2.0, 'text': '2'})
     """
+    if isinstance(value, list) and value and not any(isinstance(item, list) for item in value):
+        each = [_quoted(item) for item in value]
+        return {**each[-1], "by_time": tuple(each)} if isinstance(each[-1], dict) else value
     if isinstance(value, int | float) and not isinstance(value, bool):
         return {"value": float(value), "text": f"{value:g}"}
     if isinstance(value, str):
@@ -66,13 +70,14 @@ def _quoted(value: Any) -> Any:
     return value
 
 
-_QUOTED_SCHEMA = {"anyOf": [{"type": "number"}, {"type": "string"}]}
+_NUMBER_SCHEMA = [{"type": "number"}, {"type": "string"}]
+_QUOTED_SCHEMA = {"anyOf": [*_NUMBER_SCHEMA, {"type": "array", "items": {"anyOf": _NUMBER_SCHEMA}}]}
 Number = Annotated[Quoted, BeforeValidator(_quoted), WithJsonSchema(_QUOTED_SCHEMA)]
 Measures = dict[str, Number]  # by metric: `digit`, or `digit.error`
 if TYPE_CHECKING:
     Reported = Quoted | Measures
 else:
-    Reported = by_form(word=Number, mapping=Measures)
+    Reported = by_form(word=Number, list=Number, mapping=Measures)
 Paper = dict[str, Reported]
 
 
@@ -112,7 +117,8 @@ class Change(Patch):
     )
     paper: Paper = Field(
         default_factory=dict,
-        description="Numbers of the paper: {digit: 0.74}, or by column: {all: {digit: 1}}.",
+        description="Numbers of the paper: {digit: 0.74}, by iteration: {digit: [18, 8, 6]}, by"
+        " column: {all: {digit: 1}}.",
     )
 
 
@@ -184,6 +190,11 @@ class ExperimentConfig(Patch):
     base: Name | None = Field(
         None, description="Row that the others are compared with in tables. Default: the first."
     )
+    baselines: Names = Field(
+        (),
+        description="Reference methods without training that are lines of the tables: [kmeans]."
+        " Each data set offers its own.",
+    )
     training: Any = Field(description="Training: {updates: 1000, batch: 50}.")
     evaluation: Any = Field(
         default_factory=dict, description="Evaluation: {every: 100, items: 1000}."
@@ -192,3 +203,8 @@ class ExperimentConfig(Patch):
         MachineConfig(), description="Device, threads, checkpoints, logging."
     )
     seeds: Seeds = Field((0,), description="Number of seeds, or a list of them: 3, or [1, 2].")
+
+
+def base_row(config: ExperimentConfig) -> str:
+    """The row that the others are compared with."""
+    return config.base or config.rows[0].name

@@ -19,6 +19,7 @@ from ladderspec.api import compile_once
 from ladderspec.data import DataConfig, registered
 from ladderspec.errors import Finding, Findings, SpecError, did_you_mean, one_of, tick
 from ladderspec.experiments.checks import (
+    check_baselines,
     check_batch,
     check_frozen,
     check_names,
@@ -26,7 +27,14 @@ from ladderspec.experiments.checks import (
     check_paper,
     check_starts,
 )
-from ladderspec.experiments.config import Change, Column, ExperimentConfig, Quoted, Row
+from ladderspec.experiments.config import (
+    Change,
+    Column,
+    ExperimentConfig,
+    Quoted,
+    Row,
+    base_row,
+)
 from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.experiments.training import EvaluationConfig, TrainingConfig, refresh
 from ladderspec.language.explain import explain
@@ -125,6 +133,8 @@ class _Reader:
         if self.findings:
             return []
         check_paper(self.config, self.tree, found, self.findings)
+        data = [run.data for run in found if run.row == base_row(self.config)]
+        check_baselines(_items(self.tree.get("baselines")), data, self.findings)
         return self._with_origins(self._with_unique_titles(found))
 
     def _with_unique_titles(self, runs: Sequence[Run]) -> list[Run]:

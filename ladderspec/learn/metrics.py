@@ -16,6 +16,7 @@ from ladderspec.names import Shape
 from ladderspec.network.carry import Carry
 from ladderspec.network.net import Net
 from ladderspec.tasks import Metric, Task
+from ladderspec.tasks.base import When
 
 
 @dataclass
@@ -87,6 +88,7 @@ def measure(
     data = collator.data
     equal = not data.forms[collator.input].time or (data.steps and not collator.truncates)
     times = by_time if equal else None
+    still = not data.forms[collator.input].time
     confusion: dict[str, Tensor] = {}
     carry: Carry | None = None
     for batch in batches:
@@ -99,7 +101,7 @@ def measure(
                 for value in seen.values() if isinstance(seen, dict) else [seen]:
                     value = combined(net, task, value)
                     aligned = align(name, task, collator, batch, value)
-                    _add(f"{name}.{prefixes[name]}", task, value, aligned, overall, times)
+                    _add(f"{name}.{prefixes[name]}", task, value, aligned, overall, times, still)
                     if decides_classes(task, value.shape[2:]):
                         _count_confusions(confusion, name, task, value, aligned)
     known = {
@@ -199,8 +201,9 @@ def _add(
     aligned: Aligned,
     overall: Averages,
     by_time: Averages | None,
+    still: bool,
 ) -> None:
-    """Add the metrics of one task and batch."""
+    """Add the metrics of one task and batch; `still`: time runs over iterations on one input."""
     there = aligned.there
     batch, length = there.shape
     flat_seen, flat_target = seen[:, :length].flatten(0, 1), aligned.target.flatten(0, 1)
@@ -212,21 +215,22 @@ def _add(
         values, counts = values.view(batch, length), there.double()
         if weights is not None:
             counts = torch.where(there, weights.view(batch, length).double(), 0.0)
-        counted = counts * _time_weights(task, there)
+        when = "last" if still and task.metrics[metric].last else task.when
+        counted = counts * _time_weights(when, there)
         overall.add(f"{prefix}{metric}", values.flatten(), counted.flatten())
         if by_time is not None:
             by_time.add(f"{prefix}{metric}", values, counts)
 
 
-def _time_weights(task: Task, there: Tensor) -> Tensor:
+def _time_weights(when: When, there: Tensor) -> Tensor:
     """The weight of each iteration by `when`, (B, T)."""
-    if task.when == "all":
+    if when == "all":
         return there.double()
-    if task.when == "last":
+    if when == "last":
         later = torch.zeros_like(there)
         later[:, :-1] = there[:, 1:]
         return (there & ~later).double()
-    weights = torch.tensor(task.when[: there.shape[1]], device=there.device).double()
+    weights = torch.tensor(when[: there.shape[1]], device=there.device).double()
     return weights.expand(there.shape[0], -1)
 
 
@@ -235,7 +239,7 @@ def _count_confusions(
 ) -> None:
     """Confusion matrix: rows are true classes, columns predicted ones, at the t that count."""
     target, there = aligned.target, aligned.there
-    counts = there & (_time_weights(task, there) > 0) & (target >= 0)
+    counts = there & (_time_weights(task.when, there) > 0) & (target >= 0)
     classes = task.classes(seen.shape[2:])
     assert classes is not None
     decided = over_time(task.decide, seen[:, : there.shape[1]])

@@ -75,6 +75,7 @@ class ResultRecord(BaseModel):
 
     digest: str
     metrics: dict[str, dict[str, float]]
+    by_time: dict[str, dict[str, list[float]]] = {}
     units: dict[str, str]
     parameters: int
     reported: Literal["best", "last"] = "last"

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ladderspec.cells.base import iterations_of
 from ladderspec.cells.grouping import Groups
+from ladderspec.display import svg
 from ladderspec.network.carry import Carry
 from ladderspec.network.checkpointing import run_checkpointed
 from ladderspec.network.costs import (
@@ -301,6 +302,9 @@ class Net(nn.Module):
                 for buffer, value in (("mean", mean), ("std", std)):
                     kept = cast(Tensor, getattr(module, buffer))
                     kept.copy_(torch.as_tensor(value, dtype=kept.dtype).expand_as(kept))
+
+    def _repr_svg_(self) -> str | None:
+        return svg(self.graph)
 
     def adopt(self, weights: Mapping[str, Tensor]) -> Adopted:
         """Copy the weights of another variant that have the same name and shape.

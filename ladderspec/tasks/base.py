@@ -64,12 +64,15 @@ else:
 class Metric(NamedTuple):
     """A metric of a task: its unit, its direction, and what follows from its mean.
 
-    Values of samples are averaged over samples and iterations, with the weights of `when`.
+    Values of samples are averaged over samples and iterations, with the weights of `when`. If
+    `last` is set, only the last iteration on a single input counts: the final answer, whatever the
+    cost weights. Frames of a sequence still count by `when`.
     """
 
     unit: str = ""
     better: Literal["lower", "higher"] = "lower"
     finish: Callable[[Tensor], Tensor] | None = None  # applied to the mean: `torch.sqrt`
+    last: bool = False  # of several iterations on a single input, the last one counts
 
 
 if TYPE_CHECKING:

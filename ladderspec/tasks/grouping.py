@@ -113,7 +113,7 @@ class Grouping(Task):
 
     @property
     def metrics(self) -> dict[str, Metric]:
-        return {"ami": Metric(better="higher")} if self.truth is not None else {}
+        return {"ami": Metric(better="higher", last=True)} if self.truth is not None else {}
 
     @property
     def further_fields(self) -> dict[str, str]:

@@ -295,7 +295,7 @@ def reading_of(graph: Graph, node: str) -> Reading:
         cell=graph.nodes[node]["cell"].cell,
         input=graph.nodes["encoder.input"]["shape"],
         frames=graph.graph["frames"] is not None,
-        steps=_steps(graph),
+        steps=steps_of(graph),
         groups=None if node == node_name(Side.ENCODER, INPUT) else copies(graph),
     )
 
@@ -308,7 +308,8 @@ def _task_place(work: Compilation, name: str, message: str) -> tuple[Place | Non
     return fields[key] if key in fields else (place_of(entry), entry["path"])
 
 
-def _steps(graph: Graph) -> int | None:
+def steps_of(graph: Graph) -> int | None:
+    """The number of iterations or frames; None: any number of frames."""
     frames = graph.graph["frames"]
     steps = graph.graph["iterations"] if frames is None else frames
     return None if isinstance(steps, str) else steps

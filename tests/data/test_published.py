@@ -8,12 +8,12 @@ import pytest
 
 from ladderspec.data import data_config, sources
 from ladderspec.data.baselines import (
-    kmeans_baselines,
     music_baselines,
     prediction_bounds,
     seen_shares,
 )
 from ladderspec.data.formats import read_idx
+from ladderspec.data.kmeans import kmeans_baselines
 from ladderspec.data.textures import load_textures
 
 

@@ -11,9 +11,9 @@ import networkx as nx
 import pytest
 
 from drawing.pictures import SPECS
-from ladderspec.api import graph, load
+from ladderspec.api import build, graph, load
 from ladderspec.cli import main
-from ladderspec.drawing import ladder, svg
+from ladderspec.drawing import draw, ladder, svg
 from ladderspec.schedule.plan import schedule
 from ladderspec.wiring.graph import LadderGraph
 
@@ -61,3 +61,10 @@ def test_a_terminal_with_ascii_only(monkeypatch: pytest.MonkeyPatch) -> None:
     assert main(["show", str(TINY), "--ladder"]) == 0
     out.flush()
     assert out.buffer.getvalue().decode() == ladder(load(TINY), ascii_only=True).rstrip("\n") + "\n"
+
+
+def test_draw_without_a_path_is_shown_inline() -> None:
+    spec = load(TINY)
+    drawn = draw(spec, view="rolled", legend=False)
+    assert drawn._repr_svg_() == svg(spec, view="rolled", legend=False)
+    assert build(spec)._repr_svg_() == svg(spec)

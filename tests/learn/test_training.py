@@ -232,6 +232,18 @@ def test_groups_agree_with_a_teacher_in_the_class_that_they_give_together() -> N
     torch.testing.assert_close(costs["agree"], ((own - expected.detach()) ** 2).mean())
 
 
+def test_the_start_of_groups_is_a_function_of_seed_and_update() -> None:
+    """Also without input noise: a resumed run draws the same."""
+    spec = GROUPED.replace(", noise: {gaussian: 0.2}", "")
+    data = data_config("textured_mnist", digits="embedded", textures="builtin", canvas=12)
+    found = []
+    for seed in (1, 2):
+        one = learner(spec=spec, data=data)
+        torch.manual_seed(seed)
+        found.append(learn(one, 2)[-1])
+    assert found[0] == found[1]
+
+
 def test_the_teachers_batch_norms_are_its_own() -> None:
     one = learner("taught")
     learn(one, 3)

@@ -21,8 +21,9 @@ from ladderspec.cells.fields import refusal
 from ladderspec.data.batching import Batch, Indices
 from ladderspec.data.config import DataConfig, register
 from ladderspec.data.counter_rng import Bits, below, draws, key_of, uniform
-from ladderspec.data.dataset import DataSet, Form, Split
+from ladderspec.data.dataset import Baseline, DataSet, Form, Split
 from ladderspec.data.flights import Images, Positions, draw
+from ladderspec.data.kmeans import kmeans_baselines
 from ladderspec.data.picture import Picture
 from ladderspec.data.sets.digits import LARGEST, MNIST, load_digits
 from ladderspec.names import Shape
@@ -76,6 +77,9 @@ class MovingMnist(DataConfig):
 
     def files(self) -> tuple[str, ...]:
         return MNIST if self.digits == "mnist" else ()
+
+    def baselines(self) -> dict[str, Baseline]:
+        return {"kmeans": Baseline("ami", kmeans_baselines)}
 
     def advice(self, shape: Shape) -> str:
         square = len(shape) == 3 and shape[0] == 1 and shape[1] == shape[2]

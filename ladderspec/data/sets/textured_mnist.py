@@ -28,8 +28,9 @@ from ladderspec.data import textures
 from ladderspec.data.batching import Batch, Indices
 from ladderspec.data.config import DataConfig, register
 from ladderspec.data.counter_rng import Bits, below, draws, key_of, uniform
-from ladderspec.data.dataset import DataError, DataSet, Form, Split
+from ladderspec.data.dataset import Baseline, DataError, DataSet, Form, Split
 from ladderspec.data.flights import Images, draw
+from ladderspec.data.kmeans import kmeans_baselines
 from ladderspec.data.picture import Picture
 from ladderspec.data.sets.digits import (
     CLASSES,
@@ -153,6 +154,9 @@ class TexturedMnist(DataConfig):
     def files(self) -> tuple[str, ...]:
         digits = MNIST if self.digits == "mnist" else ()
         return digits + textures.PUBLISHED.get(self.textures, ())
+
+    def baselines(self) -> dict[str, Baseline]:
+        return {"kmeans": Baseline("ami", kmeans_baselines)}
 
     def advice(self, shape: Shape) -> str:
         if len(shape) == 1:

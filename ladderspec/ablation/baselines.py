@@ -1,0 +1,113 @@
+"""Reference methods of an experiment: measured once on the test data, stored beside the runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from ladderspec.cells import Config
+from ladderspec.data import DataSet, Split
+from ladderspec.experiments.config import base_row
+from ladderspec.experiments.identity import data_identity, digest
+from ladderspec.experiments.runs import Experiment, Run
+from ladderspec.files import make_folder, write_atomic
+from ladderspec.learn.run_folder import read_result
+
+FILE = "baselines.json"
+
+
+class Scores(Config):
+    """The scores of a reference method in a column of the table, by seed."""
+
+    baseline: str
+    title: str
+    column: str
+    metric: str
+    split: str
+    items: int  # the first of the split
+    data: str  # digest of the data
+    values: dict[int, float]
+
+
+_STORED = TypeAdapter(list[Scores])
+
+
+def read_baselines(experiment: Experiment, runs: Sequence[Run], folder: Path) -> list[Scores]:
+    """The stored scores that belong to the experiment; empty if there are none."""
+    try:
+        stored = _STORED.validate_json((folder / FILE).read_bytes())
+    except (OSError, ValidationError):  # they can be measured again
+        return []
+    data = {run.column: _digest(run) for run in _base_runs(experiment, runs)}
+    names = experiment.config.baselines
+    return [x for x in stored if x.baseline in names and data.get(x.column) == x.data]
+
+
+def measure_baselines(
+    experiment: Experiment, runs: Sequence[Run], folder: Path, data: Path | None = None
+) -> list[Path]:
+    """Measure the reference methods on the data of all seeds with a finished run.
+
+    Args:
+        experiment: the experiment; its base row says on which data.
+        runs: its runs.
+        folder: the folder of the runs, where the scores are stored. Stored ones are kept.
+        data: the data folder.
+
+    Returns:
+        The file, if there is one.
+
+    Raises:
+        DataError: if the data are missing.
+    """
+    stored = {(x.baseline, x.title, x.column): x for x in read_baselines(experiment, runs, folder)}
+    finished = {(r.column, r.seed) for r in runs if read_result(folder / r.id, r) is not None}
+    before, known = dict(stored), dict[tuple[str, str, int], list[Scores]]()
+    for run in _base_runs(experiment, runs):
+        column = [x for x in stored.values() if x.column == run.column]
+        done = {x.baseline for x in column if run.seed in x.values}
+        names = [name for name in experiment.config.baselines if name not in done]
+        if not names or (run.column, run.seed) not in finished:
+            continue
+        opened = run.data.open(run.seed, data)
+        for name in names:
+            key = name, run.column, opened.seed  # the data may have a seed of their own
+            if key not in known:
+                known[key] = list(_scores(run, name, opened))
+            for new in known[key]:
+                old = stored.get((name, new.title, new.column), new)
+                (value,) = set(new.values.values())
+                values = {**old.values, run.seed: value}
+                stored[name, new.title, new.column] = new.model_copy(update={"values": values})
+    if stored != before:
+        lines = [x.model_dump(mode="json") for x in stored.values()]
+        write_atomic(make_folder(folder) / FILE, json.dumps(lines, indent=1) + "\n")
+    return [folder / FILE] if stored else []
+
+
+def _scores(run: Run, name: str, data: DataSet) -> Iterator[Scores]:
+    baseline = run.data.baselines()[name]
+    split = Split.TEST if data.size(Split.TEST) else Split.VALID
+    items = min(baseline.items, data.size(split))
+    for title, value in baseline.scores(data, split, items).items():
+        yield Scores(
+            baseline=name,
+            title=title,
+            column=run.column,
+            metric=baseline.metric,
+            split=split,
+            items=items,
+            data=_digest(run),
+            values={run.seed: value},
+        )
+
+
+def _base_runs(experiment: Experiment, runs: Sequence[Run]) -> list[Run]:
+    return [run for run in runs if run.row == base_row(experiment.config)]
+
+
+def _digest(run: Run) -> str:
+    return digest(data_identity(run.data))

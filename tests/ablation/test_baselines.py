@@ -1,0 +1,189 @@
+"""Reference methods in tables: measured once with the data's seed, stored, refused with advice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ladderspec.ablation.baselines import FILE, measure_baselines
+from ladderspec.ablation.figures import by_time as figure_by_time
+from ladderspec.ablation.results import collect
+from ladderspec.ablation.study import make_study
+from ladderspec.ablation.table import tables, tables_by_time
+from ladderspec.ablation.writers import to_text
+from ladderspec.cli import main
+from ladderspec.data import Baseline
+from ladderspec.data.kmeans import kmeans_baselines
+from ladderspec.data.sets.textured_mnist import TexturedMnist
+from ladderspec.errors import SpecError
+from ladderspec.experiments.reader import open_experiment
+from ladderspec.experiments.runs import Run
+from tests.ablation.fake_table4 import EXPERIMENT as TABLE4
+from tests.ablation.fake_table4 import KMEANS, finish_all
+from tests.training import EXPERIMENT as OCCLUDED
+from tests.training import experiment
+
+SPEC = """
+name: nano-groups
+input: {channels: 1, size: [16, 16]}
+time: {iterations: 2}
+groups: {count: 2, variance: 0.01}
+levels:
+  - name: lstm1
+    encoder: {cell: ConvLSTM, channels: 3, filter: 4, stride: 2}
+    decoder: {cell: Readout, filter: 4}
+  - {name: pool, encoder: {cell: Pool, mode: average, filter: global}, decoder: Average}
+  - {name: fc, encoder: {cell: FC, channels: 4}, decoder: G1}
+tasks:
+  segment: {kind: grouping, truth: groups}
+"""
+TEXT = """
+name: groups
+data: {set: textured_mnist, textures: builtin, digits: embedded, canvas: 16, brightness: apart}
+spec: nano.yaml
+rows: [{name: rtagger}, {name: open, without: [decoder_to_encoder]}]
+baselines: [kmeans]
+training: {updates: 10}
+seeds: 3
+"""
+ITEMS = 20
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """K-means on a few items; the seeds of the data that were measured."""
+    seeds = []
+
+    def scores(data: Any, split: str, items: int) -> dict[str, float]:
+        seeds.append(data.seed)
+        return kmeans_baselines(data, split, items)
+
+    offered = {"kmeans": Baseline("ami", scores, ITEMS)}
+    monkeypatch.setattr(TexturedMnist, "baselines", lambda self: offered)
+    return seeds
+
+
+def finish(run: Run, folder: Path) -> None:
+    (folder / run.id).mkdir(parents=True)
+    ami = [0.3, 0.4 + run.seed / 100]
+    result = {
+        "digest": run.digest,
+        "metrics": {"test": {"segment.ami": ami[-1]}},
+        "by_time": {"test": {"segment.ami": ami}},
+        "units": {"segment.ami": ""},
+        "higher_is_better": ["segment.ami"],
+        "parameters": 100,
+    }
+    (folder / run.id / "result.json").write_text(json.dumps(result))
+
+
+def test_they_are_measured_once_for_every_seed_with_a_finished_run(
+    tmp_path: Path, few: list[int]
+) -> None:
+    opened, out = open_experiment(experiment(tmp_path, TEXT, SPEC)), tmp_path / "out"
+    assert measure_baselines(opened, opened.runs, out) == []
+    assert not few, "nothing is finished"
+    first, second, _ = opened.runs[:3]
+    finish(first, out)
+    finish(second, out)
+    assert measure_baselines(opened, opened.runs, out) == [out / FILE]
+    before = (out / FILE).read_text()
+    measure_baselines(opened, opened.runs, out)
+    assert (few, (out / FILE).read_text()) == ([0, 1], before)
+    results = collect(opened, opened.runs, out)
+    for seed in (0, 1):
+        for title, value in kmeans_baselines(first.data.open(seed), "test", ITEMS).items():
+            found = results.cell(title, "")
+            assert found.values["segment.ami"][seed] == value
+            assert (found.baseline, found.split, found.parameters) == (ITEMS, "test", None)
+    finish(opened.runs[2], out)
+    measure_baselines(opened, opened.runs, out)
+    assert few == [0, 1, 2]
+
+
+def test_data_with_a_seed_of_their_own_are_measured_once(tmp_path: Path, few: list[int]) -> None:
+    place = experiment(tmp_path, TEXT.replace("canvas: 16,", "canvas: 16, seed: 7,"), SPEC)
+    opened = open_experiment(place)
+    for run in opened.runs:
+        finish(run, tmp_path)
+    measure_baselines(opened, opened.runs, tmp_path)
+    assert few == [7]
+    values = collect(opened, opened.runs, tmp_path).cell("2-means of brightness", "").values
+    assert len(set(values["segment.ami"].values())) == 1
+    assert list(values["segment.ami"]) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("damage", ["[", "{}", '[{"title": 3}]', ""])
+def test_scores_of_other_data_and_damaged_files_are_measured_again(
+    tmp_path: Path, few: list[int], damage: str
+) -> None:
+    opened = open_experiment(experiment(tmp_path, TEXT, SPEC))
+    finish(opened.runs[0], tmp_path)
+    measure_baselines(opened, opened.runs, tmp_path)
+    whole = (tmp_path / FILE).read_text()
+    (tmp_path / FILE).write_text(damage)
+    assert len(collect(opened, opened.runs, tmp_path).rows) == 2
+    measure_baselines(opened, opened.runs, tmp_path)
+    assert (tmp_path / FILE).read_text() == whole
+    other = open_experiment(
+        experiment(tmp_path, TEXT.replace("brightness: apart", "brightness: equal"), SPEC)
+    )
+    assert len(collect(other, other.runs, tmp_path).rows) == 2
+
+
+def test_they_are_lines_of_the_table_and_of_the_picture(tmp_path: Path) -> None:
+    runs = finish_all(tmp_path)
+    results = collect(open_experiment(TABLE4), runs, tmp_path)
+    (table,) = tables(results)
+    assert table.rows[-2:] == tuple(KMEANS)
+    assert "The last 2 lines are reference methods without training, on the first" in table.note
+    text = to_text(table)
+    (line,) = (line for line in text.splitlines() if line.startswith("2-means"))
+    own = [KMEANS["2-means of brightness"] + seed / 1000 for seed in range(3)]
+    base = list(results.cell("rtagger", "").values["segment.ami"].values())
+    assert f"{np.mean(own):.2f} ± {np.std(own, ddof=1):.2f}" in line
+    assert f"{np.mean(own) - np.mean(base):+.2f} [" in line
+    assert all("means" not in row for each in tables_by_time(results) for row in each.rows)
+    _, ami = figure_by_time(results).axes
+    assert [text.get_text() for text in ami.texts] == list(reversed(KMEANS))
+
+
+def test_a_study_has_none(tmp_path: Path) -> None:
+    study = make_study(experiment(tmp_path, TEXT, SPEC), "role", tmp_path / "study")
+    assert open_experiment(study.path).config.baselines == ()
+
+
+def test_missing_data_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LADDERSPEC_DATA", str(tmp_path / "nothing"))
+    finish_all(tmp_path / "out")
+    (tmp_path / "out" / FILE).unlink()
+    words = ["ablate", str(TABLE4), "-o", str(tmp_path / "out"), "--table-only"]
+    assert main([*words, "--data", str(tmp_path / "nothing")]) == 0
+    found = capsys.readouterr()
+    assert "RTagger" in found.out
+    assert found.err.startswith("ladderspec: no baselines: ")
+
+
+def test_what_the_data_do_not_offer_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SpecError) as error:
+        open_experiment(experiment(tmp_path, TEXT.replace("[kmeans]", "[k_means]"), SPEC))
+    assert "textured_mnist has no baseline `k_means`" in str(error.value)
+    assert "did you mean `kmeans`" in str(error.value)
+    with pytest.raises(SpecError) as error:
+        open_experiment(experiment(tmp_path, OCCLUDED + "baselines: kmeans\n"))
+    assert "occluded_mnist has no baseline `kmeans`" in str(error.value)
+    assert "leave out `baselines`: this data set offers none" in str(error.value)
+
+
+def test_they_are_no_part_of_a_run(tmp_path: Path) -> None:
+    digests = [
+        [run.digest for run in open_experiment(experiment(tmp_path, text, SPEC))]
+        for text in (TEXT, TEXT.replace("baselines: [kmeans]\n", ""))
+    ]
+    assert digests[0] == digests[1]
