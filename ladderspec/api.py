@@ -18,6 +18,7 @@ from ladderspec.language.extends import plain_source
 from ladderspec.language.read import Document, Request, Spec, document, open_document, read
 from ladderspec.wiring.checks import check, check_expect
 from ladderspec.wiring.graph import LadderGraph, parameters
+from ladderspec.wiring.notes import take_notes
 from ladderspec.wiring.patches import apply
 from ladderspec.wiring.shapes import infer, infer_levels
 from ladderspec.wiring.wire import place_nodes, prune, read_tasks, wire
@@ -177,6 +178,7 @@ def compile_graph(spec: Spec, findings: Findings) -> LadderGraph:
     check(work)  # needed and refused edges, cycles, delays
     infer(work)  # shapes and parameters
     check_expect(work, spec)
+    take_notes(work, spec)  # on what is valid, but hardly meant
     return work.graph
 
 
@@ -192,7 +194,7 @@ class Checked:
     parameters: int = 0
     variants: int = 0
     runs: int = 0  # of an experiment
-    notes: tuple[str, ...] = ()  # which nodes were pruned
+    notes: tuple[str, ...] = ()  # which nodes were pruned, and what is hardly meant
 
 
 def validate(path: str | Path, request: Request, root: str | Path | None = None) -> Checked:

@@ -83,6 +83,8 @@ SKIP = "skip_decoder_input_1"
 STATE = {"encoder": ODD, "state": HALF, "decoder_to_encoder": HALF, SKIP: ODD}
 DENSE = {"encoder": (2, 2, 2), "state": (3,), "decoder_to_encoder": (5,), SKIP: (1, 4, 4)}
 DECODER = {"lateral": ODD, "decoder": HALF, "recurrent_decoder": ODD, SKIP: SAME}
+DECODER_STATE = {"lateral": ODD, "decoder": HALF, "state": ODD}
+GROUP = {"kind": "group", "groups": 2}
 
 BITS = Groups(count=3, likelihood="bernoulli")
 ROWS = [
@@ -95,6 +97,12 @@ ROWS = [
     Row("Conv", E, {"encoder": ODD, SKIP: ODD}, {"channels": 3, "norm": "joint"}),
     Row("Conv", D, {"lateral": ODD, "decoder": HALF}, {"filter": 4}, ODD, HALF),
     Row("Conv", D, {"decoder": HALF}, {"channels": 4, "activation": "tanh"}, ODD, HALF),
+    Row("Conv", E, {"encoder": ODD, SKIP: HALF}, {"channels": 4, "dilation": 2, "filter": 4}),
+    Row("Conv", E, {"encoder": ODD}, {"channels": 4, "dilation": (3, 1), "stride": 2}),
+    Row("Conv", E, {"encoder": MAP}, {"channels": 4, "channel_groups": 2, "norm": "instance"}),
+    Row("Conv", E, {"encoder": MAP}, {"channels": 4, "norm": GROUP, "activation": "relu6"}),
+    Row("Conv", E, {"encoder": MAP}, {"channels": 4, "norm": {**GROUP, "terms": "joint"}}),
+    Row("Conv", E, {"encoder": MAP}, {"channels": 2, "activation": "hard_tanh"}),
     Row("FC", E, {"encoder": MAP}, {"channels": 3}),
     Row("FC", E, {"encoder": (4,), SKIP: MAP}, {"channels": 3, "norm": "none"}),
     Row("FC", E, {"encoder": (4,), SKIP: MAP}, {"channels": 3, "norm": "joint"}),
@@ -112,6 +120,10 @@ ROWS = [
     Row("GRU", E, {"encoder": (4,), "state": (3,)}, {"channels": 3}),
     Row("GRU", E, DENSE, {"channels": 3, "norm": "layer"}),
     Row("GRU", E, DENSE, {"channels": 3, "norm": {"kind": "layer", "terms": "joint"}}),
+    Row("ConvLSTM", E, STATE, {"channels": 3, "stride": 2, "dilation": 2}),
+    Row("ConvLSTM", D, {**DECODER_STATE, SKIP: SAME}, {"filter": 4}, ODD, HALF),
+    Row("ConvLSTM", D, DECODER_STATE, {"channels": 2, "norm": "joint"}, ODD, HALF),
+    Row("ConvGRU", D, DECODER_STATE, {"norm": "batch", "dilation": 2}, ODD, HALF),
     Row("Pool", E, {"encoder": MAP}),
     Row("Pool", E, {"encoder": ODD}, {"mode": "average"}),
     Row("Pool", E, {"encoder": ODD}, {"filter": 3, "stride": 2}),
@@ -121,6 +133,11 @@ ROWS = [
     Row("SoftMax", E, {"encoder": MAP}, {"channels": 3}),
     Row("SoftMax", E, {"encoder": (4,), SKIP: (2,)}, {"channels": 3, "norm": "joint"}),
     Row("SoftMax", E, {"encoder": MAP}, {"weights": "none"}),
+    Row("SoftMax", E, {"encoder": ODD, SKIP: (4,)}, {"channels": 3, "weights": "conv"}),
+    Row("Sum", E, {"encoder": ODD, SKIP: ODD}, {"activation": "relu"}),
+    Row("Sum", E, {"encoder": ODD, SKIP: (2, 3, 4)}, {"resample": "bilinear", "crelu": True}),
+    Row("Sum", E, {"encoder": (4,), SKIP: (4,)}),
+    Row("Sum", D, {"lateral": ODD, "decoder": (2, 3, 4)}, {"resample": "nearest"}, ODD, HALF),
     Row("G1", D, {"lateral": MAP, "decoder": (5,)}, {}, MAP, (5,)),
     Row("G1", D, {"lateral": (4,), "decoder": (5,), SKIP: MAP}, {"norm": "layer"}, (4,), (5,)),
     Row("G1", D, {"decoder": HALF}, {"norm": "none", "w": "ladder"}, MAP, HALF),
@@ -129,6 +146,7 @@ ROWS = [
     Row("convG2", D, DECODER, {}, ODD, HALF),
     Row("convG2", D, DECODER, {"inner": 4, "norm": "joint"}, ODD, HALF),
     Row("convG2", D, {"decoder": HALF}, {"channels": 1, "norm": "batch"}, ODD, HALF),
+    Row("convG2", D, DECODER, {"inner": 4, "norm": GROUP}, ODD, HALF),
     Row("convG3", D, DECODER, {"filter": 6}, ODD, HALF),
     Row("convG3", D, DECODER, {"inner": 4, "inner_filter": 2, "norm": "joint"}, ODD, HALF),
     Row("convG3", D, {"lateral": (5,), "decoder": HALF}, {"channels": 4}, ODD, HALF),

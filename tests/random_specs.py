@@ -22,13 +22,29 @@ from ladderspec.wiring.graph import Graph
 
 Words = dict[str, Any]
 
-NORMS = st.sampled_from(["batch", "layer", "none", "joint", {"kind": "batch", "terms": "joint"}])
+DENSE_NORMS = ["batch", "layer", "none", "joint", {"kind": "batch", "terms": "joint"}]
+NORMS = st.sampled_from(DENSE_NORMS)
+GROUP = {"kind": "group", "groups": 2}
+GROUPS = [GROUP, {**GROUP, "terms": "joint"}]  # need an even number of channels
+MAP_NORMS = st.sampled_from(
+    [*DENSE_NORMS, "instance", {"kind": "instance", "terms": "joint"}, *GROUPS]
+)
 PLAIN_NORMS = st.sampled_from(["batch", "layer", "none"])
+RESAMPLE = st.sampled_from(["nearest", "bilinear"])
 DELAYS = st.sampled_from([1, 1, 2])
 FEATURES = {
     "batch norm",
     "layer norm",
+    "group norm",
+    "instance norm",
     "joint norm",
+    "dilation",
+    "channel groups",
+    "decoder with a state",
+    "classes of places",
+    "delay of one level",
+    "no weights",
+    "resampled",
     "delay 2",
     "state of delay 2",
     "parallel edges",
@@ -56,10 +72,12 @@ def specs(draw: st.DrawFn, grouped: bool = False) -> Spec:
     text = yaml.safe_dump(drawn, default_flow_style=None, sort_keys=False)
     note(text)
     try:
-        return loads(text)
+        found = loads(text)
     except SpecError:
         assume(False)
         raise
+    assume(any(sizes_of(graph(found)).values()))  # there is something to learn
+    return found
 
 
 @st.composite
@@ -73,29 +91,34 @@ def words(draw: st.DrawFn) -> Words:
         "levels": [],
     }
     shapes = [maps]  # whether each level holds maps, from the input up
+    widths = [spec["input"]["channels"]]  # the channels of each level
     for index in range(draw(st.integers(1, 4))):
-        cell = draw(encoder_cells(shapes[-1]))
+        cell = draw(encoder_cells(shapes[-1], widths[-1]))
         row: Words = {"name": f"l{index}", "encoder": cell}
         if draw(st.integers(0, 3)):
             row["decoder"] = draw(decoder_cells(shapes[-1]))
         spec["levels"].append(row)
         shapes.append(shapes[-1] and cell["cell"] not in DENSE)
+        widths.append(cell.get("channels", widths[-1] * (2 if cell.get("crelu") else 1)))
     if draw(st.booleans()):
+        places = {"weights": "conv"} if shapes[-1] and draw(st.booleans()) else {}
         spec["levels"].append(
             {
                 "name": "class",
-                "encoder": {"cell": "SoftMax", "channels": 3, "norm": draw(NORMS)},
+                "encoder": {"cell": "SoftMax", "channels": 3, "norm": draw(NORMS), **places},
                 **(
                     {"decoder": draw(st.sampled_from(["Identity", "G1"]))} if not shapes[-1] else {}
                 ),
             }
         )
-        shapes.append(False)
+        shapes.append(bool(places))
     if draw(st.integers(0, 4)) == 0:
         spec["top"] = {"cell": "Conv" if shapes[-1] else "FC", "norm": draw(PLAIN_NORMS)}
     if draw(st.integers(0, 3)) == 0:
         spec["laterals"] = draw(lateral_cells(spec, shapes))
     spec["edges"] = draw(edges(spec))
+    if draw(st.booleans()):
+        spec["edges"]["add"] += draw(weightless(spec, shapes, widths))
     spec["tasks"] = draw(tasks(spec))
     return spec
 
@@ -125,20 +148,30 @@ DENSE = ("FC", "LSTM", "GRU", "SoftMax")
 
 
 @st.composite
-def encoder_cells(draw: st.DrawFn, maps: bool) -> Words:
+def encoder_cells(draw: st.DrawFn, maps: bool, below: int) -> Words:
     kinds = ["Conv", "ConvLSTM", "ConvGRU", "Pool", "FC", "LSTM"] if maps else ["FC", "LSTM", "GRU"]
-    kind = draw(st.sampled_from(kinds))
+    kind = draw(st.sampled_from([*kinds, *kinds, "Sum"]))
     cell: Words = {"cell": kind}
+    if kind == "Sum":
+        return cell | {"resample": draw(RESAMPLE), "crelu": draw(st.booleans())}
     if kind == "Pool":
         cell |= {"mode": draw(st.sampled_from(["max", "average"]))}
         return cell | {"filter": draw(st.integers(2, 3)), "stride": 2}
     cell["channels"] = draw(st.integers(1, 3))
     if kind not in ("LSTM", "GRU") or draw(st.integers(0, 3)) == 0:
-        cell["norm"] = draw(NORMS)
+        cell["norm"] = draw(NORMS if kind in DENSE else MAP_NORMS)
+    if cell.get("norm") in GROUPS:
+        cell["channels"] = 2
     if kind in ("Conv", "ConvLSTM", "ConvGRU"):
         cell |= {"filter": draw(st.integers(1, 4)), "stride": draw(st.integers(1, 2))}
+        if draw(st.integers(0, 3)) == 0:
+            cell["dilation"] = draw(st.integers(2, 3))
+    if kind == "Conv" and below > 1 and cell["norm"] not in GROUPS and draw(st.booleans()):
+        cell |= {"channels": below, "channel_groups": below}
     if kind in ("Conv", "FC"):
-        cell["activation"] = draw(st.sampled_from(["relu", "tanh", "none", "softplus"]))
+        cell["activation"] = draw(
+            st.sampled_from(["relu", "tanh", "none", "softplus", "relu6", "hard_tanh"])
+        )
     if draw(st.integers(0, 3)) == 0:
         cell["initial"] = "learned"
     return cell
@@ -149,15 +182,19 @@ def decoder_cells(draw: st.DrawFn, maps: bool) -> Words:
     """A decoder whose level holds maps, or a vector."""
     kind = draw(
         st.sampled_from(
-            ["convG3", "convG3", "convG2", "convG1", "Conv", "G1"] if maps else ["G1", "FC"]
+            ["convG3", "convG3", "convG2", "convG1", "Conv", "G1", "ConvLSTM", "ConvGRU"]
+            if maps
+            else ["G1", "FC"]
         )
     )
     cell: Words = {"cell": kind}
-    if kind in ("convG3", "convG2", "Conv", "FC"):
+    if kind in ("convG3", "convG2", "Conv", "FC", "ConvLSTM", "ConvGRU"):
         cell["norm"] = draw(NORMS)
+    if kind == "ConvLSTM" and draw(st.booleans()):  # four gates: an even number of channels
+        cell["norm"] = draw(MAP_NORMS)
     else:
         cell["norm"] = draw(PLAIN_NORMS)
-    if kind.startswith("conv") or kind == "Conv":
+    if kind.startswith(("conv", "Conv")):
         cell["filter"] = draw(st.integers(1, 4))
     if kind in ("Conv", "FC"):
         cell["activation"] = "tanh"
@@ -187,6 +224,9 @@ def edges(draw: st.DrawFn, spec: Words) -> Words:
         if draw(st.integers(0, 7)) == 0:
             found[role] = {"delay": 2 if role != "lateral" else 1}
     names = [row["name"] for row in spec["levels"]]
+    if draw(st.integers(0, 3)) == 0:
+        some = {"levels": [draw(st.sampled_from(names))], "delay": draw(DELAYS)}
+        found["encoder"] = [some]
     nodes = [f"encoder.{name}" for name in ["input", *names]]
     below = ["input", *names]
     nodes += [f"decoder.{below[i]}" for i, row in enumerate(spec["levels"]) if "decoder" in row]
@@ -199,6 +239,26 @@ def edges(draw: st.DrawFn, spec: Words) -> Words:
         a, b = draw(st.sampled_from(nodes)), draw(st.sampled_from(nodes[1:]))
         found["add"] += [each for d in (1, 2) if (each := f"{a}(t-{d}) -> {b}") not in found["add"]]
     return found
+
+
+@st.composite
+def weightless(draw: st.DrawFn, spec: Words, shapes: list[bool], widths: list[int]) -> list[Words]:
+    """An arrow without weights between two encoders of as many channels, if there are some."""
+    rows = [{"name": "input", "encoder": {"cell": "Input"}}, *spec["levels"]]
+    found = [
+        (a["name"], b["name"])
+        for i, a in enumerate(rows[: len(widths)])
+        for j, b in enumerate(rows[: len(widths)])
+        if b["encoder"]["cell"] in ("Conv", "FC", "Sum")
+        and shapes[i] == shapes[j]
+        and widths[i] == (widths[j] // 2 if b["encoder"].get("crelu") else widths[j])
+    ]
+    if not found:
+        return []
+    apart = [(a, b) for a, b in found if a != b]  # perhaps of two sizes
+    a, b = draw(st.sampled_from(apart or found))
+    ends = {"from": f"encoder.{a}", "to": f"encoder.{b}", "delay": draw(DELAYS)}
+    return [{**ends, "map": "identity", "resample": draw(RESAMPLE), "scale": -0.5}]
 
 
 ROLES = {
@@ -244,6 +304,19 @@ def features(spec: Spec, plan: Plan) -> set[str]:
     has = {
         "batch norm": "batch" in norms,
         "layer norm": "layer" in norms,
+        "group norm": "group" in norms,
+        "instance norm": "instance" in norms,
+        "dilation": any(each.dilation != (1, 1) for each in projections),
+        "channel groups": any(each.channel_groups > 1 for each in projections),
+        "decoder with a state": any(
+            facts["side"] == "decoder" and facts["cell"].stateful for facts in nodes
+        ),
+        "classes of places": any(
+            getattr(facts["cell"], "weights", None) == "conv" for facts in nodes
+        ),
+        "delay of one level": len({d for role, d in delays if role == "encoder"}) > 1,
+        "no weights": any(each.kind == "scaled" for each in projections),
+        "resampled": any(each.kind == "resampled" for each in projections),
         "joint norm": any("gain" in facts["own"] for facts in nodes),
         "delay 2": any(delay == 2 for _, delay in delays),
         "state of delay 2": ("state", 2) in delays,

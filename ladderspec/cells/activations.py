@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,13 +17,14 @@ class Activation:
     name: str
     compute: Callable[[Tensor], Tensor]
     halves: bool = False  # lets about half of the variance through (He et al. 2015)
+    limits: str = ""  # rectified or squashed, if its values are limited
 
 
 ACTIVATIONS: dict[str, Activation] = {}
 
 
 def register_activation(
-    name: str, *, halves: bool = False
+    name: str, *, halves: bool = False, limits: Literal["", "rectified", "squashed"] = ""
 ) -> Callable[[Callable[[Tensor], Tensor]], Callable[[Tensor], Tensor]]:
     """Register a plain function of a tensor as an activation; import torch inside of it.
 
@@ -31,10 +32,11 @@ def register_activation(
         name: what specs call it, as in `activation: relu`.
         halves: whether it lets about half of the variance through, so that weights in front of it
             that have no norm start twice as large.
+        limits: how its values are limited, if they are; costs on them are noted.
     """
 
     def add(compute: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-        ACTIVATIONS[name] = Activation(name, compute, halves)
+        ACTIVATIONS[name] = Activation(name, compute, halves, limits)
         return compute
 
     return add
@@ -45,9 +47,14 @@ def none(x: Tensor) -> Tensor:
     return x
 
 
-@register_activation("relu", halves=True)
+@register_activation("relu", halves=True, limits="rectified")
 def relu(x: Tensor) -> Tensor:
     return x.relu()
+
+
+@register_activation("relu6", halves=True, limits="rectified")
+def relu6(x: Tensor) -> Tensor:
+    return x.clamp(0, 6)
 
 
 @register_activation("leaky_relu", halves=True)
@@ -78,18 +85,23 @@ def silu(x: Tensor) -> Tensor:
     return functional.silu(x)
 
 
-@register_activation("softplus")
+@register_activation("softplus", limits="rectified")
 def softplus(x: Tensor) -> Tensor:
     from torch.nn import functional
 
     return functional.softplus(x)
 
 
-@register_activation("tanh")
+@register_activation("tanh", limits="squashed")
 def tanh(x: Tensor) -> Tensor:
     return x.tanh()
 
 
-@register_activation("sigmoid")
+@register_activation("hard_tanh", limits="squashed")
+def hard_tanh(x: Tensor) -> Tensor:
+    return x.clamp(-1, 1)
+
+
+@register_activation("sigmoid", limits="squashed")
 def sigmoid(x: Tensor) -> Tensor:
     return x.sigmoid()

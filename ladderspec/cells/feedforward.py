@@ -24,7 +24,7 @@ from ladderspec.cells.projections import (
     Projection,
     ShapeProblem,
     joint_gain,
-    joint_kind,
+    joint_norm,
     need_map,
     pre_activation,
     strided,
@@ -40,7 +40,7 @@ DEFAULT_NORM = "batch"
 
 _CHANNELS = Field(None, description="Default: the width of the level it estimates.")
 _FILTER = Field((3, 3), description="Filter size, one number or [height, width].")
-_NORM = Field(NormChoice(), description="batch (default), layer or none; joint or separate.")
+_NORM = Field(NormChoice(), description="batch (default) or another norm; joint or separate.")
 _STATISTICS = Field(None, description="What batch norm keeps for evaluation.")
 _ACTIVATION = Field("relu", description="What the normalised sum passes through.")
 
@@ -55,7 +55,7 @@ class _FeedForward(Cell):
     offset: ClassVar = "bias"
 
     def node_norm(self) -> tuple[str, str, int]:
-        return "joint", joint_kind(self.norm, DEFAULT_NORM), 1
+        return joint_norm(self.norm, DEFAULT_NORM)
 
     @property
     def scale(self) -> float:
@@ -89,6 +89,10 @@ class Conv(_Layer, EncoderCell):
     norm: NormField = _NORM
     statistics: Statistics | None = _STATISTICS
     activation: ActivationName = _ACTIVATION
+    dilation: PairField = Field((1, 1), description="Dilation of the filter from below.")
+    channel_groups: Count = Field(
+        1, description="Groups of channels that are convolved separately (grouped convolution)."
+    )
 
     @property
     def row_stride(self) -> Pair:
@@ -102,7 +106,14 @@ class Conv(_Layer, EncoderCell):
     def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
         choice = (self.norm, DEFAULT_NORM)
         return pre_activation(
-            inlet, out, self.filter, *choice, stride=self.stride, scale=self.scale
+            inlet,
+            out,
+            self.filter,
+            *choice,
+            stride=self.stride,
+            scale=self.scale,
+            dilation=self.dilation,
+            channel_groups=self.channel_groups,
         )
 
 
@@ -175,7 +186,12 @@ class SoftMax(EncoderCell):
     channels: Count | None = Field(
         None, description="Classes; may be left out with `weights: none`."
     )
-    weights: Literal["dense", "none"] = Field("dense", description="none: softmax of what arrives.")
+    weights: Literal["dense", "conv", "none"] = Field(
+        "dense",
+        description="dense: one vector of classes; conv: classes of every place, by a 1x1"
+        " convolution; none: softmax of"
+        " what arrives, over its channels.",
+    )
     norm: NormField = _NORM
     statistics: Statistics | None = _STATISTICS
 
@@ -184,7 +200,7 @@ class SoftMax(EncoderCell):
 
     @model_validator(mode="after")
     def _has_size(self) -> SoftMax:
-        if self.weights == "dense" and self.channels is None:
+        if self.weights != "none" and self.channels is None:
             hint = "the number of classes; or `weights: none` for a bare softmax"
             raise refusal("S102", "SoftMax needs `channels`", hint)
         return self
@@ -194,6 +210,10 @@ class SoftMax(EncoderCell):
         if self.weights == "dense":
             assert self.channels is not None
             return (self.channels,)
+        if self.weights == "conv":
+            assert self.channels is not None
+            need_map(below, "SoftMax with `weights: conv`", "`weights: dense`")
+            return (self.channels, *below[1:])
         if self.channels not in (None, below[0]):
             raise ShapeProblem(
                 f"a SoftMax without weights keeps the {show_shape(below)} that arrives,"
@@ -212,11 +232,12 @@ class SoftMax(EncoderCell):
     def parameters(self, site: Site, out: Shape) -> Parameters:
         if self.weights == "none":
             return {}
-        return {"bias": zeros(*out), **joint_gain(self.norm, DEFAULT_NORM, out[0])}
+        return {"bias": zeros(out[0]), **joint_gain(self.norm, DEFAULT_NORM, out[0])}
 
     def node_norm(self) -> tuple[str, str, int]:
-        kind = "none" if self.weights == "none" else joint_kind(self.norm, DEFAULT_NORM)
-        return "joint", kind, 1
+        return (
+            super().node_norm() if self.weights == "none" else joint_norm(self.norm, DEFAULT_NORM)
+        )
 
     @staticmethod
     def compute(a: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,6 +8,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -127,6 +128,9 @@ class NormChoice(Config):
         "separate",
         description="Each arrow's term by itself, or their sum with the gain on the node.",
     )
+    groups: Annotated[int, Field(ge=2, le=65536)] | None = Field(
+        None, description="With `kind: group`: groups of channels of the pre-activation."
+    )
 
 
 _TERMS = ["joint", "separate"]
@@ -144,11 +148,26 @@ def _norm(value: Any) -> Any:
     return {"terms" if value in _TERMS else "kind": value}
 
 
+def _with_groups(choice: NormChoice) -> NormChoice:
+    if choice.kind == "group" and choice.groups is None:
+        hint = "`norm: {kind: group, groups: 4}`; one group of all channels is `layer`"
+        raise refusal("S102", "group norm needs its number of `groups`", hint)
+    if choice.groups is not None and choice.kind != "group":
+        hint = "`norm: {kind: group, groups: 4}`"
+        raise refusal("S105", "only group norm has `groups` of channels", hint)
+    return choice
+
+
 def _norm_schema(core_schema: Any, handler: Any) -> dict[str, Any]:
-    choice = {"kind": {"enum": norm_names()}, "terms": {"enum": _TERMS}}
+    choice = {
+        "kind": {"enum": norm_names()},
+        "terms": {"enum": _TERMS},
+        "groups": {"type": "integer", "minimum": 2, "maximum": 65536},
+    }
+    words = [name for name in norm_names() if name != "group"]  # which needs its groups
     return {
         "anyOf": [
-            {"type": "string", "enum": [*norm_names(), *_TERMS]},
+            {"type": "string", "enum": [*words, *_TERMS]},
             {"type": "object", "properties": choice, "additionalProperties": False},
         ]
     }
@@ -157,6 +176,7 @@ def _norm_schema(core_schema: Any, handler: Any) -> dict[str, Any]:
 NormField = Annotated[
     NormChoice,
     BeforeValidator(_norm),
+    AfterValidator(_with_groups),
     GetPydanticSchema(lambda source, handler: handler(source), _norm_schema),
 ]
 

@@ -89,6 +89,35 @@ def convolve(
     return functional.conv2d(x, weight, bias, stride, before)
 
 
+def general_convolve(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    stride: Pair = (1, 1),
+    dilation: Pair = (1, 1),
+    channel_groups: int = 1,
+) -> Tensor:
+    """As `convolve`, dilated and in groups of channels: k is then d (taps - 1) + 1.
+
+    Args:
+        x: Maps (B, C, H, W).
+        weight: Filters (out, C / channel_groups, height, width).
+        bias: One number per output channel.
+        stride: Step of the filter, (height, width).
+        dilation: Distance d of the taps, (height, width).
+        channel_groups: Groups of channels, each of which is convolved by itself.
+    """
+    from torch.nn import functional
+
+    spans = [d * (k - 1) + 1 for k, d in zip(weight.shape[2:], dilation, strict=True)]
+    sides = zip(x.shape[2:], spans, stride, strict=True)
+    bottom, right = (int(k % 2 == 0 and (n - 1) % s == 0) for n, k, s in sides)
+    x = functional.pad(x, (0, right, 0, bottom))
+    before = [(k - 1) // 2 for k in spans]
+    return functional.conv2d(x, weight, bias, stride, before, dilation, channel_groups)
+
+
 def convolve_transposed(
     x: Tensor, weight: Tensor, bias: Tensor | None = None, *, stride: Pair, size: Pair
 ) -> Tensor:
@@ -108,6 +137,27 @@ def convolve_transposed(
     beyond = [max(m - (n - 1) * s - k + 2 * p, 0) for m, n, s, k, p in sides]
     y = functional.conv_transpose2d(x, weight, bias, stride, before, beyond)
     return y[:, :, : size[0], : size[1]]
+
+
+def scaled(x: Tensor, *, factor: float) -> Tensor:
+    """The value, times a constant."""
+    return x * factor
+
+
+def resampled(x: Tensor, *, size: Pair, mode: str, factor: float = 1.0) -> Tensor:
+    """Maps of another size, times a constant: the nearest place, or a mean of the nearest four.
+
+    Args:
+        x: Maps (B, C, H, W).
+        size: Height and width of the output.
+        mode: `nearest` or `bilinear`.
+        factor: The constant.
+    """
+    from torch.nn import functional
+
+    if mode == "bilinear":
+        return functional.interpolate(x, size, mode="bilinear", align_corners=False) * factor
+    return functional.interpolate(x, size, mode="nearest-exact") * factor
 
 
 def spread(x: Tensor, *, stride: Pair, size: Pair) -> Tensor:

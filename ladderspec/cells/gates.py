@@ -25,7 +25,7 @@ from ladderspec.cells.projections import (
     ShapeProblem,
     between,
     joint_gain,
-    joint_kind,
+    joint_norm,
     need_map,
     odd,
     pre_activation,
@@ -44,7 +44,7 @@ _STATISTICS = Field(None, description="What batch norm keeps for evaluation.")
 _FILTER = Field((3, 3), description="Filter size, one number or [height, width].")
 _CHANNELS = Field(None, description="Default: the width of the level it estimates.")
 _NORM_OF_U = Field("batch", description="Norm of u.")
-_LAYER_NORM = Field(NormChoice(), description="layer (default), batch or none; joint or separate.")
+_LAYER_NORM = Field(NormChoice(), description="layer (default) or another norm; joint or separate.")
 _W = Field((1, 1, 0, 0, 0), description="Initial w: `even`, `ladder` or five numbers.")
 _GATE: Any = Field(
     "none", description="`sigmoid` squashes the gate s, as in Tagger's code; `none` is the paper."
@@ -190,7 +190,7 @@ class ConvG2(DecoderCell):
         return pre_activation(inlet, branches, self.filter, self.norm, "layer", groups=3)
 
     def node_norm(self) -> tuple[str, str, int]:
-        return "joint", joint_kind(self.norm, "layer"), 3
+        return joint_norm(self.norm, "layer", 3)
 
     def parameters(self, site: Site, out: Shape) -> Parameters:
         branches = 3 * (self.inner or out[0])
@@ -238,7 +238,7 @@ class ConvG3(DecoderCell):
         return pre_activation(inlet, u, self.filter, self.norm, "layer")
 
     def node_norm(self) -> tuple[str, str, int]:
-        return "joint", joint_kind(self.norm, "layer"), 1
+        return joint_norm(self.norm, "layer")
 
     def parameters(self, site: Site, out: Shape) -> Parameters:
         width = self.width(site)

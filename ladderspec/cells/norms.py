@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from ladderspec.names import Shape, show_shape, size_of
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -26,6 +28,11 @@ class Norm:
         Channels are normalised in `groups`, separately.
         """
         raise NotImplementedError
+
+    @classmethod
+    def problem(cls, shape: Shape, groups: int) -> tuple[str, str] | None:
+        """A message and a hint if a value of this shape cannot be normalised."""
+        return None
 
 
 NORMS: dict[str, type[Norm]] = {}
@@ -64,3 +71,53 @@ class Layer(Norm):
         import torch
 
         return torch.group_norm(x, groups, gain, bias, 1e-5)
+
+
+@register_norm
+class Group(Norm):
+    """GN(x) = gain . (x - mean) / std + bias, over a group of channels and all places."""
+
+    name = "group"
+    symbol = "GN"
+
+    @staticmethod
+    def compute(x: Tensor, gain: Tensor | None, bias: Tensor | None, groups: int) -> Tensor:
+        import torch
+
+        return torch.group_norm(x, groups, gain, bias, 1e-5)
+
+    @classmethod
+    def problem(cls, shape: Shape, groups: int) -> tuple[str, str] | None:
+        if groups == 1:
+            return (
+                "group norm needs its number of groups",
+                "cells with `norm: {kind: group, groups: 4}` have it; one group is `norm: layer`",
+            )
+        if shape[0] % groups:
+            message = f"{shape[0]} channels cannot be divided into {groups} equal groups"
+            return message, f"a number of groups that divides {shape[0]}"
+        if size_of(shape) == groups:
+            message = f"{groups} groups of {show_shape(shape)} hold one value each"
+            return f"{message}, which group norm makes zero", "take fewer groups"
+        return None
+
+
+@register_norm
+class Instance(Norm):
+    """IN(x) = gain . (x - mean) / std + bias, over the places of each channel by itself."""
+
+    name = "instance"
+    symbol = "IN"
+
+    @staticmethod
+    def compute(x: Tensor, gain: Tensor | None, bias: Tensor | None, groups: int) -> Tensor:
+        import torch
+
+        return torch.group_norm(x, x.shape[1], gain, bias, 1e-5)
+
+    @classmethod
+    def problem(cls, shape: Shape, groups: int) -> tuple[str, str] | None:
+        if size_of(shape[1:]) == 1:
+            message = f"a channel of {show_shape(shape)} is one value"
+            return f"{message}, which instance norm makes zero", "use `norm: layer` or `batch`"
+        return None

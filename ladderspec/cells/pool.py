@@ -1,4 +1,4 @@
-"""Cells without weights: Pool, Average and Identity."""
+"""Cells without weights: Pool, Average, Identity and Sum."""
 
 from __future__ import annotations
 
@@ -6,13 +6,32 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from ladderspec.cells.base import DecoderCell, EncoderCell, Site, register
-from ladderspec.cells.fields import PAIR_SCHEMA, Pair, PairField, Size, by_form, pair, refusal
-from ladderspec.cells.projections import Inlet, Projection, ShapeProblem, between, need_map, strided
+from ladderspec.cells.base import Cell, DecoderCell, EncoderCell, Site, register
+from ladderspec.cells.fields import (
+    PAIR_SCHEMA,
+    ActivationName,
+    Pair,
+    PairField,
+    Size,
+    by_form,
+    pair,
+    refusal,
+)
+from ladderspec.cells.projections import (
+    Inlet,
+    Projection,
+    ShapeProblem,
+    between,
+    identity,
+    need_map,
+    strided,
+)
 from ladderspec.errors import tick
 from ladderspec.names import Role, Shape, Side, show_shape
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
 
 
@@ -152,3 +171,67 @@ class Average(DecoderCell):
     @staticmethod
     def compute(a: Tensor) -> Tensor:
         return a
+
+
+class _Sum(Cell):
+    """y = act(the sum of what arrives, each times its `scale`); crelu(a) = [relu(a), relu(-a)]"""
+
+    if TYPE_CHECKING:  # fields, which each cell declares in its own order
+        resample: Literal["nearest", "bilinear"] | None
+        activation: str
+        crelu: bool
+
+    def summed(self, out: Shape) -> Shape:
+        """The shape of the sum."""
+        return (out[0] // 2, *out[1:]) if self.crelu else out
+
+    def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
+        return identity(inlet, self.summed(out), self.resample)
+
+    @staticmethod
+    def compute(a: Tensor, *, activation: Callable[[Tensor], Tensor], crelu: bool) -> Tensor:
+        import torch
+
+        if crelu:
+            a = torch.cat([a, -a], dim=1).relu()
+        return activation(a)
+
+
+_RESAMPLE = Field(None, description="Resampling of arrows from maps of another size.")
+_ACTIVATION = Field("none", description="What the sum passes through.")
+_CRELU = Field(
+    False,
+    description="Concatenated ReLU: the positive and the negative part of the sum, side by side.",
+)
+
+
+@register
+class Sum(_Sum, EncoderCell):
+    """The sum of what arrives, without weights: residual connections, prediction errors."""
+
+    cell: Literal["Sum"] = "Sum"
+    resample: Literal["nearest", "bilinear"] | None = _RESAMPLE
+    activation: ActivationName = _ACTIVATION
+    crelu: bool = _CRELU
+
+    @property
+    def row_stride(self) -> Pair:
+        return (1, 1)
+
+    def out_shape(self, site: Site) -> Shape:
+        channels, *size = site.main().shape
+        return (2 * channels if self.crelu else channels, *size)
+
+
+@register
+class DecoderSum(_Sum, DecoderCell):
+    """The sum of what arrives, without weights, in the shape of the level that it estimates."""
+
+    cell: Literal["Sum"] = "Sum"
+    resample: Literal["nearest", "bilinear"] | None = _RESAMPLE
+    activation: ActivationName = _ACTIVATION
+    crelu: bool = _CRELU
+
+    def out_shape(self, site: Site) -> Shape:
+        channels, *size = site.estimate
+        return (2 * channels if self.crelu else channels, *size)

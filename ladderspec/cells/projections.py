@@ -13,10 +13,13 @@ from ladderspec.cells.functions import (
     convolve_transposed,
     dense,
     dense_to_map,
+    general_convolve,
     per_channel,
+    resampled,
+    scaled,
     spread,
 )
-from ladderspec.cells.norms import norm_names
+from ladderspec.cells.norms import NORMS, norm_names
 from ladderspec.cells.parameters import Parameter, Parameters, blocks, ones, weight
 from ladderspec.errors import did_you_mean, one_of
 from ladderspec.names import Role, Shape, show_shape, size_of
@@ -24,7 +27,8 @@ from ladderspec.names import Role, Shape, show_shape, size_of
 if TYPE_CHECKING:
     from torch import Tensor
 
-Kind = Literal["none", "dense", "conv", "transposed", "spread"]
+Kind = Literal["none", "dense", "conv", "transposed", "spread", "scaled", "resampled"]
+WEIGHTLESS = ("none", "scaled", "resampled")  # maps of arrows with `map: identity`
 MAIN_ROLES = (Role.ENCODER, Role.LATERAL, Role.DECODER)  # present at every t
 
 
@@ -48,6 +52,9 @@ class Inlet:
     norm: NormName | None = None
     stride: Pair | None = None  # of the rows between its ends; below 0 where it leads back down
     gain: float | None = None  # initial gain of its norm
+    map: Literal["identity"] | None = None  # None: a map with weights, if the cell has one
+    resample: Literal["nearest", "bilinear"] | None = None  # of an identity between two sizes
+    scale: float | None = None  # of an identity
 
     @property
     def initial_gain(self) -> float:
@@ -70,6 +77,7 @@ class Inlet:
 class Projection:
     """What one edge does to the value it carries: a map, then perhaps a norm with a gain.
 
+    `scaled` and `resampled` have no weights;
     `dense` flattens; `conv` gives ceil(n / stride) outputs; `transposed` is the transpose of the
     convolution that leads back; `spread` repeats a value over its window; `none` changes nothing.
     """
@@ -83,6 +91,10 @@ class Projection:
     gain: float = 1.0  # initial value of the norm's gain
     groups: int = 1  # groups of channels that a layer norm normalises separately
     scale: float = 1.0  # of the weight's initial variance
+    dilation: Pair = (1, 1)  # of a convolution
+    channel_groups: int = 1  # blocks of channels that a convolution maps by themselves
+    factor: float = 1.0  # of a map without weights
+    mode: str = "nearest"  # of `resampled`
     even_phases: bool = False  # the phases of a strided transposed filter start alike
     extra: Mapping[str, Parameter] = field(default_factory=dict)  # further parameters of this edge
 
@@ -113,7 +125,7 @@ class Projection:
     def _weight_shape(self) -> Shape:
         if self.kind == "dense":
             return (size_of(self.target), size_of(self.source))
-        channels = self.target[0], self.source[0]
+        channels = self.target[0], self.source[0] // self.channel_groups
         return (*(channels if self.kind == "conv" else channels[::-1]), *self.filter)
 
     @property
@@ -121,7 +133,7 @@ class Projection:
         """How many source values one target value sums, on average."""
         if self.kind == "dense":
             return size_of(self.source)
-        taps = self.source[0] * size_of(self.filter)
+        taps = self.source[0] // self.channel_groups * size_of(self.filter)
         return taps / size_of(self.stride) if self.kind == "transposed" else taps
 
     @property
@@ -131,7 +143,7 @@ class Projection:
             return 0
         if self.kind == "dense":
             return size_of(self.source) * size_of(self.target)
-        taps = self.filter[0] * self.filter[1] * self.source[0] * self.target[0]
+        taps = size_of(self.filter) * self.source[0] * self.target[0] // self.channel_groups
         positions = self.target if self.kind == "conv" else self.source
         return taps * positions[1] * positions[2]
 
@@ -151,8 +163,11 @@ class Projection:
     @property
     def function(self) -> Callable[..., Tensor]:
         """The function of the map; KEYWORDS are the attributes that it reads."""
-        to_map = self.kind == "dense" and len(self.target) == 3
-        return dense_to_map if to_map else _MAPS[self.kind]
+        if self.kind == "dense" and len(self.target) == 3:
+            return dense_to_map
+        if self.dilation != (1, 1) or self.channel_groups != 1:
+            return general_convolve
+        return _MAPS[self.kind]
 
 
 def same(x: Tensor) -> Tensor:
@@ -165,14 +180,17 @@ _MAPS: dict[str, Callable[..., Tensor]] = {
     "conv": convolve,
     "transposed": convolve_transposed,
     "spread": spread,
+    "scaled": scaled,
+    "resampled": resampled,
 }
+_SPECIAL: list[Callable[..., Tensor]] = [dense_to_map, general_convolve]
 KEYWORDS: dict[Callable[..., Tensor], tuple[str, ...]] = {
     function: tuple(
         name
         for name in inspect.signature(function).parameters
         if name not in ("x", "weight", "bias")
     )
-    for function in (*_MAPS.values(), dense_to_map)
+    for function in [*_MAPS.values(), *_SPECIAL]
 }
 
 
@@ -184,8 +202,9 @@ def _check(p: Projection) -> None:
             hint = did_you_mean(name, known) or one_of(known)
             raise ShapeProblem(f"there is no {what} {name!r}", hint)
     ends = f"from {show_shape(p.source)} to {show_shape(p.target)}"
-    if p.kind == "none" and p.source != p.target:
+    if p.kind in ("none", "scaled") and p.source != p.target:
         raise ShapeProblem(f"an edge without a map cannot lead {ends}")
+    check_norm(p.norm, p.target, p.groups)
     if p.kind not in ("conv", "transposed"):
         return
     if len(p.source) != 3 or len(p.target) != 3:
@@ -201,6 +220,12 @@ def _check(p: Projection) -> None:
             f"a {p.kind} edge {ends} cannot have stride {p.stride}:"
             f" it is {inverse}{show_shape(fine[1:])} to {show_shape(found)}"
         )
+
+
+def check_norm(kind: str, shape: Shape, groups: int) -> None:
+    """Refuse a norm that cannot normalise a pre-activation of this shape."""
+    if kind != "none" and (problem := NORMS[kind].problem(shape, groups)):
+        raise ShapeProblem(*problem)
 
 
 # --- between two shapes ---------------------------------------------------------------------------
@@ -279,23 +304,68 @@ def pre_activation(
     stride: Pair | None = None,
     groups: int = 1,
     scale: float = 1.0,
+    dilation: Pair = (1, 1),
+    channel_groups: int = 1,
 ) -> Projection:
     """A term of a pre-activation: a map to `target`, normalised by itself unless `norm` is joint.
 
     `stride` is that of the row, for the edge from below; other edges resample as the sizes ask.
-    `scale` multiplies the initial variance of weights that no norm follows.
+    `scale` multiplies the initial variance of weights that no norm follows. `channel_groups` are
+    those of the edge from below; `dilation` is also that of a state.
     """
+    if inlet.map == "identity":
+        return identity(inlet, target)
     main = inlet.role in MAIN_ROLES
     own = inlet.filter or filter
     if stride and main and len(inlet.shape) == 3:
-        projection = Projection("conv", inlet.shape, target, own, stride)
+        check_channel_groups(inlet.shape[0], target[0], channel_groups)
+        projection = Projection(
+            "conv", inlet.shape, target, own, stride, channel_groups=channel_groups
+        )
     else:
         same = own if main or inlet.filter else odd(filter)
         projection = between(inlet.shape, target, own, same, inlet.stride)
+    if projection.kind == "conv" and (main or inlet.role is Role.STATE):
+        projection = replace(projection, dilation=dilation)
     kind = inlet.norm or ("none" if norm.terms == "joint" else norm.kind or default)
     scale = scale if kind == "none" and norm.terms != "joint" else 1.0
-    gain = inlet.initial_gain
+    gain, groups = inlet.initial_gain, _groups(kind, norm, groups)
     return replace(projection, norm=kind, gain=gain, groups=groups, scale=scale)
+
+
+def identity(inlet: Inlet, target: Shape, resample: str | None = None) -> Projection:
+    """An edge without weights: the value times its `scale`, resampled if sizes differ.
+
+    Only a norm that the edge itself names follows. `resample` is what the cell says.
+    """
+    source, mode = inlet.shape, inlet.resample or resample
+    factor = 1.0 if inlet.scale is None else inlet.scale
+    if len(source) != len(target) or source[0] != target[0]:
+        raise ShapeProblem(
+            f"an arrow without weights keeps its channels: {show_shape(source)} cannot be added to"
+            f" {show_shape(target)}",
+            f"bring {target[0]} channels, or let the arrow have weights",
+        )
+    if source == target:
+        kind: Kind = "none" if factor == 1 else "scaled"
+        found = Projection(kind, source, target, factor=factor)
+    elif mode is None:
+        message = f"an arrow without weights leads from {show_shape(source)} to"
+        hint = "say how to resample: `resample: nearest` or `resample: bilinear`"
+        raise ShapeProblem(f"{message} {show_shape(target)}", hint)
+    else:
+        found = Projection("resampled", source, target, factor=factor, mode=mode)
+    return replace(found, norm=inlet.norm or "none", gain=inlet.initial_gain)
+
+
+def check_channel_groups(source: int, target: int, groups: int) -> None:
+    """Both ends of a convolution are divided into as many blocks of channels."""
+    for channels, end in ((source, "arrive"), (target, "leave")):
+        if channels % groups:
+            raise ShapeProblem(
+                f"`channel_groups: {groups}` does not divide the {channels} channels that {end}",
+                "a number that divides both; as many as channels is a depthwise convolution",
+            )
 
 
 def joint_gain(norm: NormChoice, default: str, channels: int) -> Parameters:
@@ -306,3 +376,16 @@ def joint_gain(norm: NormChoice, default: str, channels: int) -> Parameters:
 def joint_kind(norm: NormChoice, default: str) -> str:
     """The norm of the sum of all edges, under `norm: joint`."""
     return (norm.kind or default) if norm.terms == "joint" else "none"
+
+
+def joint_norm(norm: NormChoice, default: str, parts: int = 1) -> tuple[str, str, int]:
+    """The norm of the node under `norm: joint`; see `Cell.node_norm`."""
+    kind = joint_kind(norm, default)
+    return "joint", kind, _groups(kind, norm, parts)
+
+
+def _groups(kind: str, norm: NormChoice, parts: int) -> int:
+    """Groups of channels that a norm normalises separately, in `parts` parts of its cell."""
+    if kind != "group":
+        return parts
+    return parts * norm.groups if norm.groups else 1  # which group norm refuses

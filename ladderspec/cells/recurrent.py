@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from ladderspec.cells.base import STATEFUL_TAKES, EncoderCell, Site, register
+from ladderspec.cells.base import (
+    STATEFUL_TAKES,
+    Cell,
+    DecoderCell,
+    EncoderCell,
+    Site,
+    register,
+)
 from ladderspec.cells.fields import Count, NormChoice, NormField, Pair, PairField, Statistics
 from ladderspec.cells.functions import mix, per_channel
 from ladderspec.cells.parameters import Parameters, blocks, zeros
@@ -14,12 +21,12 @@ from ladderspec.cells.projections import (
     Inlet,
     Projection,
     joint_gain,
-    joint_kind,
+    joint_norm,
     need_map,
     pre_activation,
     strided,
 )
-from ladderspec.names import Shape
+from ladderspec.names import Role, Shape, Side
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,39 +34,66 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class _Recurrent(EncoderCell):
-    """What all four share: `gates` blocks of channels in the pre-activation."""
+class _Recurrent(Cell):
+    """What all share: `gates` blocks of channels in the pre-activation."""
 
-    takes: ClassVar = STATEFUL_TAKES
     stateful: ClassVar = True
     offset: ClassVar = "bias"
     gates: ClassVar[int]
     default_norm: ClassVar[str]
 
     if TYPE_CHECKING:  # fields, which each cell declares in its own order
-        channels: int
+        channels: int | None
         norm: NormChoice
-
-    def out_shape(self, site: Site) -> Shape:
-        return (self.channels,)
 
     def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
         gates = (self.gates * out[0], *out[1:])
-        filter, stride = getattr(self, "filter", (1, 1)), getattr(self, "stride", None)
-        return pre_activation(inlet, gates, filter, self.norm, self.default_norm, stride=stride)
+        return pre_activation(inlet, gates, (1, 1), self.norm, self.default_norm)
 
     def node_norm(self) -> tuple[str, str, int]:
-        return "joint", joint_kind(self.norm, self.default_norm), 1
+        return joint_norm(self.norm, self.default_norm)
 
     def _gain(self, out: Shape) -> Parameters:
         return joint_gain(self.norm, self.default_norm, self.gates * out[0])
 
 
-class _Convolutional(_Recurrent):
-    """On maps."""
+class _Dense(_Recurrent, EncoderCell):
+    """An encoder on vectors."""
+
+    takes: ClassVar = STATEFUL_TAKES
+    if TYPE_CHECKING:
+        channels: int
+
+    def out_shape(self, site: Site) -> Shape:
+        return (self.channels,)
+
+
+class _OnMaps(_Recurrent):
+    """What encoders and decoders on maps share."""
 
     dense_twin: ClassVar[str]
     if TYPE_CHECKING:
+        filter: Pair
+        dilation: Pair
+
+    def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
+        return pre_activation(
+            inlet,
+            (self.gates * out[0], *out[1:]),
+            self.filter,
+            self.norm,
+            self.default_norm,
+            stride=self.row_stride,
+            dilation=self.dilation,
+        )
+
+
+class _Convolutional(_OnMaps, EncoderCell):
+    """An encoder on maps."""
+
+    takes: ClassVar = STATEFUL_TAKES
+    if TYPE_CHECKING:
+        channels: int
         stride: Pair
 
     @property
@@ -70,6 +104,20 @@ class _Convolutional(_Recurrent):
         below = site.main().shape
         need_map(below, self.cell, self.dense_twin)
         return (self.channels, *strided(below, self.stride))
+
+
+class _ConvolutionalDecoder(_OnMaps, DecoderCell):
+    """A decoder on maps: what comes from above is resampled to the level that it estimates."""
+
+    takes: ClassVar = DecoderCell.takes - {Role.RECURRENT_DECODER} | {Role.STATE}
+    dense_twin: ClassVar = "FC"
+
+    def needs(self, side: Side) -> frozenset[Role]:
+        return frozenset({Role.STATE})
+
+    def out_shape(self, site: Site) -> Shape:
+        need_map(site.estimate, self.cell, self.dense_twin)
+        return (self.channels or site.estimate[0], *site.estimate[1:])
 
 
 class _LSTM(_Recurrent):
@@ -138,11 +186,13 @@ class _GRU(_Recurrent):
         return n - z * n if h is None else mix(z, h, n)
 
 
+_CHANNELS = Field(None, description="Default: the width of the level it estimates.")
+_DILATION = Field((1, 1), description="Dilation of the main filter and of that of the state.")
 _UNITS = Field(description="Units.")
 _FILTER = Field((3, 3), description="Filter size, one number or [height, width].")
 _STRIDE = Field((1, 1), description="Output size is input size / stride, rounded up.")
-_DENSE_NORM = Field(NormChoice(), description="none (default), layer or batch; joint or separate.")
-_CONV_NORM = Field(NormChoice(), description="layer (default), batch or none; joint or separate.")
+_DENSE_NORM = Field(NormChoice(), description="none (default) or a norm; joint or separate.")
+_CONV_NORM = Field(NormChoice(), description="layer (default) or another norm; joint or separate.")
 _STATISTICS = Field(None, description="What batch norm keeps for evaluation.")
 _FORGET_BIAS = Field(1.0, description="Initial bias of the forget gate.")
 _GATE_BIAS = Field(0.0, description="Initial bias of the input and the output gate.")
@@ -163,13 +213,33 @@ class ConvLSTM(_LSTM, _Convolutional):
     statistics: Statistics | None = _STATISTICS
     forget_bias: float = _FORGET_BIAS
     gate_bias: float = _GATE_BIAS
+    dilation: PairField = _DILATION
 
     default_norm: ClassVar = "layer"
     dense_twin: ClassVar = "LSTM"
 
 
 @register
-class LSTM(_LSTM):
+class DecoderConvLSTM(_LSTM, _ConvolutionalDecoder):
+    """Convolutional LSTM as a decoder; the term of every edge is layer-normalised.
+
+    a = LN(A * v_top) + LN(B * h) + LN(W_h * d(t-1)) + b
+    """
+
+    cell: Literal["ConvLSTM"] = "ConvLSTM"
+    channels: Count | None = _CHANNELS
+    filter: PairField = _FILTER
+    norm: NormField = _CONV_NORM
+    statistics: Statistics | None = _STATISTICS
+    forget_bias: float = _FORGET_BIAS
+    gate_bias: float = _GATE_BIAS
+    dilation: PairField = _DILATION
+
+    default_norm: ClassVar = "layer"
+
+
+@register
+class LSTM(_LSTM, _Dense):
     """Dense LSTM with one bias vector; maps that arrive are flattened.
 
     a = W_x e_below + W_d d(t-1) + W_h h(t-1) + b
@@ -195,13 +265,28 @@ class ConvGRU(_GRU, _Convolutional):
     stride: PairField = _STRIDE
     norm: NormField = _CONV_NORM
     statistics: Statistics | None = _STATISTICS
+    dilation: PairField = _DILATION
 
     default_norm: ClassVar = "layer"
     dense_twin: ClassVar = "GRU"
 
 
 @register
-class GRU(_GRU):
+class DecoderConvGRU(_GRU, _ConvolutionalDecoder):
+    """Convolutional GRU as a decoder; the term of every edge is layer-normalised."""
+
+    cell: Literal["ConvGRU"] = "ConvGRU"
+    channels: Count | None = _CHANNELS
+    filter: PairField = _FILTER
+    norm: NormField = _CONV_NORM
+    statistics: Statistics | None = _STATISTICS
+    dilation: PairField = _DILATION
+
+    default_norm: ClassVar = "layer"
+
+
+@register
+class GRU(_GRU, _Dense):
     """Dense GRU; maps that arrive are flattened."""
 
     cell: Literal["GRU"] = "GRU"

@@ -193,12 +193,21 @@ def _weight(weight: Any) -> str:
     return "" if weight == 1 else f" {TIMES} {weight:g}"
 
 
+def _arrow_label(edge: Any) -> str | None:
+    """The label of an arrow; one that the spec makes weightless says so."""
+    label: str | None = edge.get("label")
+    scale: float | None = edge.get("scale")
+    if label or not (edge.get("map") or scale is not None):
+        return label
+    return "id" if scale in (None, 1) else f"{scale:g} id"
+
+
 def _arrows(graph: Graph, names: list[str]) -> Iterator[Arrow]:
     order = list(Role)
     for target in names:
         incoming = [
             Arrow(
-                source, target, key, edge["role"], edge["delay"], edge.get("label"),
+                source, target, key, edge["role"], edge["delay"], _arrow_label(edge),
                 initial=_initial(graph.nodes[source]),
             )
             for source, _, key, edge in graph.in_edges(target, keys=True, data=True)

@@ -20,7 +20,17 @@ from ladderspec.export.instances import GROUPS, Form, Instance, Symbol, owner_of
 from ladderspec.export.source import Definitions, fit
 from ladderspec.names import Role, Side, size_of
 
-FORMULAS = {"conv": "W * x", "transposed": "W * x", "dense": "W x", "spread": "x", "none": "x"}
+FORMULAS = {
+    "conv": "W * x",
+    "transposed": "W * x",
+    "dense": "W x",
+    "spread": "x",
+    "none": "x",
+    "scaled": "s x",
+    "resampled": "s x",
+}
+
+KEYWORD_TYPES = {"target": "Shape", "channel_groups": "int", "mode": "str", "factor": "float"}
 
 
 @dataclass
@@ -186,7 +196,7 @@ class _Class:
         function = projection.function
         given = ["x", *(["self.weight"] if projection.has_weight else [])]
         for keyword in KEYWORDS[projection.function]:
-            value = self.constant(keyword, "Pair" if keyword != "target" else "Shape")
+            value = self.constant(keyword, KEYWORD_TYPES.get(keyword, "Pair"))
             default = inspect.signature(function).parameters[keyword].default
             if value != repr(default):
                 given.append(f"{keyword}={value}")
@@ -205,6 +215,10 @@ class _Class:
         notes = {"transposed": "; here * is transposed", "dense": "; maps are flattened"}
         if projection.kind == "spread":
             doc = "Each value over its window"
+        if projection.kind == "resampled" and projection.norm == "none":
+            doc = "The value, resampled to another size"
+        if projection.kind == "scaled" and projection.norm == "none":
+            doc = "The value, times a constant"
         return self._text(
             f"class {name}(nn.Module):",
             [f'"""{doc}{notes.get(projection.kind, "")}."""'],

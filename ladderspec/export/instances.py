@@ -17,10 +17,13 @@ from ladderspec.wiring.shapes import site_of
 
 EDGES = {  # names of classes, by the function of the map
     "convolve": "Conv",
+    "general_convolve": "GeneralConv",
     "convolve_transposed": "Up",
     "dense": "Dense",
     "dense_to_map": "DenseMap",
     "spread": "Spread",
+    "scaled": "Scaled",
+    "resampled": "Resampled",
     "same": "Direct",
 }
 GROUPS = "GROUPS"  # the constant of the file that counts groups
@@ -80,7 +83,7 @@ def edge_instance(projection: Projection, rows: int) -> Instance | None:
     if square:
         sizes["filter"] = projection.filter[0]
     sizes |= {"height": projection.filter[0], "width": projection.filter[1]}
-    if projection.kind == "none":
+    if not projection.has_weight:
         sizes = {"channels": projection.target[0], "units": size_of(projection.target)}
     symbol = NORMS[projection.norm].symbol if projection.norm != "none" else ""
     name = EDGES[projection.function.__name__] + symbol

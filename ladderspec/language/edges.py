@@ -97,6 +97,16 @@ Gain = Annotated[float, Field(ge=0, le=1000)]
 _GAIN_SCHEMA = {"type": "number", "minimum": 0, "maximum": 1000}
 
 
+MapName = Literal["identity"]
+Resample = Literal["nearest", "bilinear"]
+Scale = Annotated[float, Field(ge=-1000, le=1000)]
+_WEIGHTLESS_SCHEMA = {
+    "map": {"enum": ["identity"]},
+    "resample": {"enum": ["nearest", "bilinear"]},
+    "scale": {"type": "number", "minimum": -1000, "maximum": 1000},
+}
+
+
 class _EdgeConfig(Config):
     filter: PairField | None = Field(
         None, description="Filter size. Default: that of the cell it enters."
@@ -109,6 +119,15 @@ class _EdgeConfig(Config):
     )
     initial: Initial | None = Field(
         None, description="Initial value of the node it comes from: zeros or learned."
+    )
+    map: MapName | None = Field(
+        None, description="identity: an arrow without weights. Default: a map with weights."
+    )
+    resample: Resample | None = Field(
+        None, description="Resampling of an arrow without weights between maps of two sizes."
+    )
+    scale: Scale | None = Field(
+        None, description="Constant factor of an arrow without weights. Default: 1."
     )
     label: OneLine | None = Field(None, description="Label drawn beside the arrow.")
 
@@ -173,6 +192,7 @@ def _arrow_schema(core_schema: Any, handler: Any) -> dict[str, Any]:
         "filter": {},
         "norm": {"enum": norm_names()},
         "gain": _GAIN_SCHEMA,
+        **_WEIGHTLESS_SCHEMA,
         "initial": {"enum": ["zeros", "learned"]},
         "label": {"type": "string"},
     }
@@ -214,9 +234,26 @@ class RoleConfig(Config):
     gain: Gain | None = Field(None, description="Initial norm gain of these arrows.")
 
 
+class SomeConfig(Config):
+    """Changes to the arrows of one role at some levels; the others stay as they are."""
+
+    levels: Names = Field(description="Levels whose arrows change: names or patterns.")
+    delay: Annotated[int, Field(ge=0, le=MAX_DELAY)] | None = Field(
+        None, description="Delay in iterations."
+    )
+    gain: Gain | None = Field(None, description="Initial norm gain.")
+    map: MapName | None = Field(None, description="identity: arrows without weights.")
+    resample: Resample | None = Field(
+        None, description="Resampling of arrows without weights between maps of two sizes."
+    )
+    scale: Scale | None = Field(None, description="Constant factor of arrows without weights.")
+
+
 def _role_config(value: Any) -> Any:
-    if isinstance(value, dict | RoleConfig) or value is None:
+    if isinstance(value, dict | RoleConfig | tuple) or value is None:
         return value
+    if isinstance(value, list) and any(isinstance(each, dict) for each in value):
+        return tuple(value)
     if isinstance(value, str | list):
         return {"levels": value}
     message = "a role takes a word, a list of levels, or a mapping"
@@ -227,6 +264,20 @@ _ROLE_SCHEMA = {
     "anyOf": [
         {"type": "string", "enum": ["none", "stateful", "all"]},
         {"type": "array", "items": {"type": "string"}},
+        {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "levels": _STRINGS,
+                    "delay": {"type": "integer", "minimum": 0},
+                    "gain": _GAIN_SCHEMA,
+                    **_WEIGHTLESS_SCHEMA,
+                },
+                "required": ["levels"],
+                "additionalProperties": False,
+            },
+        },
         {
             "type": "object",
             "properties": {
@@ -243,16 +294,16 @@ _ROLE_SCHEMA = {
         },
     ]
 }
-RoleField = Annotated[
-    RoleConfig | None, BeforeValidator(_role_config), WithJsonSchema(_ROLE_SCHEMA)
-]
-
-
 if TYPE_CHECKING:
 
     class _Roles(Config): ...
 
 else:
+    RoleField = Annotated[
+        by_form(mapping=RoleConfig | None, list=tuple[SomeConfig, ...]),
+        BeforeValidator(_role_config),
+        WithJsonSchema(_ROLE_SCHEMA),
+    ]
     _Roles = create_model(
         "_Roles",
         __base__=Config,

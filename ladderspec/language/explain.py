@@ -91,7 +91,7 @@ def _missing(item: Any, node: Node, model: type[BaseModel], findings: Findings) 
     message = f"`{key}` is missing"
     hint = f"like `{key}: {LIKE[key]}`" if key in LIKE else ""
     if key == "levels":
-        hint = f"rows like {ROW}"
+        hint = f"rows like {ROW}" if len(item["loc"]) == 1 else "like `levels: [conv_1]`"
     elif key == "encoder" and list(node.value)[:1] == ["decoder"]:
         hint = "without the `- `, the decoder belongs to the row above"
     elif cell is not None and here and issubclass(here, Cell):

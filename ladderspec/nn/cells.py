@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationError
 
 from ladderspec.cells import Cell, Config, Inlet, Projection, ShapeProblem, Site, registered
 from ladderspec.cells.fields import NormName, PairField
 from ladderspec.cells.grouping import Groups
-from ladderspec.cells.projections import strided
+from ladderspec.cells.projections import WEIGHTLESS, strided
 from ladderspec.errors import did_you_mean, one_of
 from ladderspec.names import TABLE, Role, Shape, Side, show_shape
 from ladderspec.nn.modules import CellModule, Result, Values
@@ -29,6 +29,9 @@ class _EdgeFields(Config):
     filter: PairField | None = None
     norm: NormName | None = None
     gain: Annotated[float, Field(ge=0, le=1000)] | None = None
+    map: Literal["identity"] | None = None
+    resample: Literal["nearest", "bilinear"] | None = None
+    scale: float | None = None
 
 
 class Standalone(CellModule):
@@ -58,7 +61,8 @@ class Standalone(CellModule):
                 `state` follows by itself.
             out: decoders: the shape of the output. Default: that of the `lateral` edge.
             iterations: how many iterations have statistics of their own in batch norms.
-            edges: `filter`, `norm` or `gain` of single edges, as in `{"state": {"filter": 5}}`.
+            edges: `filter`, `norm`, `gain`, `map`, `resample` or `scale` of single edges, as in
+                `{"state": {"filter": 5}}`.
             groups: the groups of the network, which a `Readout` needs.
             fields: the fields of the cell. Decoders also take the `stride` of the row that they
                 invert; default: the smallest that fits.
@@ -176,7 +180,9 @@ def _check_used(
     for key, options in edges.items():
         kind, norm = projections[key].kind, projections[key].norm
         for field in options:
+            weightless = kind in WEIGHTLESS
             used = {"filter": kind in ("conv", "transposed"), "gain": norm != "none"}
+            used |= {"map": weightless, "resample": weightless, "scale": weightless}
             if not used.get(field, norm == options[field]):
                 raise ValueError(f"{name} gives its {key!r} edge no `{field}` of its own")
 

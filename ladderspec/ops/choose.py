@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ladderspec.cells.functions import per_channel
+from ladderspec.cells.functions import convolve, per_channel
 from ladderspec.cells.projections import Projection
 from ladderspec.ops import fft_conv
 from ladderspec.ops.transforms import is_transformed
@@ -27,7 +27,7 @@ class Fast(Plain):
         self, projection: Projection, x: Tensor, weight: Tensor | None, bias: Tensor | None
     ) -> Tensor:
         if (
-            projection.kind == "conv"
+            projection.function is convolve
             and fft_conv.pays(
                 projection.source,
                 projection.target,

@@ -161,6 +161,15 @@ class Task(Config):
     def check_shape(self, reading: Reading) -> tuple[str, str] | None:
         """As `check`, for the shape of the node."""
 
+    def note(self, reading: Reading, limits: str) -> str:
+        """A remark if the task can read this node, but hardly means to; empty if there is none.
+
+        Args:
+            reading: The node.
+            limits: How its values are limited: `rectified by relu`, or empty.
+        """
+        return ""
+
     def head_parameters(self, shape: Shape) -> dict[str, Shape]:
         """Parameters of the head: a dense layer on vectors, a 1x1 convolution on maps."""
         if self.head is None:

@@ -56,20 +56,29 @@ class ClassScores(Task):
 @register
 class Classification(ClassScores):
     """Cross-entropy of a class label under the logits of a SoftMax, by default at the last
-    iteration.
+    iteration. On maps, the mean over places, each with a label of its own.
     """
 
     kind: Literal["classification"]
     target: str = Field("label", description="Field of the data with the class label.")
 
     def check_shape(self, reading: Reading) -> tuple[str, str] | None:
-        if self.head is None and len(reading.shape) != 1:
+        if self.head is None and len(reading.shape) != 1 and reading.cell != "SoftMax":
             return (
                 f"classification reads class scores, but {reading.node} is"
                 f" {show_shape(reading.shape)}",
                 "read a SoftMax, or give the task a `head` with the number of classes",
             )
         return self._check_none(reading)
+
+    def note(self, reading: Reading, limits: str) -> str:
+        if self.head is not None or reading.cell == "SoftMax":
+            return ""
+        limited = f", {limits}," if limits else ""
+        return (
+            f"{reading.node} is no SoftMax: the output of its {reading.cell}{limited} is taken as"
+            " logits"
+        )
 
     def target_shape(self, seen: Shape) -> Shape:
         return seen[1:]

@@ -41,6 +41,12 @@ class Reconstruction(Task):
             each = functional.huber_loss(seen, target, reduction="none", delta=self.delta)
         return each.flatten(1).mean(1)
 
+    def note(self, reading: Reading, limits: str) -> str:
+        if self.head is not None or not limits:
+            return ""
+        what = "logits" if self.logits else "values"
+        return f"{self.cost} compares {what}, but {reading.node} is {limits}"
+
     def present(self, seen: Tensor) -> Tensor:
         """The values themselves; with bce, their probabilities."""
         return seen.sigmoid() if self.logits else seen

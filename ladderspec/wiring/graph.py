@@ -72,6 +72,9 @@ class EdgeAttributes(TypedDict):
     filter: Pair | None
     norm: str | None
     gain: float | None
+    map: Literal["identity"] | None
+    resample: Literal["nearest", "bilinear"] | None
+    scale: float | None
     label: str | None
     projection: NotRequired[Projection]
     parameters: NotRequired[int]
@@ -103,7 +106,7 @@ class GraphAttributes(TypedDict):
     groups: Groups | None
     tasks: dict[str, TaskAttributes]
     delays: dict[Role, int]
-    notes: list[str]  # what was pruned
+    notes: list[str]  # what was pruned, and what is hardly meant
     level_shapes: dict[str, Shape]  # of all encoders, pruned ones included
     grids: Mapping[str, Grid]  # of the levels
 

@@ -78,7 +78,7 @@ def as_dict(graph: LadderGraph) -> dict[str, Any]:
     return found
 
 
-_OPTIONS = ("filter", "norm", "gain", "label")  # of an edge
+_OPTIONS = ("filter", "norm", "gain", "map", "resample", "scale", "label")  # of an edge
 _PLAIN = (
     "name", "title", "variants", "without", "levels", "labels", "frames", "iterations", "notes",
     "grids",
@@ -164,6 +164,9 @@ class EdgeRecord(_File):
     filter: Annotated[list[Size], Field(min_length=2, max_length=2)] | None = None
     norm: NormName | None = None
     gain: float | None = None
+    map: Literal["identity"] | None = None
+    resample: Literal["nearest", "bilinear"] | None = None
+    scale: Annotated[float, Field(ge=-1000, le=1000)] | None = None
     label: Text | None = None
 
 
@@ -287,5 +290,8 @@ def _edge_attributes(read: dict[str, Any]) -> EdgeAttributes:
         "filter": tuple(read["filter"]) if "filter" in read else None,
         "norm": read.get("norm"),
         "gain": read.get("gain"),
+        "map": read.get("map"),
+        "resample": read.get("resample"),
+        "scale": read.get("scale"),
         "label": read.get("label"),
     }

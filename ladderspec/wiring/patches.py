@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ladderspec.cells import UNKNOWN
 from ladderspec.errors import Finding, did_you_mean, tick
-from ladderspec.language.edges import ArrowConfig, EndsConfig, RoleConfig
+from ladderspec.language.edges import ArrowConfig, EndsConfig, RoleConfig, SomeConfig
 from ladderspec.language.read import Patch
 from ladderspec.names import (
     GROUPS,
@@ -22,7 +22,7 @@ from ladderspec.names import (
 from ladderspec.text.notation import Arrow, Selector, matches, parse_selector
 from ladderspec.text.tree import Node
 from ladderspec.wiring.graph import Edge, LadderGraph, cell_of, groups_of, level_at
-from ladderspec.wiring.selection import closest, missing_node, parts, select
+from ladderspec.wiring.selection import closest, few, missing_node, parts, select
 from ladderspec.wiring.wire import Compilation, accepts, connect, delay_of, ends
 
 
@@ -30,9 +30,12 @@ def apply(work: Compilation, patch: Patch) -> None:
     """Remove, then move, then add: a patch never removes what it adds."""
     _remove(work, patch)
     for role in TABLE:
-        config: RoleConfig | None = getattr(patch.edges, role.value)
-        if config is not None:
-            _move(work, role, config, patch.node.find(("edges", role.value))[0])
+        config: RoleConfig | tuple[SomeConfig, ...] | None = getattr(patch.edges, role.value)
+        at = patch.node.find(("edges", role.value))[0]
+        if isinstance(config, RoleConfig):
+            _move(work, role, config, at)
+        for index, some in enumerate(config if isinstance(config, tuple) else ()):
+            _change(work, role, some, at.find((index,))[0])
     for index, arrow in enumerate(patch.edges.add):
         at = patch.node.find(("edges", "add", index))[0]
         for hop in arrow.hops:
@@ -128,6 +131,32 @@ def _move(work: Compilation, role: Role, config: RoleConfig, at: Node) -> None:
                 edge["gain"] = config.gain
 
 
+def _change(work: Compilation, role: Role, config: SomeConfig, at: Node) -> None:
+    """Give the arrows of a role at some levels another delay, initial gain or map."""
+    graph = work.graph
+    for level, named in _named_levels(work, config.levels, at):
+        targets = {node_name(side, level) for side in Side}
+        found = [
+            (source, edge)
+            for source, target, edge in graph.edges(data=True)
+            if edge["role"] is role and target in targets
+        ]
+        if not found and "levels" not in work.unsure:
+            message = f"there is no {role} arrow at level `{level}` to change"
+            others = {graph.nodes[b]["level"] for _, b, r in graph.edges(data="role") if r is role}
+            there = [other for other in graph.graph["levels"] if other in others]
+            hint = f"there is one at {few(there)}" if there else f"add one: `{role}: [{level}]`"
+            work.report(Finding("G201", message, named.place, named.path, hint))
+        for source, edge in found:
+            edge.update(place=at.place, path=at.path, declared=True)
+            if config.delay is not None and graph.nodes[source]["side"] is not Side.LATERAL:
+                edge["delay"] = config.delay
+            edge["gain"] = edge["gain"] if config.gain is None else config.gain
+            edge["map"] = config.map or edge["map"]
+            edge["resample"] = config.resample or edge["resample"]
+            edge["scale"] = edge["scale"] if config.scale is None else config.scale
+
+
 def _place(work: Compilation, role: Role, config: RoleConfig, at: Node) -> None:
     """Give a role other levels."""
     graph = work.graph
@@ -158,8 +187,16 @@ def _levels(
             ):
                 yield level, at
         return
-    chosen: set[str] = set()
-    for index, pattern in enumerate(config.levels or ()):
+    assert isinstance(config.levels, tuple)
+    yield from _named_levels(work, config.levels, at)
+
+
+def _named_levels(
+    work: Compilation, patterns: tuple[str, ...], at: Node
+) -> Iterator[tuple[str, Node]]:
+    """The levels that match any of the patterns, each with the place of its pattern."""
+    levels, chosen = work.graph.graph["levels"], set[str]()
+    for index, pattern in enumerate(patterns):
         named = (at.get("levels") or at).find((index,))[0]
         found = [level for level in levels if matches(level, pattern)]
         dropped = any(matches(pattern, level) for level in work.dropped)
@@ -172,7 +209,7 @@ def _levels(
 
 
 def _stateful(graph: LadderGraph, role: Role, level: str) -> bool:
-    sides = (Side.ENCODER, Side.LATERAL) if role is Role.STATE else (Side.ENCODER,)
+    sides = Side if role is Role.STATE else (Side.ENCODER,)
     nodes = [node_name(side, level) for side in sides]
     return any(node in graph and cell_of(graph, node).stateful for node in nodes)
 
@@ -211,7 +248,8 @@ def _add(work: Compilation, arrow: Arrow, config: ArrowConfig | EndsConfig, at: 
         return
     connect(
         graph, arrow.source, arrow.target, role, arrow.delay, at,
-        filter=config.filter, norm=config.norm, gain=config.gain, label=config.label,
+        filter=config.filter, norm=config.norm, gain=config.gain, map=config.map,
+        resample=config.resample, scale=config.scale, label=config.label,
     )  # fmt: skip
     if config.initial is not None:
         graph.nodes[arrow.source]["initial"] = config.initial

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ladderspec.cells import Cell, Inlet, Parameters, ShapeProblem, Site, UnknownShape, zeros
+from ladderspec.cells.projections import WEIGHTLESS, Projection, check_norm
 from ladderspec.errors import Finding, Findings, Place
 from ladderspec.names import INPUT, Role, Shape, Side, node_name, show_arrow, show_shape, size_of
 from ladderspec.tasks import Reading, Task
@@ -23,6 +24,8 @@ from ladderspec.wiring.graph import (
 from ladderspec.wiring.graph import LadderGraph as Graph
 from ladderspec.wiring.graph import parameters as parameters
 from ladderspec.wiring.wire import Compilation
+
+EDGE_WORDS = ("filter", "norm", "gain", "map", "resample", "scale")  # that an arrow may say
 
 
 def infer(work: Compilation) -> None:
@@ -58,8 +61,8 @@ def inlets(graph: Graph, node: str) -> list[Inlet]:
         if shape is None:
             raise UnknownShape
         stride = stride_between(graph.nodes[source]["grid"], grid)
-        said = (edge.get("filter"), edge.get("norm"), stride, edge.get("gain"))
-        found.append(Inlet(key, edge["role"], edge["delay"], shape, *said))
+        said = {word: edge.get(word) for word in EDGE_WORDS}
+        found.append(Inlet(key, edge["role"], edge["delay"], shape, stride=stride, **said))
     return sorted(found, key=lambda inlet: (inlet.role.order, inlet.key))
 
 
@@ -173,6 +176,9 @@ def _infer_parameters(work: Compilation, node: str) -> None:
                 arrow = show_arrow(source, node, edge["delay"])
                 lacks = ShapeProblem(f"{cell.cell} gives this arrow no `{word}` of its own")
                 _report(graph, node, lacks, findings, arrow, source, edge)
+        if weighted := _not_weightless(cell, edge, projection):
+            arrow = show_arrow(source, node, edge["delay"])
+            _report(graph, node, weighted, findings, arrow, source, edge)
         if site.groups is not None and projection.kind == "transposed":
             # CHOICE: the phases of strided transposed filters start alike, or groups settle on a
             # checkerboard and never leave it.
@@ -185,9 +191,38 @@ def _infer_parameters(work: Compilation, node: str) -> None:
             "leave out `initial`; `groups: {start: {pixel: 1, group: 1}}` sets the noise",
         )
         _report(graph, node, random, findings)
+    _check_node_norm(graph, node, findings)
     own = {**cell.parameters(site, out), **_initial(graph, node, cell, out)}
     attributes["own"] = own
     attributes["parameters"] = sum(each.size for each in own.values())
+
+
+def _not_weightless(cell: Cell, edge: EdgeAttributes, map: Projection) -> ShapeProblem | None:
+    """A problem if an edge should have no weights, but has some."""
+    said = [word for word in ("map", "resample", "scale") if edge.get(word) is not None]
+    if said and map.kind in WEIGHTLESS and map.factor == (edge["scale"] or map.factor):
+        return None
+    if "map" in said:
+        return ShapeProblem(f"{cell.cell} takes no `map: identity` here")
+    if said:
+        message = f"`{said[0]}` is for arrows without weights"
+        return ShapeProblem(message, "add `map: identity`, or enter a Sum")
+    return None
+
+
+def _check_node_norm(graph: Graph, node: str, findings: Findings) -> None:
+    """The norm of a node must fit the pre-activation, the sum of its arrows."""
+    cell = graph.nodes[node]["cell"]
+    separate, (_, kind, groups) = cell.signature().separate, cell.node_norm()
+    summed = [
+        edge["projection"].target
+        for _, _, key, edge in graph.in_edges(node, keys=True, data=True)
+        if key not in separate and "projection" in edge
+    ]
+    try:
+        check_norm(kind, summed[0], groups) if summed else None
+    except ShapeProblem as problem:
+        _report(graph, node, problem, findings)
 
 
 def _check_gain(graph: Graph, role: Role, node: Node, findings: Findings) -> None:
@@ -247,16 +282,7 @@ def _check_task(work: Compilation, name: str, entry: TaskAttributes) -> None:
         shape = graph.nodes[node].get("shape")
         if shape is None or graph.nodes["encoder.input"].get("shape") is None:
             continue
-        reading = Reading(
-            node=node,
-            shape=shape,
-            cell=graph.nodes[node]["cell"].cell,
-            input=graph.nodes["encoder.input"]["shape"],
-            frames=graph.graph["frames"] is not None,
-            steps=steps_of(graph),
-            groups=None if node == node_name(Side.ENCODER, INPUT) else copies(graph),
-        )
-        problem = task.check(reading)
+        problem = task.check(reading_of(graph, node))
         if problem and "time" not in work.unsure:
             place, path = _task_place(work, name, problem[0])
             findings.add(Finding("H302", f"task `{name}`: {problem[0]}", place, path, problem[1]))
@@ -265,6 +291,19 @@ def _check_task(work: Compilation, name: str, entry: TaskAttributes) -> None:
             own[f"{node}.{key}" if many else key] = size
     entry["own"] = own
     entry["parameters"] = 0 if task.counted_apart else sum(map(size_of, own.values()))
+
+
+def reading_of(graph: Graph, node: str) -> Reading:
+    """What a task sees of a node whose shape is known."""
+    return Reading(
+        node=node,
+        shape=graph.nodes[node]["shape"],
+        cell=graph.nodes[node]["cell"].cell,
+        input=graph.nodes["encoder.input"]["shape"],
+        frames=graph.graph["frames"] is not None,
+        steps=steps_of(graph),
+        groups=None if node == node_name(Side.ENCODER, INPUT) else copies(graph),
+    )
 
 
 def _task_place(work: Compilation, name: str, message: str) -> tuple[Place | None, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Literal
 
 import networkx as nx
 
@@ -191,7 +192,7 @@ def ends(graph: LadderGraph, role: Role, level: str) -> Iterator[tuple[str, str]
     if role is Role.LATERAL and through in graph:
         pairs = [(source, through), (through, target)]
     if role is Role.STATE:
-        pairs = [(node, node) for node in (target, through)]
+        pairs = [(node, node) for node in (target, through, node_name(Side.DECODER, level))]
     yield from ((a, b) for a, b in pairs if a in graph and b in graph)
 
 
@@ -222,6 +223,9 @@ def connect(
     filter: Pair | None = None,
     norm: str | None = None,
     gain: float | None = None,
+    map: Literal["identity"] | None = None,
+    resample: Literal["nearest", "bilinear"] | None = None,
+    scale: float | None = None,
     label: str | None = None,
 ) -> None:
     """Add an edge. `at` is the place in the spec that declares it, if one does."""
@@ -235,6 +239,9 @@ def connect(
         "filter": filter,
         "norm": norm,
         "gain": gain,
+        "map": map,
+        "resample": resample,
+        "scale": scale,
         "label": label,
     }
     graph.add_edge(source, target, key=edge_key(role, source, delay), **attributes)

@@ -138,8 +138,8 @@ MISTAKES: dict[str, tuple[Any, str]] = {
         "`stride` is one whole number or two, height and width, not '2'",
     ),
     "joint": (
-        lambda: Conv.of(MAP, channels=2, norm={"kind": "group", "terms": "joint"}),
-        "`norm.kind` is 'group'.*'batch' or 'layer'",
+        lambda: Conv.of(MAP, channels=2, norm={"kind": "local", "terms": "joint"}),
+        "`norm.kind` is 'local'.*'batch' or 'layer'",
     ),
     "edge": (lambda: Conv.of(MAP, channels=2, edges={"state": {}}), "no edge 'state'; it has enc"),
     "edge: options": (

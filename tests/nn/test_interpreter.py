@@ -130,8 +130,11 @@ def test_unequal_lengths_equal_one_by_one_in_evaluation():
 SHIPPED = [
     "music/rladder_tiny",
     "ommnist/appendix_c",
+    "related/blt",
     "related/feedback_convrnn",
     "related/ladder_tiny",
+    "related/prednet",
+    "related/residual_convgru",
     "related/unet",
     "related/video_ladder",
 ]

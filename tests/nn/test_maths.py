@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ladderspec.cells import ACTIVATIONS, Projection
+from ladderspec.cells.functions import general_convolve
+from ladderspec.names import Side
 from ladderspec.nn import (
     FC,
     G1,
@@ -27,10 +29,12 @@ from ladderspec.nn import (
     LayerNorm,
     Pool,
     SoftMax,
+    Sum,
     convolve,
     convolve_transposed,
     f,
 )
+from tests.cells import Row
 
 
 @pytest.fixture(autouse=True)
@@ -78,6 +82,34 @@ def test_convolution_written_out(n, k, s):
         places = [(i, j * s - (k - 1) // 2 + i) for i in range(k)]
         by_hand = sum(weight[0, 0, 0, i] * x[0, 0, 0, p] for i, p in places if 0 <= p < n)
         torch.testing.assert_close(y[0, 0, 0, j], torch.as_tensor(by_hand))
+
+
+@settings(max_examples=60, deadline=None)
+@given(sizes, filters, strides, st.integers(1, 3))
+def test_dilated_convolution_written_out(n, k, s, d):
+    x, weight = torch.randn(1, 1, n, 1), torch.randn(1, 1, k, 1)
+    y = general_convolve(x, weight, stride=(s, 1), dilation=(d, 1))
+    assert y.shape[2] == -(-n // s)
+    for j in range(y.shape[2]):
+        places = [(i, j * s - d * (k - 1) // 2 + d * i) for i in range(k)]
+        terms = [weight[0, 0, i, 0] * x[0, 0, p, 0] for i, p in places if 0 <= p < n]
+        torch.testing.assert_close(y[0, 0, j, 0], sum(terms, torch.zeros(())))
+
+
+def test_channel_groups_convolve_blocks_of_channels():
+    cell = Conv.of((4, 5, 5), channels=6, channel_groups=2, norm="none", activation="none")
+    _randomise(cell)
+    x = torch.randn(2, 4, 5, 5)
+    parts = zip(x.chunk(2, 1), cell.encoder.weight.chunk(2), strict=True)
+    y = torch.cat([functional.conv2d(part, w, padding=1) for part, w in parts], 1)
+    torch.testing.assert_close(cell({"encoder": x})[0], y + cell.bias[:, None, None])
+
+
+def test_dilation_is_that_of_the_filters_from_below_and_of_the_state():
+    shapes = {"encoder": (2, 6, 6), "decoder_to_encoder": (3, 6, 6)}
+    cell = ConvGRU.of(shapes, channels=3, dilation=2)
+    spacing = {key: cell.edge(key).projection.dilation for key in cell.keys}
+    assert spacing == {"encoder": (2, 2), "state": (2, 2), "decoder_to_encoder": (1, 1)}
 
 
 @settings(max_examples=60, deadline=None)
@@ -347,3 +379,94 @@ def test_identity_is_no_copy():
 
 def test_the_leak_is_that_of_the_ladder():
     assert ACTIVATIONS["leaky_relu"].compute(torch.tensor(-1.0)).item() == pytest.approx(-0.1)
+
+
+# --- recurrent decoders ---------------------------------------------------------------------------
+
+
+def _decoder_terms(name: str) -> tuple[nn.Module, dict[str, Tensor], dict[str, Tensor]]:
+    """A recurrent decoder of maps of one size, values of its edges and their normalised maps."""
+    shapes = {"decoder": (3, 4, 5), "lateral": (2, 4, 5), "state": (2, 4, 5)}
+    row = Row(name, Side.DECODER, shapes, level=(2, 4, 5), row=(3, 4, 5))
+    cell = row.build()
+    _randomise(cell)
+    values = row.values()
+    terms = {
+        key: functional.group_norm(functional.conv2d(x, cell.edge(key).weight, padding=1), 1)
+        * cell.edge(key).gain[:, None, None]
+        for key, x in values.items()
+    }
+    return cell, values, terms
+
+
+def test_conv_lstm_as_a_decoder():
+    cell, values, terms = _decoder_terms("ConvLSTM")
+    c = torch.randn(3, 2, 4, 5)
+    a = sum(terms.values()) + cell.bias[:, None, None]
+    i, f_, o, g = a[:, :2], a[:, 2:4], a[:, 4:6], a[:, 6:]
+    new = f_.sigmoid() * c + i.sigmoid() * g.tanh()
+    y, extras = cell(values, {"c": c})
+    torch.testing.assert_close(extras["c"], new)
+    torch.testing.assert_close(y, o.sigmoid() * new.tanh())
+
+
+def test_conv_gru_as_a_decoder():
+    cell, values, terms = _decoder_terms("ConvGRU")
+    state = terms.pop("state")
+    a = sum(terms.values()) + cell.bias[:, None, None]
+    r, z = (a[:, :2] + state[:, :2]).sigmoid(), (a[:, 2:4] + state[:, 2:4]).sigmoid()
+    n = torch.tanh(a[:, 4:] + r * (state[:, 4:] + cell.state_bias[:, None, None]))
+    torch.testing.assert_close(cell(values)[0], (1 - z) * n + z * values["state"])
+
+
+def test_soft_max_of_places_is_over_channels():
+    cell = SoftMax.of((2, 3, 4), channels=5, weights="conv", norm="none")
+    _randomise(cell)
+    x = torch.randn(2, 2, 3, 4)
+    y, extras = cell({"encoder": x})
+    for row in range(3):
+        for column in range(4):
+            logits = x[:, :, row, column] @ cell.encoder.weight[:, :, 0, 0].T + cell.bias
+            torch.testing.assert_close(extras["logits"][:, :, row, column], logits)
+            exp = logits.exp()
+            torch.testing.assert_close(y[:, :, row, column], exp / exp.sum(1, keepdim=True))
+
+
+# --- arrows without weights -----------------------------------------------------------------------
+
+
+def test_a_residual_is_added_to_the_pre_activation():
+    shapes = {"encoder": (2, 4, 5), "skip_encoder_a_0": (3, 4, 5)}
+    options = {"skip_encoder_a_0": {"map": "identity", "scale": -2.0}}
+    cell = Conv.of(shapes, channels=3, norm="none", edges=options)
+    _randomise(cell)
+    x, y = torch.randn(2, 2, 4, 5), torch.randn(2, 3, 4, 5)
+    a = functional.conv2d(x, cell.encoder.weight, cell.bias, padding=1) - 2 * y
+    torch.testing.assert_close(cell({"encoder": x, "skip_encoder_a_0": y})[0], a.relu())
+    assert not list(cell.edge("skip_encoder_a_0").parameters())
+
+
+@pytest.mark.parametrize("size", [(2, 3), (3, 3), (8, 10)])
+def test_nearest_takes_the_place_whose_centre_is_nearest(size):
+    edge = Edge(Projection("resampled", (1, *size), (1, 4, 5), factor=-1.0))
+    x = torch.randn(1, 1, *size)
+    y = edge(x)
+    for row in range(4):
+        for column in range(5):
+            i, j = int((row + 0.5) * size[0] / 4), int((column + 0.5) * size[1] / 5)
+            torch.testing.assert_close(y[0, 0, row, column], -x[0, 0, i, j])
+
+
+def test_bilinear_weighs_the_nearest_centres():
+    edge = Edge(Projection("resampled", (1, 2, 1), (1, 4, 1), mode="bilinear"))
+    y = edge(torch.tensor([[[[1.0], [5.0]]]]))
+    torch.testing.assert_close(y.flatten(), torch.tensor([1.0, 2.0, 4.0, 5.0]))
+
+
+def test_concatenated_relu_gives_both_signs_of_an_error():
+    shapes = {"encoder": (1, 2, 2), "upward_diagonal": (1, 2, 2)}
+    cell = Sum.of(shapes, crelu=True, edges={"upward_diagonal": {"scale": -1.0}})
+    seen, expected = torch.tensor([[3.0, 1.0], [0.0, 2.0]]), torch.tensor([[1.0, 4.0], [0.0, 2.5]])
+    values = {"encoder": seen[None, None], "upward_diagonal": expected[None, None]}
+    above, below = torch.tensor([[2.0, 0.0], [0.0, 0.0]]), torch.tensor([[0.0, 3.0], [0.0, 0.5]])
+    torch.testing.assert_close(cell(values)[0], torch.stack([above, below])[None])

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ladderspec.nn import BatchNorm, LayerNorm, TimeStep
+from ladderspec.nn.norms import make_norm
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +51,22 @@ def test_layer_norm_written_out():
 def test_layer_norm_of_one_value_is_zero_for_a_batch_of_one_and_of_two():
     for batch in (1, 2):
         assert not LayerNorm()(torch.randn(batch, 1, 1, 1)).any()
+
+
+def test_group_norm_is_that_of_torch():
+    x = torch.randn(4, 6, 3, 5)
+    gain, bias = _affine(x)
+    torch_norm = nn.GroupNorm(3, 6)
+    torch_norm.load_state_dict({"weight": gain, "bias": bias})
+    torch.testing.assert_close(make_norm("group", 6, 3)(x, gain, bias), torch_norm(x))
+
+
+def test_instance_norm_is_that_of_torch():
+    x = torch.randn(4, 6, 3, 5)
+    gain, bias = _affine(x)
+    torch_norm = nn.InstanceNorm2d(6, affine=True)
+    torch_norm.load_state_dict({"weight": gain, "bias": bias})
+    torch.testing.assert_close(make_norm("instance", 6)(x, gain, bias), torch_norm(x))
 
 
 @pytest.mark.parametrize("shape", [(4, 3, 2, 5), (4, 3)])

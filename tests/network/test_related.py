@@ -1,0 +1,72 @@
+"""Related architectures that need no plug-in: they compute what their papers say, and learn."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import ladderspec as ls
+from ladderspec.network.net import Net
+
+RESIDUAL, BLT, PREDNET = (
+    f"specs/related/{name}.yaml" for name in ("residual_convgru", "blt", "prednet")
+)
+
+
+def made(path: str) -> Net:
+    torch.manual_seed(0)
+    return ls.build(ls.load(path, set=["params.width=6"]))
+
+
+def test_residual_connections_add_what_goes_around_a_conv_gru() -> None:
+    net, frames = made(RESIDUAL), torch.rand(2, 5, 1, 32, 32)
+    stem, gru, total = (net.values(frames, f"encoder.{name}") for name in ("stem", "gru1", "sum1"))
+    torch.testing.assert_close(total, stem + gru)
+    gru, top = (net.values(frames, f"encoder.{name}") for name in ("gru2", "sum2"))
+    torch.testing.assert_close(top, total + gru)
+
+
+@pytest.mark.parametrize(
+    ("error", "below", "predicted"),
+    [("error0", "input", "input"), ("error1", "pool1", "pool1"), ("error2", "pool2", "pool2")],
+)
+def test_prednet_compares_each_layer_with_its_earlier_prediction(
+    error: str, below: str, predicted: str
+) -> None:
+    net, frames = made(PREDNET), torch.rand(2, 5, 1, 32, 32)
+    seen = net.values(frames, f"encoder.{below}")
+    expected = net.values(frames, f"decoder.{predicted}")
+    expected = torch.cat([torch.zeros_like(expected[:, :1]), expected[:, :-1]], 1)
+    positive, negative = (seen - expected).relu(), (expected - seen).relu()
+    torch.testing.assert_close(
+        net.values(frames, f"encoder.{error}"), torch.cat([positive, negative], 2)
+    )
+
+
+def test_blt_without_its_past_is_its_bottom_up_variant_at_first() -> None:
+    net, frames = made(BLT).eval(), torch.rand(2, 1, 32, 32)
+    torch.manual_seed(0)
+    bottom_up = ls.build(ls.load(BLT, variant="b", set=["params.width=6"])).eval()
+    ours, theirs = (each.values(frames, "encoder.class") for each in (net, bottom_up))
+    torch.testing.assert_close(ours[:, 0], theirs[:, 0])
+    assert not torch.allclose(ours[:, 1], theirs[:, 1], atol=1e-6)
+
+
+@pytest.mark.parametrize("path", [RESIDUAL, BLT, PREDNET])
+def test_a_few_updates_lower_the_cost(path: str) -> None:
+    net = made(path)
+    still = path == BLT
+    frames = (
+        torch.rand(4, 1, 32, 32) if still else torch.rand(4, 1, 1, 32, 32).expand(4, 5, 1, 32, 32)
+    )
+    targets = (torch.tensor([0, 1, 2, 3]),) if still else ()
+    optimiser = torch.optim.Adam(net.parameters(), 0.003)
+    costs = []
+    for _ in range(12):
+        cost = net.cost(frames, *targets).total
+        optimiser.zero_grad()
+        cost.backward()
+        optimiser.step()
+        costs.append(cost.item())
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in net.parameters())
+    assert costs[-1] < 0.8 * costs[0]

@@ -1,0 +1,144 @@
+"""Notes: what is valid, but hardly meant, is said; shipped specs are silent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+import ladderspec as ls
+from ladderspec.cli import main
+
+SPECS = Path("specs")
+SHIPPED = sorted(p for p in SPECS.glob("*/*.yaml") if p.parent.name != "experiments")
+
+
+def notes(text: str) -> list[str]:
+    return list(ls.graph(ls.loads(text)).graph["notes"])
+
+
+def ladder(**changes: object) -> str:
+    """A small ladder with nothing to note, and what changes it."""
+    words = {
+        "input": {"channels": 1, "size": [8, 8]},
+        "time": {"frames": 4},
+        "levels": [
+            {"name": "a", "encoder": {"cell": "Conv", "channels": 4, "stride": 2},
+             "decoder": "convG3"},
+            {"name": "b", "encoder": {"cell": "ConvLSTM", "channels": 4}, "decoder": "convG3"},
+            {"name": "class", "encoder": {"cell": "SoftMax", "channels": 3}},
+        ],
+        "tasks": {
+            "next": {"kind": "prediction", "at": "decoder.input"},
+            "digit": {"kind": "classification", "at": "encoder.class"},
+        },
+    }  # fmt: skip
+    return yaml.safe_dump({**words, **changes}, sort_keys=False)
+
+
+def rows(**changes: object) -> list[dict[str, object]]:
+    """The rows of the ladder; `a_decoder=...` changes the decoder of row a."""
+    found = yaml.safe_load(ladder())["levels"]
+    for key, value in changes.items():
+        name, side = key.split("_")
+        next(row for row in found if row["name"] == name)[side] = value
+    return found
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_shipped_specs_have_none(path: Path) -> None:
+    for variant in (None, *ls.load(path).config.variants):
+        found = ls.graph(ls.load(path, variant=variant)).graph["notes"]
+        assert [note for note in found if "pruned" not in note] == []
+
+
+def test_a_plain_ladder_has_none() -> None:
+    assert notes(ladder()) == []
+
+
+CONV = {"cell": "Conv", "filter": 3}
+CASES = {
+    "square": (
+        {"input": {"size": 8}},
+        "`input.size: 8` is one map of 8x8; a vector of 8 numbers is `input: {channels: 8}`",
+    ),
+    "list of levels": (
+        {"edges": {"lateral": {"levels": ["a"], "delay": 1}}},
+        "`edges.lateral.levels` is the list of all levels with such an arrow: others have none;"
+        " `lateral: [{levels: [a], ...}]` changes these alone",
+    ),
+    "target is a node": (
+        {"tasks": {"x": {"kind": "denoising", "at": "decoder.input", "target": "encoder.input"}}},
+        "task `x`: `target: encoder.input` is a field of the data, not the node",
+    ),
+    "mse of a rectified node": (
+        {"levels": rows(a_decoder=CONV)},
+        "task `next`: mse compares values, but decoder.input is rectified by relu",
+    ),
+    "bce of a squashed node": (
+        {
+            "levels": rows(a_decoder={**CONV, "activation": "sigmoid"}),
+            "tasks": {"x": {"kind": "denoising", "at": "decoder.input", "cost": "bce"}},
+        },
+        "task `x`: bce compares logits, but decoder.input is squashed by sigmoid",
+    ),
+    "mse of a recurrent node": (
+        {"levels": rows(a_decoder="ConvLSTM")},
+        "task `next`: mse compares values, but decoder.input is squashed by tanh",
+    ),
+    "no SoftMax": (
+        {"levels": rows(class_encoder={"cell": "FC", "channels": 3})},
+        "task `digit`: encoder.class is no SoftMax: the output of its FC, rectified by relu, is"
+        " taken as logits",
+    ),
+    "input too late": (
+        {"edges": {"encoder": {"delay": 2}}},
+        "task `digit`: the input reaches encoder.class 6 frames later, but the last t that counts"
+        " is 4",
+    ),
+    "no gradient": (
+        {
+            "edges": {"add": [{"from": "encoder.class", "to": "encoder.a", "delay": 3}]},
+            "tasks": {"x": {"kind": "prediction", "at": "decoder.input"}},
+        },
+        "`encoder.class(t-3) -> encoder.a` gets no gradient: no cost within 4 frames depends on it",
+    ),
+    "only probes": (
+        {
+            "tasks": {
+                "next": {"kind": "prediction", "at": "decoder.input"},
+                "where": {"kind": "probe", "at": "encoder.class", "target": "place", "head": 2},
+            }
+        },
+        "encoder.class: no cost trains what only probes read",
+    ),
+    "filter smaller than stride": (
+        {"levels": rows(a_decoder={"cell": "convG3", "filter": 1})},
+        "`decoder.a -> decoder.input`: a filter of 1x1 with stride 2x2 leaves 75 % of the places"
+        " without a value",
+    ),
+    "only padding": (
+        {"levels": rows(b_encoder={"cell": "ConvLSTM", "channels": 4, "filter": 9})},
+        "`encoder.a -> encoder.b`: a filter of 9x9 has taps that reach only padding on maps of 4x4",
+    ),
+    "a row without a decoder": (
+        {"levels": [*rows(b_decoder=None)[:2], *rows(class_decoder="convG3")[2:]]},
+        "`encoder.a -> decoder.input`: decoder.input reads the encoder, because there is no"
+        " decoder.a; decoders above it do not reach decoder.input this way",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_hardly_meant_is_noted(name: str) -> None:
+    changes, note = CASES[name]
+    assert note in notes(ladder(**changes))
+
+
+def test_validate_and_show_print_notes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "square.yaml"
+    path.write_text(ladder(input={"size": 8}))
+    for command in ("validate", "show"):
+        assert main([command, str(path)]) == 0
+        assert "note: `input.size: 8` is one map" in capsys.readouterr().out
