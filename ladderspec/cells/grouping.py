@@ -108,7 +108,7 @@ class Groups(Cell):
                 "a Gaussian likelihood explains numbers, but `input.noise` flips bits",
                 "use `noise: {gaussian: 0.2}`, or `likelihood: bernoulli`",
             )
-        if bernoulli and "variance" in self.model_fields_set:
+        if bernoulli and self.variance != type(self).model_fields["variance"].default:
             raise ShapeProblem("a Bernoulli likelihood has no `variance`", "leave it out")
         if self.count > 1 and not (self.start.pixel or self.start.group):
             raise ShapeProblem(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ladderspec.data.batching import Indices
 from ladderspec.data.dataset import DataError, DataSet
-from ladderspec.tasks.grouping_scores import grouping_scores
+from ladderspec.grouping_scores import grouping_scores
 
 Floats = NDArray[np.float64]
 KMEANS_ITERATIONS = 30

@@ -121,7 +121,7 @@ class Grouping(Task):
 
     def measure(self, seen: Tensor, target: Tensor, **further: Tensor) -> Measured:
         """Adjusted mutual information of the largest pi and the true groups, where known."""
-        from ladderspec.tasks.grouping_scores import grouping_scores
+        from ladderspec.grouping_scores import grouping_scores
 
         if "truth" not in further:
             return {}

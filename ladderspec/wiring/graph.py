@@ -161,7 +161,7 @@ def _copied(value: Any) -> Any:
 
 def groups_of(graph: Graph) -> Groups | None:
     """The groups of a network, if it has some."""
-    found: Groups | None = graph.graph["groups"]
+    found: Groups | None = graph.graph.get("groups")
     return found
 
 

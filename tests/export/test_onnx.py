@@ -120,6 +120,7 @@ def test_onnxruntime_gives_the_same_numbers(path, without, tmp_path, capsys):
         check_stream(net, place, batch, count=7)
 
 
+@pytest.mark.filterwarnings("ignore:the network has groups")  # streamed beyond its iterations
 @pytest.mark.parametrize(
     "text",
     [SMALL, WEIGHTLESS, GROUPED["gaussian"], GROUPED["bernoulli"], GROUPED["vectors"]],

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ladderspec.tasks.grouping_scores import adjusted_mutual_information, grouping_scores
+from ladderspec.grouping_scores import adjusted_mutual_information, grouping_scores
 
 # Truth, prediction, and AMI with both normalisers, to 12 digits.
 VECTORS = [

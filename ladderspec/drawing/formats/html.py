@@ -217,6 +217,7 @@ def _level(graph: Graph, level: str) -> dict[str, Any]:
     return {
         "name": level,
         "known": level in graph.graph["level_shapes"],
+        "decoded": node not in graph or graph.nodes[node]["cell"].cell != "Groups",
         "follows": node not in graph or _depends_on_input(graph.nodes[node]["cell"]),
     }
 

@@ -131,7 +131,9 @@ function rulesOf(data) {
     const found = new Map(); // copies of one row are told together
     data.levels.forEach((level, at) => {
       const n = node.get(`decoder.${level.name}`);
-      const lost = data.levels.slice(at, at + 2).find((each) => !known.has(each.name));
+      // The way down does not pass the level of the groups.
+      const rows = data.levels.slice(at).filter((each) => each.decoded);
+      const lost = rows.slice(0, 2).find((each) => !known.has(each.name));
       if (!n || !lost || !needed.has(n.id) || needed.has(`encoder.${lost.name}`)) return;
       const message = `${n.cell} at ${n.id} takes its shape from encoder.${lost.name}, which is gone`;
       const told = found.get(n.row)?.nodes || [];
