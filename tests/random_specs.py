@@ -162,6 +162,9 @@ def encoder_cells(draw: st.DrawFn, maps: bool, below: int) -> Words:
         cell["norm"] = draw(NORMS if kind in DENSE else MAP_NORMS)
     if cell.get("norm") in GROUPS:
         cell["channels"] = 2
+    if kind in DENSE and cell.get("norm") == "layer":
+        # Layer norm of one value is zero, but for rounding errors, which later norms magnify.
+        cell["channels"] = max(2, cell["channels"])
     if kind in ("Conv", "ConvLSTM", "ConvGRU"):
         cell |= {"filter": draw(st.integers(1, 4)), "stride": draw(st.integers(1, 2))}
         if draw(st.integers(0, 3)) == 0:
@@ -255,7 +258,10 @@ def weightless(draw: st.DrawFn, spec: Words, shapes: list[bool], widths: list[in
     ]
     if not found:
         return []
-    apart = [(a, b) for a, b in found if a != b]  # perhaps of two sizes
+    strides, size = {"input": 1}, 1
+    for row in spec["levels"]:
+        strides[row["name"]] = size = size * row["encoder"].get("stride", 1)
+    apart = [(a, b) for a, b in found if strides[a] != strides[b]]  # of two sizes
     a, b = draw(st.sampled_from(apart or found))
     ends = {"from": f"encoder.{a}", "to": f"encoder.{b}", "delay": draw(DELAYS)}
     return [{**ends, "map": "identity", "resample": draw(RESAMPLE), "scale": -0.5}]
