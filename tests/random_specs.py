@@ -94,6 +94,10 @@ def words(draw: st.DrawFn) -> Words:
     widths = [spec["input"]["channels"]]  # the channels of each level
     for index in range(draw(st.integers(1, 4))):
         cell = draw(encoder_cells(shapes[-1], widths[-1]))
+        if maps and index == 0 and draw(st.integers(0, 2)) == 0:  # words that seldom fit together
+            spec["input"]["channels"] = widths[0] = 2
+            cell = {"cell": "Conv", "channels": 2, "channel_groups": 2, "norm": "instance"}
+            cell |= {"stride": 2, "filter": draw(st.integers(1, 4))}
         row: Words = {"name": f"l{index}", "encoder": cell}
         if draw(st.integers(0, 3)):
             row["decoder"] = draw(decoder_cells(shapes[-1]))
@@ -101,7 +105,7 @@ def words(draw: st.DrawFn) -> Words:
         shapes.append(shapes[-1] and cell["cell"] not in DENSE)
         widths.append(cell.get("channels", widths[-1] * (2 if cell.get("crelu") else 1)))
     if draw(st.booleans()):
-        places = {"weights": "conv"} if shapes[-1] and draw(st.booleans()) else {}
+        places = {"weights": "conv"} if shapes[-1] and draw(st.integers(0, 4)) else {}
         spec["levels"].append(
             {
                 "name": "class",
