@@ -37,7 +37,7 @@ def test_quickstart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     places = said[said.index("wrote ") :].split()[1:]
     stems = [Path(place).with_suffix("").name for place in places if not place.startswith(".")]
     assert stems == [
-        "table", "runs", "by_time", "predictions.rtagger",
+        "baselines", "table", "runs", "by_time", "predictions.rtagger",
         "predictions.no_decoder_to_encoder", "predictions.tagger", "curves", "bars",
     ]  # fmt: skip
     assert all(Path(place).stat().st_size for place in places if not place.startswith("."))

@@ -14,7 +14,7 @@ from pydantic import Field
 from ladderspec.cells.base import Cell, DecoderCell, Site, register
 from ladderspec.cells.fields import Config, NormName, PairField, Statistics, by_form
 from ladderspec.cells.functions import per_channel
-from ladderspec.cells.parameters import Parameter, Parameters, normal, ones, zeros
+from ladderspec.cells.parameters import Parameter, Parameters, blocks, normal, ones, zeros
 from ladderspec.cells.projections import Inlet, Projection, ShapeProblem, between
 from ladderspec.names import Role, Shape, Side, show_shape, size_of
 
@@ -57,6 +57,10 @@ class Groups(Cell):
     likelihood the second map is d log p(x) / d mu_k.
     """
 
+    # CHOICE: mu_k is a probability also for binary data, where Tagger's code feeds back its logit
+    # from the second iteration on. The variance of x under a group is n^2 + v with v = exp(.); the
+    # code has n^2 + v^2 in L(pi), v = raw + sqrt(raw^2 + 1).
+
     cell: Literal["Groups"] = Field("Groups", exclude=True)
     count: Annotated[int, Field(ge=1, le=1000)] = Field(
         description="Number of groups K: copies of the network that share their weights."
@@ -87,8 +91,30 @@ class Groups(Cell):
         return self.takes
 
     def out_shape(self, site: Site) -> Shape:
+        self._check(site)
         below = site.main().shape
         return (2 * (below[0] + places(below)), *below[1:])
+
+    def _check(self, site: Site) -> None:
+        """Refuse words that contradict each other."""
+        bernoulli = self.likelihood == "bernoulli"
+        if site.noise is not None and bernoulli and site.noise.gaussian:
+            raise ShapeProblem(
+                "a Bernoulli likelihood explains bits, but `input.noise` is Gaussian",
+                "use `noise: {flip: 0.2}`, or `likelihood: gaussian`",
+            )
+        if site.noise is not None and not bernoulli and site.noise.flip:
+            raise ShapeProblem(
+                "a Gaussian likelihood explains numbers, but `input.noise` flips bits",
+                "use `noise: {gaussian: 0.2}`, or `likelihood: bernoulli`",
+            )
+        if bernoulli and "variance" in self.model_fields_set:
+            raise ShapeProblem("a Bernoulli likelihood has no `variance`", "leave it out")
+        if self.count > 1 and not (self.start.pixel or self.start.group):
+            raise ShapeProblem(
+                "all groups start alike, so they stay alike: `pixel` and `group` of `start` are 0",
+                "the default is {pixel: 1, group: 1}",
+            )
 
     def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
         below = site.main().shape
@@ -180,7 +206,10 @@ def gaussian_maps(
 def bernoulli_maps(
     x: Tensor, mu: Tensor, pi: Tensor, flip: float, count: int
 ) -> tuple[Tensor, Tensor]:
-    """d log p(x) / d mu, and L(pi), if bits are flipped with probability `flip`."""
+    """d log p(x) / d mu, and L(pi), if bits are flipped with probability `flip`.
+
+    CHOICE: for grey x too, as the derivative of x log p + (1 - x) log(1 - p).
+    """
     seen = mu * (1 - 2 * flip) + flip  # the rate of ones in x, given the group
     mixed = sum_over_groups(pi * seen, count).clamp(CLIP, 1 - CLIP)
     variance = (mixed * (1 - mixed)).clamp(min=CLIP / 2)  # 1 - CLIP is 1 in half precision
@@ -227,12 +256,13 @@ class Readout(DecoderCell):
 
     def parameters(self, site: Site, out: Shape) -> Parameters:
         channels = site.estimate[0]
+        bernoulli = site.groups is not None and site.groups.likelihood == "bernoulli"
         numbers = (site.count, 1 + size_of((places(site.estimate), *out[1:])))
         return {
             "c": ones(channels),
             "b": zeros(channels),
             "c_pi": ones(1),
-            "mean": zeros(channels).as_buffer(),
+            "mean": blocks(channels, values=(0.5 if bernoulli else 0.0,)).as_buffer(),
             "std": ones(channels).as_buffer(),
             "noise": normal(*numbers).as_buffer(),
         }

@@ -299,9 +299,8 @@ class Net(nn.Module):
         for node in self.executor.nodes.values():
             module = node.home.module
             if isinstance(module, CellModule) and module.cell.first_value is not None:
-                for buffer, value in (("mean", mean), ("std", std)):
-                    kept = cast(Tensor, getattr(module, buffer))
-                    kept.copy_(torch.as_tensor(value, dtype=kept.dtype).expand_as(kept))
+                for name, value in (("mean", mean), ("std", std)):
+                    _set_buffer(cast(Tensor, getattr(module, name)), name, value)
 
     def _repr_svg_(self) -> str | None:
         return svg(self.graph)
@@ -378,6 +377,18 @@ class Net(nn.Module):
             node: unfold(readout(history.series(nodes[node].seen, times)), self.groups, 1)
             for node, readout in self.readouts[name].items()
         }
+
+
+def _set_buffer(kept: Tensor, name: str, value: Tensor | float) -> None:
+    """Set a statistic of the data: a number, or one for each channel."""
+    try:
+        wide = torch.as_tensor(value, dtype=kept.dtype).expand_as(kept)
+    except (TypeError, ValueError, RuntimeError):
+        given = tuple(value.shape) if isinstance(value, Tensor) else repr(value)
+        raise ValueError(f"{name} is a number, or {len(kept)} by channel, not {given}") from None
+    if not bool(wide.isfinite().all()) or (name == "std" and bool((wide <= 0).any())):
+        raise ValueError(f"{name} is {wide.tolist()}: it must be finite, and a std above 0")
+    kept.copy_(wide)
 
 
 class Adopted(NamedTuple):

@@ -9,7 +9,7 @@ import networkx as nx
 from ladderspec.cells import UNKNOWN, Cell
 from ladderspec.errors import Finding, Findings, Place, tick
 from ladderspec.language.read import Spec
-from ladderspec.names import GROUPS, TABLE, Role, Side, show_arrow, show_shape
+from ladderspec.names import GROUPS, INPUT, TABLE, Role, Side, show_arrow, show_shape
 from ladderspec.wiring.graph import (
     EdgeAttributes,
     LadderGraph,
@@ -29,6 +29,7 @@ def check(work: Compilation) -> None:
     lacking: dict[tuple[object, int, Role | None], list[str]] = {}
     for node in in_order(graph):
         _check_taken(graph, node, findings)
+        _check_readout(graph, node, findings)
         for role in needed(graph, node):
             _, place, _ = _cause(work, node, role)
             where = (id(place.source), place.start) if place else (node, 0)
@@ -60,6 +61,16 @@ def _check_taken(graph: LadderGraph, node: str, findings: Findings) -> None:
         declared = [edge for _, edge in arrows if edge["declared"]]
         at: NodeAttributes | EdgeAttributes = declared[0] if declared else attributes
         findings.add(Finding("G204", message, place_of(at), at["path"], "use convG3, which adds"))
+
+
+def _check_readout(graph: LadderGraph, node: str, findings: Findings) -> None:
+    """The explanation of the groups is that of the input."""
+    attributes = graph.nodes[node]
+    if attributes["cell"].cell == "Readout" and attributes["level"] != INPUT:
+        message = f"Readout at {node}: it explains the input, so it is the decoder of the first row"
+        hint = "use convG1 or convG3 on other rows"
+        place, path = place_of(attributes), attributes["path"]
+        findings.add(Finding("G204", message, place, path, hint))
 
 
 def _possible(cell: Cell, side: Side) -> list[str]:

@@ -185,6 +185,12 @@ def _infer_parameters(work: Compilation, node: str) -> None:
             projection = replace(projection, even_phases=True)
         edge["projection"] = projection
         edge["parameters"] = sum(each.size for each in projection.parameters.values())
+    if cell.first_value is not None and attributes["initial"] == "learned":
+        random = ShapeProblem(
+            f"what {cell.cell} gives before the first iteration is random, not learned",
+            "leave out `initial`; `groups: {start: {pixel: 1, group: 1}}` sets the noise",
+        )
+        _report(graph, node, random, findings)
     _check_node_norm(graph, node, findings)
     own = {**cell.parameters(site, out), **_initial(graph, node, cell, out)}
     attributes["own"] = own

@@ -60,7 +60,7 @@ GROUPS = """
 name: nano
 input: {channels: 1, size: [12, 12]}
 time: {frames: 3}
-groups: {count: 2, variance: {learned: 0.1}, start: {pixel: 0, group: 0}}  # nothing random
+groups: {count: 2, variance: {learned: 0.1}, start: {pixel: 0, group: 1.0e-12}}  # nothing random
 levels:
   - name: lstm1
     encoder: {cell: ConvLSTM, channels: 2, filter: 4, stride: 2, norm: batch}

@@ -378,3 +378,19 @@ def test_iterations_beyond_those_of_training_are_warned_of():
     net(x, carry=net.initial_carry(2))
     net = network(count=2, time="frames: 3", ahead=1).eval()
     net(x[:, None].repeat(1, 3, 1, 1, 1), carry=net(x[:, None].repeat(1, 3, 1, 1, 1)).carry)
+
+
+def test_statistics_of_the_data_set_the_start():
+    net = network(channels=3)
+    net.set_data_statistics(torch.tensor([0.1, 0.2, 0.3]), 0.5)
+    start = net.initial_carry(2).values["decoder.input"][0]
+    close(start[:, :, :3].mean((0, 1, 3, 4)), torch.tensor([0.1, 0.2, 0.3]), 1e-12)
+    close(net.get_submodule("decoder.input").std, torch.full((3,), 0.5), 0)
+    for mean, std in ((torch.rand(4), 1.0), (0.0, 0.0), (float("nan"), 1.0), ("half", 1.0)):
+        with pytest.raises(ValueError, match=r"mean is|std"):
+            net.set_data_statistics(mean, std)
+
+
+def test_a_bernoulli_group_starts_at_a_half():
+    net = build(loads(text(likelihood="bernoulli")))
+    close(net.initial_carry(1).values["decoder.input"][0][:, :, 0], torch.full((1, 3, 6, 8), 0.5))
