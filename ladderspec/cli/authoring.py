@@ -58,11 +58,10 @@ def run_new(args: argparse.Namespace) -> int:
     if not re.fullmatch(r"[A-Za-z_][\w.-]*", name) or not isinstance(resolve_scalar(name), str):
         name = json.dumps(name, ensure_ascii=False)  # in quotes: no number, no second `: `
     write_atomic(path, text.replace("name: mine", f"name: {name}", 1))
-    schema = path.with_name(SCHEMA)
+    schema, written = path.with_name(SCHEMA), str(path)
     if not schema.exists():  # it may be one with the user's own cells
-        write_atomic(schema, dump_schema())
-        print(f"wrote {schema}, for completion in editors")
-    print(f"wrote {path}; next: ladderspec show {path}")
+        written += f" and {write_atomic(schema, dump_schema())}"
+    print(f"wrote {written}; next: ladderspec show {path}")
     return 0
 
 
