@@ -13,6 +13,8 @@ from ladderspec.cli._options import add_plugin, load_plugins
 from ladderspec.errors import UsageError, did_you_mean
 from ladderspec.files import write_atomic
 
+SCHEMA = "ladderspec.schema.json"  # as the first line of the templates says
+
 # --- new ------------------------------------------------------------------------------------------
 
 
@@ -24,11 +26,14 @@ def add_new_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_new(args: argparse.Namespace) -> int:
-    """Write a commented template to start from.
+    """Write a commented template to start from, and beside it the schema that editors read.
+
+    The schema, ladderspec.schema.json, gives editors completion and descriptions on hover.
 
     Example:
       ladderspec new mine.yaml --template ladder
     """
+    from ladderspec.language.spec import dump_schema
     from ladderspec.text.parse import resolve_scalar
 
     known = templates()
@@ -53,6 +58,10 @@ def run_new(args: argparse.Namespace) -> int:
     if not re.fullmatch(r"[A-Za-z_][\w.-]*", name) or not isinstance(resolve_scalar(name), str):
         name = json.dumps(name, ensure_ascii=False)  # in quotes: no number, no second `: `
     write_atomic(path, text.replace("name: mine", f"name: {name}", 1))
+    schema = path.with_name(SCHEMA)
+    if not schema.exists():  # it may be one with the user's own cells
+        write_atomic(schema, dump_schema())
+        print(f"wrote {schema}, for completion in editors")
     print(f"wrote {path}; next: ladderspec show {path}")
     return 0
 
