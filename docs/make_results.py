@@ -23,7 +23,7 @@ from typing import Any
 from ladderspec.ablation import writers
 from ladderspec.ablation.baselines import FILE as BASELINES
 from ladderspec.ablation.report import draw_worths, worths, write_report
-from ladderspec.ablation.results import Cell, Measure, Results, collect
+from ladderspec.ablation.results import Measure, Results, TableCell, collect
 from ladderspec.ablation.statistics import difference, spread
 from ladderspec.ablation.study import Study as LeaveOut
 from ladderspec.ablation.study import make_study
@@ -255,7 +255,7 @@ def scale(run: Run) -> str:
     return ", ".join(words)
 
 
-def _compared(study: Study, cell: Cell, measure: Measure, small: str) -> str:
+def _compared(study: Study, cell: TableCell, measure: Measure, small: str) -> str:
     paper, ours = cell.quoted(measure), spread(list(cell.values[measure.name].values()))
     assert ours is not None
     digits = 1 if ours.mean >= 100 else 2
@@ -314,7 +314,7 @@ def orders(study: Study, results: Results) -> Iterator[str]:
         )
 
 
-def _of_paper(one: Cell, other: Cell, measure: Measure) -> tuple[float, float]:
+def _of_paper(one: TableCell, other: TableCell, measure: Measure) -> tuple[float, float]:
     """The difference, and its standard deviation from those of both."""
     left, right = one.quoted(measure), other.quoted(measure)
     assert left is not None
@@ -337,7 +337,7 @@ def rates(results: Results) -> Iterator[str]:
                 yield f"| {cell.place.title} | {label(measure)} | {shown} |"
 
 
-def networks(results: Results) -> list[Cell]:
+def networks(results: Results) -> list[TableCell]:
     """What was trained: all but the reference methods."""
     return [cell for cell in results.cells if not cell.baseline]
 

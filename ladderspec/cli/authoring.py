@@ -17,6 +17,8 @@ from ladderspec.language.read import Request, open_document
 from ladderspec.shipped import PREFIX, folder, located, shipped
 from ladderspec.wiring.graph import parameters
 
+SCHEMA = "ladderspec.schema.json"  # as the first line of the templates says
+
 # --- new ------------------------------------------------------------------------------------------
 
 
@@ -33,10 +35,14 @@ def add_new_arguments(parser: argparse.ArgumentParser) -> None:
 def run_new(args: argparse.Namespace) -> int:
     """Write a file to start from: a commented template, or a copy of a shipped spec.
 
+    The schema beside it, ladderspec.schema.json, gives editors completion and descriptions on
+    hover.
+
     Example:
       ladderspec new mine.yaml --template ladder
       ladderspec new mine.yaml --from ommnist/rladder
     """
+    from ladderspec.language.spec import dump_schema
     from ladderspec.text.parse import resolve_scalar
 
     known = templates()
@@ -62,8 +68,11 @@ def run_new(args: argparse.Namespace) -> int:
         name = json.dumps(name, ensure_ascii=False)  # in quotes: no number, no second `: `
     named = re.sub(r"^name: .*\n", lambda _: f"name: {name}\n", text, count=1, flags=re.MULTILINE)
     write_atomic(path, named)
+    schema, written = path.with_name(SCHEMA), str(path)
+    if f"$schema={SCHEMA}" in text and not schema.exists():  # one may have the user's own cells
+        written += f" and {write_atomic(schema, dump_schema())}"
     command = "train --list" if re.search(r"^rows:", text, re.MULTILINE) else "show"
-    print(f"wrote {path}; next: ladderspec {command} {path}")
+    print(f"wrote {written}; next: ladderspec {command} {path}")
     return 0
 
 

@@ -84,7 +84,7 @@ Paper = dict[str, Reported]
 # --- rows and columns -----------------------------------------------------------------------------
 
 
-class Patch(Config):
+class SpecChanges(Config):
     """Changes to the spec: its parameters, and the fields of a variant."""
 
     params: Mapping[str, int | float] = Field(
@@ -102,7 +102,7 @@ class Patch(Config):
     )
 
 
-class Change(Patch):
+class RunChanges(SpecChanges):
     """The changes of a row or a column."""
 
     name: Name = Field(description="Name, used in the names of folders.")
@@ -122,7 +122,7 @@ class Change(Patch):
     )
 
 
-class Row(Change):
+class ExperimentRow(RunChanges):
     """A row of the table: a network."""
 
     of: str | None = Field(
@@ -137,7 +137,7 @@ class Row(Change):
     )
 
 
-class Column(Change):
+class ExperimentColumn(RunChanges):
     """A column of the table: data and tasks."""
 
 
@@ -170,7 +170,7 @@ Seeds = Annotated[
 ]
 
 
-class ExperimentConfig(Patch):
+class ExperimentConfig(SpecChanges):
     """An experiment: rows by columns, over seeds."""
 
     name: Name | None = Field(
@@ -181,10 +181,10 @@ class ExperimentConfig(Patch):
     description: str | None = Field(None, description="Description in one line.")
     spec: str | None = Field(None, description="Spec file of the rows that name none.")
     data: Any = Field(description="Data set: {set: occluded_mnist, canvas: 16}.")
-    rows: Annotated[tuple[Row, ...], BeforeValidator(_rows), Field(min_length=1)] = Field(
+    rows: Annotated[tuple[ExperimentRow, ...], BeforeValidator(_rows), Field(min_length=1)] = Field(
         description="Rows of the table: the networks."
     )
-    columns: Annotated[tuple[Column, ...], BeforeValidator(_rows)] = Field(
+    columns: Annotated[tuple[ExperimentColumn, ...], BeforeValidator(_rows)] = Field(
         (), description="Columns of the table: data and tasks. Default: one, without changes."
     )
     base: Name | None = Field(

@@ -28,11 +28,11 @@ from ladderspec.experiments.checks import (
     check_starts,
 )
 from ladderspec.experiments.config import (
-    Change,
-    Column,
+    ExperimentColumn,
     ExperimentConfig,
+    ExperimentRow,
     Quoted,
-    Row,
+    RunChanges,
     base_row,
 )
 from ladderspec.experiments.runs import Experiment, Run
@@ -70,7 +70,7 @@ def open_experiment(path: str | Path, networks: Networks | None = None) -> Exper
     cells: list[Run] = []
     if config is not None:
         known = {} if networks is None else networks
-        cells = _Reader(path, config, tree, findings, known).cells()
+        cells = _ExperimentReader(path, config, tree, findings, known).cells()
     findings.raise_if_any()
     assert config is not None
     runs = [run.of_seed(seed) for run in cells for seed in config.seeds]
@@ -112,7 +112,7 @@ def file_beside(node: Node) -> Path:
 
 
 @dataclass
-class _Reader:
+class _ExperimentReader:
     """Resolves the runs of an experiment, row by row and column by column."""
 
     path: Path
@@ -257,9 +257,9 @@ class _Reader:
 
     def _cell(
         self,
-        row: Row,
+        row: ExperimentRow,
         line: Sequence[Node],
-        column: Column | None,
+        column: ExperimentColumn | None,
         over: Node | None,
         document: Document | None,
     ) -> Run | None:
@@ -417,10 +417,10 @@ def _with_variant(tree: Node, name: str, patch: Node) -> tuple[Node, str]:
     return tree.replaced({**tree.value, "variants": table}), name
 
 
-def _paper(row: Row, column: Column | None) -> dict[str, Quoted]:
+def _paper(row: ExperimentRow, column: ExperimentColumn | None) -> dict[str, Quoted]:
     """The paper's numbers for a row and column: `{digit: ...}`, or `{column: {digit: ...}}`."""
     found: dict[str, Quoted] = {}
-    changes: list[tuple[Change, str]] = [(row, column.name if column else "")]
+    changes: list[tuple[RunChanges, str]] = [(row, column.name if column else "")]
     if column is not None:
         changes.append((column, row.name))
     for change, other in changes:

@@ -16,7 +16,14 @@ from ladderspec.cells import ACTIVATIONS, NORMS, Cell
 from ladderspec.cells.projections import KEYWORDS
 from ladderspec.errors import UsageError
 from ladderspec.export.inline import PRESENT, Template, inline
-from ladderspec.export.instances import GROUPS, Form, Instance, Symbol, owner_of, read_at_first
+from ladderspec.export.instances import (
+    GROUPS,
+    ClassForm,
+    ModuleInstance,
+    Symbol,
+    owner_of,
+    read_at_first,
+)
 from ladderspec.export.source import Definitions, fit
 from ladderspec.names import Role, Side, size_of
 
@@ -40,12 +47,12 @@ class Classes:
     definitions: Definitions
     texts: dict[str, str] = field(default_factory=dict)
 
-    def make(self, instances: Iterable[Instance]) -> None:
+    def make(self, instances: Iterable[ModuleInstance]) -> None:
         """Write a class for each form, and the expression of each instance."""
-        groups: dict[Form, list[Instance]] = {}
+        groups: dict[ClassForm, list[ModuleInstance]] = {}
         for instance in instances:
             groups.setdefault(instance.form, []).append(instance)
-        usual: dict[str, Form] = {}
+        usual: dict[str, ClassForm] = {}
         # The most used class of a name has it; others tell how they differ.
         for form, group in sorted(groups.items(), key=lambda item: len(item[1]), reverse=True):
             name = group[0].name
@@ -58,7 +65,7 @@ class Classes:
                 each.expression = f"{name}({', '.join(body.arguments_of(index))})"
 
 
-def _differences(form: Form, usual: Form) -> list[str]:
+def _differences(form: ClassForm, usual: ClassForm) -> list[str]:
     """What tells a class from the most used one of its name: `JointLN`, `WithoutLateral`."""
     found: list[str] = []
     for constant, value in form.decided:
@@ -76,7 +83,7 @@ def _differences(form: Form, usual: Form) -> list[str]:
 class _Class:
     """One class: its constructor from what its instances declare."""
 
-    def __init__(self, definitions: Definitions, group: Sequence[Instance]) -> None:
+    def __init__(self, definitions: Definitions, group: Sequence[ModuleInstance]) -> None:
         self.definitions, self.group, self.first = definitions, group, group[0]
         self.arguments: dict[str, tuple[str, list[str]]] = {}  # type, and a value per instance
         self.lines: list[str] = []

@@ -38,7 +38,7 @@ class Symbol(NamedTuple):
         return self.name
 
 
-class Form(NamedTuple):
+class ClassForm(NamedTuple):
     """What the instances of one class have in common."""
 
     compute: Callable[..., Any]
@@ -50,16 +50,16 @@ class Form(NamedTuple):
 
 
 @dataclass
-class Instance:
+class ModuleInstance:
     """One module of the network: what it declares, and how it is made."""
 
-    form: Form
+    form: ClassForm
     name: str  # preferred name of the class
     parameters: Parameters
     sizes: dict[str, int]  # names for sizes, most telling first
     constants: dict[str, Any]  # further values that the class reads
     rows: int  # of running statistics
-    edges: dict[str, Instance] = field(default_factory=dict)
+    edges: dict[str, ModuleInstance] = field(default_factory=dict)
     projection: Projection | None = None  # of an edge
     cell: Cell | None = None  # of a node
     summed: int = 0  # channels of the sum of its edges
@@ -67,7 +67,7 @@ class Instance:
     expression: str = ""  # that makes it
 
 
-def edge_instance(projection: Projection, rows: int) -> Instance | None:
+def edge_instance(projection: Projection, rows: int) -> ModuleInstance | None:
     """None if the edge owns and changes nothing."""
     parameters = projection.parameters
     if projection.kind == "none" and not parameters:
@@ -88,11 +88,13 @@ def edge_instance(projection: Projection, rows: int) -> Instance | None:
     symbol = NORMS[projection.norm].symbol if projection.norm != "none" else ""
     name = EDGES[projection.function.__name__] + symbol
     norm = ("norm", projection.norm, 1)
-    form = Form(projection.function, norm, tuple(parameters), decided=(("square", str(square)),))
-    return Instance(form, name, parameters, sizes, constants, rows, projection=projection)
+    form = ClassForm(
+        projection.function, norm, tuple(parameters), decided=(("square", str(square)),)
+    )
+    return ModuleInstance(form, name, parameters, sizes, constants, rows, projection=projection)
 
 
-def cell_instance(graph: Graph, node: str, length: int | None) -> Instance:
+def cell_instance(graph: Graph, node: str, length: int | None) -> ModuleInstance:
     """The module of a node; `length` is how many iterations there are, if that is fixed."""
     attributes = graph.nodes[node]
     cell, out, site = attributes["cell"], attributes["shape"], site_of(graph, node)
@@ -115,7 +117,7 @@ def cell_instance(graph: Graph, node: str, length: int | None) -> Instance:
             constants[name] = from_shapes[name]
         elif name not in ("norm", *own, *signature.optional) and not owner_of(name, edges):
             constants[name] = getattr(cell, name)
-    form = Form(
+    form = ClassForm(
         cell.compute,
         cell.node_norm() if summed else ("", "none", 1),
         tuple(own),
@@ -132,7 +134,9 @@ def cell_instance(graph: Graph, node: str, length: int | None) -> Instance:
     name = next(c.__name__ for c in type(cell).__mro__ if "compute" in vars(c)).strip("_")
     states = tuple(cell.state_shapes(out))
     channels = summed[0].target[0] if summed else 0
-    return Instance(form, name, own, sizes, constants, rows, present, None, cell, channels, states)
+    return ModuleInstance(
+        form, name, own, sizes, constants, rows, present, None, cell, channels, states
+    )
 
 
 def read_at_first(cell: Cell) -> tuple[str, ...]:

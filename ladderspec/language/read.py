@@ -106,7 +106,7 @@ def _set(table: Node, item: str, findings: Findings) -> None:
 
 
 @dataclass(frozen=True)
-class Patch:
+class EdgePatch:
     """Changes to the edges: selectors to remove, roles to move, arrows to add."""
 
     name: str
@@ -130,7 +130,7 @@ class Spec:
     """
 
     config: SpecConfig
-    patches: tuple[Patch, ...]
+    patches: tuple[EdgePatch, ...]
     variants: tuple[str, ...]
     title: str
     expect: Expect | None
@@ -268,14 +268,14 @@ class _Reading:
         config = self.config
         if config is None:
             return None
-        patches = [Patch("spec", config.without, config.edges, self.tree)]
+        patches = [EdgePatch("spec", config.without, config.edges, self.tree)]
         title, expect = config.title or "", config.expect if not choices else None
         for choice in choices:
             variant, node = config.variants.get(choice.name), choice.node
             if choice.name == COMMAND_LINE:
                 variant, node = _variant(choice.node, findings)
             if variant is not None:
-                patches.append(Patch(choice.name, variant.without, variant.edges, node))
+                patches.append(EdgePatch(choice.name, variant.without, variant.edges, node))
                 title = variant.title or (title if choice.name == COMMAND_LINE else choice.name)
                 expect = variant.expect if request.bare and len(request.variant) == 1 else None
         names = tuple(choice.name for choice in choices)

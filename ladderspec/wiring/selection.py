@@ -6,16 +6,16 @@ from collections.abc import Iterable
 
 from ladderspec.errors import did_you_mean
 from ladderspec.names import Side, show_arrow
-from ladderspec.text.notation import Arrow, Selector, matches
-from ladderspec.wiring.graph import Edge as Edge
+from ladderspec.text.notation import ArrowNotation, Selector, matches
+from ladderspec.wiring.graph import EdgeKey as EdgeKey
 from ladderspec.wiring.graph import LadderGraph
 
 
-def select(graph: LadderGraph, selector: Selector) -> tuple[set[str], set[Edge]]:
+def select(graph: LadderGraph, selector: Selector) -> tuple[set[str], set[EdgeKey]]:
     """The nodes and edges that a selector means."""
     if selector.kind == "node":
         return {node for node in graph if matches(node, selector.pattern)}, set()
-    found: set[Edge] = set()
+    found: set[EdgeKey] = set()
     for source, target, key, edge in graph.edges(keys=True, data=True):
         if selector.kind == "role":
             level = graph.nodes[target]["level"]
@@ -27,7 +27,7 @@ def select(graph: LadderGraph, selector: Selector) -> tuple[set[str], set[Edge]]
     return set(), found
 
 
-def _is(arrow: Arrow, source: str, target: str, delay: int) -> bool:
+def _is(arrow: ArrowNotation, source: str, target: str, delay: int) -> bool:
     return delay == arrow.delay and matches(source, arrow.source) and matches(target, arrow.target)
 
 
