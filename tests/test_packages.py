@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent / "ladderspec"
 # holds for every import: at the top of a module, inside functions, and for type checkers alone.
 LAYERS = [
     "names errors wording escaping grouping_scores version display",
-    "files plugins",
+    "files plugins shipped",
     "text",
     "cells",
     "tasks data",

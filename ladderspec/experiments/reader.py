@@ -41,6 +41,7 @@ from ladderspec.language.explain import explain
 from ladderspec.language.extends import extend, merge, read_source
 from ladderspec.language.read import MAX_ROUNDS, Document, Request, Spec, open_document, read
 from ladderspec.language.unknown_keys import find_unknown_keys
+from ladderspec.shipped import PREFIX, located
 from ladderspec.text.parse import parse
 from ladderspec.text.tree import Node, items_of
 from ladderspec.wiring.graph import Graph
@@ -56,30 +57,30 @@ def open_experiment(path: str | Path, networks: Networks | None = None) -> Exper
     """Read an experiment file.
 
     Args:
-        path: the file.
+        path: the file; `ladderspec:experiments/quickstart` is a shipped one.
         networks: lets several experiments share their networks: those in it are not compiled
             again, and those that are compiled are added to it.
 
     Raises:
         SpecError: all mistakes in the file and in its specs.
     """
-    findings = Findings()
-    tree = _tree(Path(path), findings)
+    findings, path = Findings(), located(path)
+    tree = _tree(path, findings)
     config, tree = _validate(tree, ExperimentConfig, findings)
     cells: list[Run] = []
     if config is not None:
         known = {} if networks is None else networks
-        cells = _ExperimentReader(Path(path), config, tree, findings, known).cells()
+        cells = _ExperimentReader(path, config, tree, findings, known).cells()
     findings.raise_if_any()
     assert config is not None
     runs = [run.of_seed(seed) for run in cells for seed in config.seeds]
-    return Experiment(Path(path), config, tuple(runs))
+    return Experiment(path, config, tuple(runs))
 
 
 def read_experiment(path: str | Path) -> Node:
     """The YAML tree of an experiment file, merged with the files that it extends."""
     findings = Findings()
-    tree = _tree(Path(path), findings)
+    tree = _tree(located(path), findings)
     findings.raise_if_any()
     return tree
 
@@ -102,6 +103,12 @@ def _items(node: Node | None) -> list[Node]:
     if node is None or node.value is None:
         return []
     return node.value if isinstance(node.value, list) else [node]
+
+
+def file_beside(node: Node) -> Path:
+    """The file that a node names: a shipped one, or relative to the file of the node."""
+    name = str(node.value)
+    return Path(name if name.startswith(PREFIX) else Path(node.source.name).parent / name)
 
 
 @dataclass
@@ -204,10 +211,10 @@ class _ExperimentReader:
                 Finding("S102", "`spec` is missing", row.mark, f"{row.path}.spec", hint)
             )
             return None
-        name, target = str(node.value), Path(node.source.name).parent / str(node.value)
+        name, target = str(node.value), file_beside(node)
         if target not in known:
             known[target] = None
-            if not target.is_file():
+            if not str(target).startswith(PREFIX) and not target.is_file():
                 hint = did_you_mean(target.name, [p.name for p in target.parent.glob("*.yaml")])
                 message = f"no file {tick(name)} beside this one"
                 self.findings.add(Finding("F001", message, node.place, node.path, hint))
@@ -216,7 +223,8 @@ class _ExperimentReader:
                     known[target] = open_document(target)
                 except SpecError as error:
                     for finding in error.findings:
-                        self.findings.add(finding)
+                        place = finding.place or node.place
+                        self.findings.add(replace(finding, place=place))
         return known[target]
 
     def _spec(self, line: Sequence[Node], over: Node | None, document: Document) -> Spec | None:

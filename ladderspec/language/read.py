@@ -18,6 +18,7 @@ from ladderspec.language.resolve import Choice, choose, resolve
 from ladderspec.language.rows import cell_names, task_kinds
 from ladderspec.language.spec import Expect, SpecConfig, Variant, refresh
 from ladderspec.names import Side
+from ladderspec.shipped import located
 from ladderspec.tasks import registered as registered_tasks
 from ladderspec.text.parse import parse
 from ladderspec.text.tree import Node
@@ -169,10 +170,14 @@ class Document:
 
 
 def open_document(path: str | Path, root: Path | None = None, advice: str = "") -> Document:
-    """Read a file; `-` is standard input. `extends` stays inside `root`, or the file's folder."""
+    """Read a file; `-` is standard input, and `ladderspec:NAME` a shipped file.
+
+    `extends` stays inside `root`, or the file's folder.
+    """
     if str(path) == "-":
         return document(read_stdin())
-    return document(read_source(Path(path)), Path(path), root, advice)
+    path = located(path)
+    return document(read_source(path), path, root, advice)
 
 
 def document(
