@@ -321,7 +321,8 @@ def stride_between(source: SamplingGrid | None, target: SamplingGrid | None) -> 
 
     None if it is unknown.
 
-    >>> stride_between(Grid(0, 1, 2), Grid(0, 4, 2)), stride_between(Grid(0, 4, 4), Grid())
+    >>> finer, coarser = SamplingGrid(0, 1, 2), SamplingGrid(0, 4, 2)
+    >>> stride_between(finer, coarser), stride_between(SamplingGrid(0, 4, 4), SamplingGrid())
     ((4, 1), (-4, -4))
     """
     if source is None or target is None or source.part != target.part:
