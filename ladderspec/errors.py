@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from unicodedata import combining, east_asian_width
 
 from ladderspec.wording import did_you_mean as did_you_mean
+from ladderspec.wording import name_or_pattern_meant as name_or_pattern_meant
 from ladderspec.wording import one_of as one_of
 from ladderspec.wording import printable
 from ladderspec.wording import spell as spell

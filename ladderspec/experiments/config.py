@@ -67,7 +67,9 @@ def _quoted(value: Any) -> Any:
         if spread is None:
             return {"value": float(value), "text": value}
         return {"value": float(value), "spread": float(spread), "text": f"{value} ± {spread}"}
-    return value
+    if isinstance(value, Quoted):
+        return value
+    raise refusal("S104", "a number of the paper is needed", "like 0.74 or 0.74 ± 0.09")
 
 
 _NUMBER_SCHEMA = [{"type": "number"}, {"type": "string"}]
@@ -141,6 +143,9 @@ class ExperimentColumn(RunChanges):
     """A column of the table: data and tasks."""
 
 
+MAX_SEEDS = 1000
+
+
 def _seeds(value: Any) -> Any:
     """
     >>> _seeds(3), _seeds([4, 7])
@@ -149,13 +154,18 @@ def _seeds(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool):
         if value < 1:
             raise refusal("S106", f"`seeds` is {value}: at least one is needed", "like `seeds: 3`")
+        if value > MAX_SEEDS:
+            hint = "like `seeds: 3`; `seeds: [1234]` is the one seed 1234"
+            raise refusal("S106", f"`seeds` is {value}: at most {MAX_SEEDS:,} runs", hint)
         return tuple(range(value))
     if isinstance(value, list):
         twice = [seed for i, seed in enumerate(value) if seed in value[:i]]
         if twice:
             raise refusal("S106", f"seed {twice[0]} stands there twice", "like `seeds: [0, 1, 2]`")
-        return tuple(value)
-    return value
+        if all(type(seed) is int for seed in value):
+            return tuple(value)
+    hint = "like `seeds: 3` or `seeds: [0, 1, 2]`"
+    raise refusal("S104", "`seeds` is a whole number or a list of whole numbers", hint)
 
 
 def _rows(value: Any) -> Any:

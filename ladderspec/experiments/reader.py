@@ -39,6 +39,7 @@ from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.experiments.training import EvaluationConfig, TrainingConfig, refresh
 from ladderspec.language.explain import explain
 from ladderspec.language.extends import extend, merge, read_source
+from ladderspec.language.fields import Loc, present
 from ladderspec.language.read import MAX_ROUNDS, Document, Request, Spec, open_document, read
 from ladderspec.language.unknown_keys import find_unknown_keys
 from ladderspec.shipped import PREFIX, located
@@ -66,7 +67,10 @@ def open_experiment(path: str | Path, networks: Networks | None = None) -> Exper
     """
     findings, path = Findings(), located(path)
     tree = _tree(path, findings)
+    _refuse_spec(tree)
     config, tree = _validate(tree, ExperimentConfig, findings)
+    if config is None:  # go on without the wrong parts, to report all mistakes at once
+        config, tree = _salvaged(tree)
     cells: list[Run] = []
     if config is not None:
         known = {} if networks is None else networks
@@ -75,6 +79,47 @@ def open_experiment(path: str | Path, networks: Networks | None = None) -> Exper
     assert config is not None
     runs = [run.of_seed(seed) for run in cells for seed in config.seeds]
     return Experiment(path, config, tuple(runs))
+
+
+def _refuse_spec(tree: Node) -> None:
+    keys = set(tree.value) if isinstance(tree.value, dict) else set()
+    if "rows" not in keys and {"levels", "input"} & keys:
+        name = next(iter({"levels", "input"} & keys))
+        hint = (
+            f"an experiment names it: `spec: {Path(tree.source.name).name}`, beside `data`,"
+            " `rows` and `training`; `ladderspec new --from experiments/quickstart` writes one"
+        )
+        message = "this is a spec, not an experiment"
+        raise SpecError([Finding("S104", message, tree.key_place(name), hint=hint)])
+
+
+def _salvaged(tree: Node) -> tuple[ExperimentConfig | None, Node]:
+    """The part of an experiment that is right, if that can be read."""
+    for _ in range(MAX_ROUNDS):
+        if not isinstance(tree.value, dict):
+            break
+        try:
+            return ExperimentConfig.model_validate(tree.plain()), tree
+        except ValidationError as error:
+            for item in error.errors(include_url=False, include_input=False):
+                tree = _without(tree, present(tree, item["loc"]))
+    return None, tree
+
+
+def _without(tree: Node, loc: Loc) -> Node:
+    """The tree without the row, column or field at `loc`, or the entry of a row or column."""
+    if not loc or str(loc[0]) not in tree.value:
+        return tree
+    key, rest = str(loc[0]), loc[1:]
+    value = tree.value[key]
+    if key in ("rows", "columns") and rest and isinstance(value.value, list):
+        items = list(value.value)
+        if len(rest) > 1 and rest[1] != "name":
+            items[int(rest[0])] = _without(items[int(rest[0])], rest[1:])
+        elif int(rest[0]) < len(items):
+            del items[int(rest[0])]
+        return tree.replaced({**tree.value, key: value.replaced(items)})
+    return tree.replaced({name: node for name, node in tree.value.items() if name != key})
 
 
 def read_experiment(path: str | Path) -> Node:

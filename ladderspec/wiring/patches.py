@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ladderspec.cells import UNKNOWN
-from ladderspec.errors import Finding, did_you_mean, tick
+from ladderspec.errors import Finding, name_or_pattern_meant, tick
 from ladderspec.language.edges import ArrowConfig, EndsConfig, RoleConfig, SomeConfig
 from ladderspec.language.read import EdgePatch
 from ladderspec.names import (
@@ -201,7 +201,7 @@ def _named_levels(
         found = [level for level in levels if matches(level, pattern)]
         dropped = any(matches(pattern, level) for level in work.dropped)
         if not found and not dropped and "levels" not in work.unsure:
-            hint = did_you_mean(pattern, levels)
+            hint = name_or_pattern_meant(pattern, levels)
             message = f"no level {tick(pattern)}"
             work.report(Finding("G201", message, named.place, named.path, hint))
         yield from ((level, named) for level in found if level not in chosen)
