@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ladderspec.drawing.options import View
 from ladderspec.drawing.picture import Change, Part, TaskLabel
-from ladderspec.drawing.scene import Box, Ink, Panel, Pill, Rect, Text
+from ladderspec.drawing.scene import Backdrop, Box, Ink, Pill, Rect, Text
 from ladderspec.drawing.style import OTHER_FONTS, PILL_GAP, PILL_SIZE, Sizes, Theme
 from ladderspec.drawing.typesetting import (
     ASCENT,
@@ -168,7 +168,7 @@ _PILL_MARGIN = 4.0  # left and right of a pill
 _LEADING = 1.22  # from one base line to the next, relative to the font size
 
 
-class Line(NamedTuple):
+class BoxLine(NamedTuple):
     runs: Runs
     size: float
     faint: bool
@@ -188,7 +188,7 @@ class Line(NamedTuple):
 class Content(NamedTuple):
     """The lines and tasks of a box that has no position yet."""
 
-    lines: tuple[Line, ...] = ()
+    lines: tuple[BoxLine, ...] = ()
     tasks: tuple[TaskLabel, ...] = ()
     sizes: Sizes = Sizes()
 
@@ -212,11 +212,11 @@ def content_of(part: Part, view: View, sizes: Sizes, last: bool) -> Content:
     """`last`: in the last iteration shown, which some tasks read exclusively."""
     if view.mini:
         symbol = formula(part.symbol) if part.symbol and view.labels else ()
-        return Content((Line(symbol, sizes.label, False),) if symbol else (), sizes=sizes)
+        return Content((BoxLine(symbol, sizes.label, False),) if symbol else (), sizes=sizes)
     lines = [
-        *(Line(runs, sizes.heading, False) for runs in headings(part, view.labels, sizes)),
-        Line(details(part, view.labels), sizes.detail, True),
-        Line(difference(part, view.labels), sizes.detail, True),
+        *(BoxLine(runs, sizes.heading, False) for runs in headings(part, view.labels, sizes)),
+        BoxLine(details(part, view.labels), sizes.detail, True),
+        BoxLine(difference(part, view.labels), sizes.detail, True),
     ]
     tasks = tuple(task for task in part.tasks if last or not task.only_last)
     shown = tuple(line for line in lines if line.runs)
@@ -303,8 +303,8 @@ def is_stateful(part: Part) -> bool:
 HALO = 3.5  # around a box that a variant changed
 
 
-def halo_of(part: Part, box: Box, theme: Theme) -> Panel | None:
+def halo_of(part: Part, box: Box, theme: Theme) -> Backdrop | None:
     """The mark of a box that a variant changed or added."""
     if part.change not in (Change.CHANGED, Change.ADDED):
         return None
-    return Panel(box.rect.grown(HALO), None, theme.changed, box.radius + HALO)
+    return Backdrop(box.rect.grown(HALO), None, theme.changed, box.radius + HALO)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ladderspec.drawing import frame
 from ladderspec.drawing.boxes import box_of, halo_of
-from ladderspec.drawing.label_placement import Line, Obstacles, place_labels
+from ladderspec.drawing.label_placement import ArrowLine, Obstacles, place_labels
 from ladderspec.drawing.layout import Layout, lay_out
 from ladderspec.drawing.legend import Legend, entries, place_legend
 from ladderspec.drawing.options import (
@@ -21,7 +21,7 @@ from ladderspec.drawing.options import (
 )
 from ladderspec.drawing.paths import curve_of, square_positions, square_size
 from ladderspec.drawing.picture import Change, Picture, picture_of
-from ladderspec.drawing.scene import Box, Ink, Mark, Panel, Rect, Rule, Scene, Text, Wire, moved
+from ladderspec.drawing.scene import Backdrop, Box, Ink, Mark, Rect, Rule, Scene, Text, Wire, moved
 from ladderspec.drawing.style import (
     OTHER_FONTS,
     PAPER,
@@ -174,7 +174,7 @@ def _boxes(layout: Layout, theme: Theme) -> Iterator[Box]:
         yield box_of(part, layout.contents[spot], rect, iteration, theme, layout.sizes)
 
 
-def _halos(layout: Layout, boxes: Sequence[Box], theme: Theme) -> Iterator[Panel]:
+def _halos(layout: Layout, boxes: Sequence[Box], theme: Theme) -> Iterator[Backdrop]:
     for box in boxes:
         halo = halo_of(layout.picture.parts[box.node], box, theme)
         if halo:
@@ -226,7 +226,7 @@ def _description(layout: Layout) -> str:
 
 
 def _obstacles(
-    layout: Layout, items: Sequence[Box | Text], plates: Sequence[Panel], rules: Sequence[Rule]
+    layout: Layout, items: Sequence[Box | Text], plates: Sequence[Backdrop], rules: Sequence[Rule]
 ) -> Obstacles:
     """Everything that labels must not touch, except the arrows."""
     extent, left = layout.places.extent, layout.outside
@@ -249,7 +249,7 @@ def _wires(layout: Layout, obstacles: Obstacles, theme: Theme) -> tuple[tuple[Wi
     largest = layout.picture.largest_worth
     inks = [ink_of(link.arrow, theme, largest) for link in links]
     lines = [
-        Line(traced, ink.width, square_size(ink.width) if link.delayed else 0.0, link.label)
+        ArrowLine(traced, ink.width, square_size(ink.width) if link.delayed else 0.0, link.label)
         for traced, ink, link in zip(layout.traces, inks, links, strict=True)
     ]
     marks: dict[int, Mark] = {}
@@ -280,7 +280,7 @@ def _wires(layout: Layout, obstacles: Obstacles, theme: Theme) -> tuple[tuple[Wi
 _APART = 2.0  # between a square and anything else
 
 
-def _mark(line: Line, obstacles: Obstacles, ink: Ink, count: Runs, size: float) -> Mark:
+def _mark(line: ArrowLine, obstacles: Obstacles, ink: Ink, count: Runs, size: float) -> Mark:
     """The square of a delayed arrow with its number, on nothing else if possible."""
     side = line.square
     best: tuple[float, Mark] | None = None

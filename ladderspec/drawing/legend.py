@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ladderspec.drawing.boxes import LINE, STATEFUL
 from ladderspec.drawing.paths import rounded, square_size
 from ladderspec.drawing.picture import Change, Picture
-from ladderspec.drawing.scene import Box, Ink, Mark, Panel, Point, Rect, Sample, Text, Wire
+from ladderspec.drawing.scene import Backdrop, Box, Ink, Mark, Point, Rect, Sample, Text, Wire
 from ladderspec.drawing.style import LEGEND_SIZE, OTHER_FONTS, ROLES, SQUARE, Sizes, Theme
 from ladderspec.drawing.typesetting import MINUS, formula, width_of_runs
 from ladderspec.names import Role
@@ -23,7 +23,7 @@ _BARS = (0.7, 1.8, 3.6)  # thin to thick
 _MIDDLE = LEGEND_SIZE * 0.33  # from the base line to the middle of lower-case letters
 
 
-class Entry(NamedTuple):
+class LegendEntry(NamedTuple):
     text: str
     sample: Callable[[float, Point], list[Sample]]  # of a width; the point is its left middle
 
@@ -34,37 +34,39 @@ class Entry(NamedTuple):
 
 def entries(
     picture: Picture, wires: Sequence[Wire], boxes: Sequence[Box], worth_of: str, theme: Theme
-) -> Iterator[Entry]:
+) -> Iterator[LegendEntry]:
     """An entry for everything that is drawn."""
     yield from _roles(picture, wires, worth_of, theme)
     if any(wire.mark for wire in wires):
         more = any(wire.mark and wire.delay > 1 for wire in wires)
         text = "one iteration later" + (" (or the number beside it)" if more else "")
-        yield Entry(text, partial(_square, theme.text))
+        yield LegendEntry(text, partial(_square, theme.text))
     yield from _changes(picture, theme)
     if any(box.ink.width == STATEFUL for box in boxes):
-        yield Entry("cell with a state", partial(_frame, Ink(theme.text, STATEFUL), None, 4))
+        yield LegendEntry("cell with a state", partial(_frame, Ink(theme.text, STATEFUL), None, 4))
     if any(box.pills for box in boxes):
         sample = partial(_frame, Ink(theme.task.line, 0.7), theme.task.fill, 5)
-        yield Entry("task, where it reads", sample)
+        yield LegendEntry("task, where it reads", sample)
     phases = {part.phase for part in picture.parts.values()}
     for phase, text in _PHASES.items():
         if phase in phases:
-            yield Entry(text, partial(_frame, theme.phase_ink, theme.phases[phase], 3))
+            yield LegendEntry(text, partial(_frame, theme.phase_ink, theme.phases[phase], 3))
 
 
-def _changes(picture: Picture, theme: Theme) -> Iterator[Entry]:
+def _changes(picture: Picture, theme: Theme) -> Iterator[LegendEntry]:
     """What a variant removed, added or changed."""
     if Change.REMOVED in set(picture.changes()):
-        yield Entry("removed", partial(_line, theme.removed))
+        yield LegendEntry("removed", partial(_line, theme.removed))
     if any(arrow.change is Change.ADDED for arrow in picture.arrows):
-        yield Entry("added", partial(_line, Ink(theme.text, 2.4)))
+        yield LegendEntry("added", partial(_line, Ink(theme.text, 2.4)))
     tasks = [task.change for part in picture.parts.values() for task in part.tasks]
     if {Change.CHANGED, Change.ADDED} & {*tasks, *(p.change for p in picture.parts.values())}:
-        yield Entry("changed or new", partial(_halo, theme))
+        yield LegendEntry("changed or new", partial(_halo, theme))
 
 
-def _roles(picture: Picture, wires: Sequence[Wire], worth_of: str, theme: Theme) -> Iterator[Entry]:
+def _roles(
+    picture: Picture, wires: Sequence[Wire], worth_of: str, theme: Theme
+) -> Iterator[LegendEntry]:
     """The roles of arrows; if arrows have a worth, its range and the meaning of line widths."""
     has_worth = picture.largest_worth is not None
     arrows = {a.edge: a for a in picture.arrows if a.change is not Change.REMOVED}
@@ -80,11 +82,11 @@ def _roles(picture: Picture, wires: Sequence[Wire], worth_of: str, theme: Theme)
         delayed = all(wire.mark for wire in found)
         thickest = max((wire.ink for wire in found), key=lambda ink: ink.width)
         ink = thickest if has_worth else theme.inks[role]
-        yield Entry(text, partial(_arrow, ink, bent, delayed))
+        yield LegendEntry(text, partial(_arrow, ink, bent, delayed))
     if has_worth:
-        yield Entry(f"thickness: {worth_of}", partial(_bars, theme.faint))
+        yield LegendEntry(f"thickness: {worth_of}", partial(_bars, theme.faint))
     if len(shown) < len(drawn):
-        yield Entry("not measured", partial(_line, theme.unmeasured))
+        yield LegendEntry("not measured", partial(_line, theme.unmeasured))
 
 
 def _range(numbers: Sequence[float]) -> str:
@@ -105,7 +107,7 @@ class Legend(NamedTuple):
 
 
 def place_legend(
-    found: Sequence[Entry], theme: Theme, sizes: Sizes, start: Point, width: float
+    found: Sequence[LegendEntry], theme: Theme, sizes: Sizes, start: Point, width: float
 ) -> Legend:
     """Rows of entries, at most `width` wide; each entry is in the first row that has room."""
     texts: list[Text] = []
@@ -152,19 +154,19 @@ def _square(colour: str, width: float, at: Point) -> list[Sample]:
 def _frame(
     ink: Ink | None, fill: str | None, radius: float, width: float, at: Point
 ) -> list[Sample]:
-    return [Panel(Rect(at[0] + 2, at[1] - 5, width - 4, 10), ink, fill, radius)]
+    return [Backdrop(Rect(at[0] + 2, at[1] - 5, width - 4, 10), ink, fill, radius)]
 
 
 def _halo(theme: Theme, width: float, at: Point) -> list[Sample]:
     inner = Rect(at[0] + 5, at[1] - 3.5, width - 10, 7)
     outline = Ink(theme.text, LINE)
     return [
-        Panel(inner.grown(2.5), None, theme.changed, 4),
-        Panel(inner, outline, theme.background, 3),
+        Backdrop(inner.grown(2.5), None, theme.changed, 4),
+        Backdrop(inner, outline, theme.background, 3),
     ]
 
 
 def _bars(colour: str, width: float, at: Point) -> list[Sample]:
     x, y = at
     bars = [Rect(x + 2, y + 4 * i - 4 - w / 2, width - 4, w) for i, w in enumerate(_BARS)]
-    return [Panel(bar, None, colour) for bar in bars]
+    return [Backdrop(bar, None, colour) for bar in bars]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from ladderspec.drawing.typesetting import Run, height_of_runs, width_of_runs
+from ladderspec.drawing.typesetting import TextRun, height_of_runs, width_of_runs
 from ladderspec.names import Role
 
 Point = tuple[float, float]
@@ -61,7 +61,7 @@ class Text(NamedTuple):
     x: float
     y: float
     size: float
-    runs: tuple[Run, ...]
+    runs: tuple[TextRun, ...]
     colour: str
     anchor: Anchor = "middle"
     struck: bool = False  # crossed out, because a variant removes it
@@ -151,7 +151,7 @@ class Rule(NamedTuple):
     ink: Ink
 
 
-class Panel(NamedTuple):
+class Backdrop(NamedTuple):
     """A rectangle behind other items: a phase of the plan, or a plate."""
 
     rect: Rect
@@ -161,7 +161,7 @@ class Panel(NamedTuple):
     label: Text | None = None
 
 
-Sample = Wire | Panel | Mark
+Sample = Wire | Backdrop | Mark
 
 
 class Scene(NamedTuple):
@@ -172,7 +172,7 @@ class Scene(NamedTuple):
     background: str
     title: str
     description: str
-    panels: tuple[Panel, ...]
+    panels: tuple[Backdrop, ...]
     rules: tuple[Rule, ...]
     wires: tuple[Wire, ...]
     boxes: tuple[Box, ...]
@@ -217,7 +217,7 @@ def moved(scene: Scene, dx: float, dy: float) -> Scene:
     def mark(of: Mark) -> Mark:
         return of._replace(centre=point(of.centre), label=of.label and text(of.label))
 
-    def panel(of: Panel) -> Panel:
+    def panel(of: Backdrop) -> Backdrop:
         return of._replace(rect=rect(of.rect), label=of.label and text(of.label))
 
     def segment(of: Segment) -> Segment:
