@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from ladderspec.cells import ACTIVATIONS, NORMS, Cell, Projection, Signature, Site
-from ladderspec.cells.parameters import Parameter
+from ladderspec.cells.parameters import Parameter, shareable
 from ladderspec.cells.projections import MAIN_ROLES
 from ladderspec.errors import UsageError
 from ladderspec.names import Role, Shape, show_shape
@@ -22,16 +22,49 @@ Values = Mapping[str, Tensor]
 Result = tuple[Tensor, dict[str, Tensor]]
 
 
+class Lender(NamedTuple):
+    """Where shared parameters are registered: looked up at every call, as modules may change."""
+
+    parent: nn.Module
+    path: tuple[str, ...]
+
+    @property
+    def module(self) -> nn.Module:
+        found = self.parent
+        for part in self.path:
+            found = cast(nn.Module, found._modules[part])
+        return found
+
+
 class Declared(nn.Module):
-    """A module whose parameters were declared, with their initial values."""
+    """A module whose parameters were declared, with their initial values.
+
+    Those that it shares with another module are registered there alone, and fetched.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.declared: dict[str, Parameter] = {}
+        self.borrowed: frozenset[str] = frozenset()
+        self.lender: Lender | None = None  # of what is borrowed
 
-    def declare(self, parameters: Mapping[str, Parameter], draw: bool) -> None:
-        """Register parameters; if not `draw`, their values wait for `initialise`."""
+    def tensor(self, name: str) -> Tensor:
+        """A parameter or buffer, its own or borrowed."""
+        home = self.lender.module if self.lender and name in self.borrowed else self
+        found: Tensor = getattr(home, name)
+        return found
+
+    def declare(
+        self, parameters: Mapping[str, Parameter], draw: bool = False, shared: bool = False
+    ) -> None:
+        """Register parameters; if not `draw`, their values wait for `initialise`.
+
+        If `shared`, those that can be shared are left to the `lender`.
+        """
+        self.borrowed = frozenset(shareable(parameters) if shared else ())
         for name, parameter in parameters.items():
+            if name in self.borrowed:
+                continue
             self.declared[name] = parameter
             tensor = torch.empty(parameter.shape)
             if draw:
@@ -73,6 +106,7 @@ class Edge(Declared):
         projection: The map, its norm and its initial values.
         iterations: How many iterations have statistics of their own in a batch norm.
         draw: Whether to draw initial values now; otherwise they wait for `initialise`.
+        shared: Whether its parameters are those of its `lender`.
 
     >>> edge = Edge(Projection("transposed", (8, 6, 6), (4, 11, 11), (3, 3), (2, 2)))
     >>> {name: tuple(parameter.shape) for name, parameter in edge.named_parameters()}
@@ -83,10 +117,16 @@ class Edge(Declared):
     gain: Tensor
     drop: float = 0.0  # dropout probability of what it carries (Srivastava et al. 2014)
 
-    def __init__(self, projection: Projection, iterations: int = 1, draw: bool = True) -> None:
+    def __init__(
+        self,
+        projection: Projection,
+        iterations: int = 1,
+        draw: bool = True,
+        shared: bool = False,
+    ) -> None:
         super().__init__()
         self.projection = projection
-        self.declare(projection.parameters, draw)
+        self.declare(projection.parameters, draw, shared)
         kind, groups = projection.norm, projection.groups
         self.norm = make_norm(kind, projection.target[0], groups, iterations)
 
@@ -95,11 +135,11 @@ class Edge(Declared):
         if self.drop and self.training:
             x = functional.dropout(x, self.drop)
         projection = self.projection
-        weight = self.weight if projection.has_weight else None
+        weight = self.tensor("weight") if projection.has_weight else None
         if self.norm is None:
             return step.ops.project(projection, x, weight, bias)
         y = step.ops.project(projection, x, weight, None)
-        normal: Tensor = self.norm(y, self.gain, bias, step)
+        normal: Tensor = self.norm(y, self.tensor("gain"), bias, step)
         return normal
 
     @property
@@ -127,6 +167,7 @@ class CellModule(Declared):
         iterations: how many iterations have statistics of their own in batch norms.
         name: of the node, for messages.
         draw: whether to draw initial values now; else they wait for `initialise`.
+        shared: the edges whose parameters are those of their lenders; "" is the node itself.
     """
 
     def __init__(
@@ -139,13 +180,15 @@ class CellModule(Declared):
         iterations: int = 1,
         name: str = "",
         draw: bool = True,
+        shared: Collection[str] = (),
     ) -> None:
         super().__init__()
         self.cell, self.out, self.name = cell, out, f"{name} ({cell.cell})" if name else cell.cell
         self.keys = tuple(projections)
         for key, projection in projections.items():
-            self._modules[key] = Edge(projection, iterations, draw)  # a key may be any name
-        self.declare(parameters, draw)
+            edge = Edge(projection, iterations, draw, key in shared)
+            self._modules[key] = edge  # a key may be any name
+        self.declare(parameters, draw, "" in shared)
         signature = cell.signature()
         everything = "edges" in signature.positional
         self.separate = frozenset(self.keys if everything else signature.separate)
@@ -218,7 +261,7 @@ class CellModule(Declared):
         self.tensors: list[tuple[str, str]] = []  # argument, and the edge that owns it
         for name in signature.keywords:
             owners = [key for key, each in projections.items() if name in each.extra]
-            if name in self.declared:
+            if self._has(name):
                 self.tensors.append((name, ""))
             elif owners:
                 self.tensors.append((name, owners[0]))
@@ -247,7 +290,7 @@ class CellModule(Declared):
             return set()
         names = [n for n in inspect.signature(self.cell.first_value).parameters if n != "noise"]
         constants = {"out": self.out, **self.cell.constants(site, self.out)}
-        tensors = tuple(name for name in names if name in self.declared)
+        tensors = tuple(name for name in names if self._has(name))
         self.first = (tensors, {name: constants[name] for name in names if name not in tensors})
         return {"noise", *tensors}
 
@@ -263,7 +306,7 @@ class CellModule(Declared):
         noise = torch.randn_like(repeated) if self.training else repeated
         tensors, constants = self.first
         found: Tensor = self.cell.first_value(
-            noise, **{name: getattr(self, name) for name in tensors}, **constants
+            noise, **{name: self.tensor(name) for name in tensors}, **constants
         )
         return found
 
@@ -280,6 +323,9 @@ class CellModule(Declared):
             f"{self.name}: `a` sums edges, but `{key}` leads to {show_shape(one.target)} and"
             f" `{self.carrier}` to {show_shape(other.target)}"
         )
+
+    def _has(self, name: str) -> bool:
+        return name in self.declared or name in self.borrowed
 
     def edge(self, key: str) -> Edge:
         return cast(Edge, self._modules[key])
@@ -300,8 +346,8 @@ class CellModule(Declared):
         `previous` holds the further values of the iteration from which the `state` edge comes.
         """
         norm = self._modules.get(self.norm_name)
-        offset = getattr(self, self.cell.offset, None) if self.cell.offset else None
-        joint = norm is not None and "gain" in self.declared  # then the offset follows the norm
+        offset = self.tensor(self.cell.offset) if self._has(self.cell.offset) else None
+        joint = norm is not None and self._has("gain")  # then the offset follows the norm
         total: Tensor | None = None
         separate: dict[str, Tensor] = {}
         for key in self.keys:
@@ -314,9 +360,9 @@ class CellModule(Declared):
                     total = y if total is None else total + y
         keywords = dict(self.constants)
         for name, owner in self.tensors:
-            keywords[name] = getattr(self.edge(owner) if owner else self, name)
+            keywords[name] = (self.edge(owner) if owner else self).tensor(name)
         if norm is not None:
-            gain, shift = (self.gain, offset) if joint else (None, None)
+            gain, shift = (self.tensor("gain"), offset) if joint else (None, None)
             if self.norm_in_compute:
                 keywords["norm"] = lambda a: norm(a, gain, shift, step)
             else:

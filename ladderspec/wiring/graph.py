@@ -47,7 +47,7 @@ class Grid(NamedTuple):
 
 
 class NodeAttributes(TypedDict):
-    """The attributes of a node; the last four are set by shape inference."""
+    """The attributes of a node; the last five are set by shape inference."""
 
     side: Side
     level: str
@@ -55,14 +55,16 @@ class NodeAttributes(TypedDict):
     initial: str  # what delayed edges carry before the first t: zeros or learned
     place: Place | str | None  # in the text; a string in a graph that was read from JSON
     path: str  # the same in the terms of the spec: levels[0].encoder
+    share: str | None  # the node with which it shares weights, even if that was removed
     shape: NotRequired[Shape]
     grid: NotRequired[Grid | None]
     own: NotRequired[dict[str, Any]]  # its parameters, apart from those of its edges
-    parameters: NotRequired[int]  # their number
+    parameters: NotRequired[int]  # their number; what is shared counts for one only
+    shared: NotRequired[str | None]  # the module under whose name its tensors are registered
 
 
 class EdgeAttributes(TypedDict):
-    """The attributes of an edge; the last two are set by shape inference."""
+    """The attributes of an edge; the last three are set by shape inference."""
 
     role: Role
     delay: int
@@ -75,9 +77,11 @@ class EdgeAttributes(TypedDict):
     map: Literal["identity"] | None
     resample: Literal["nearest", "bilinear"] | None
     scale: float | None
+    share: str | None  # the arrow with which it shares weights, as NODE.KEY; or none
     label: str | None
     projection: NotRequired[Projection]
     parameters: NotRequired[int]
+    shared: NotRequired[str | None]
 
 
 class TaskAttributes(TypedDict):
@@ -250,17 +254,23 @@ def to_text(graph: LadderGraph) -> str:
         attributes = graph.nodes[node]
         lines.append(
             f"{node:<24} {attributes['cell'].cell:<10} {show_shape(attributes.get('shape')):<12}"
-            f" {attributes.get('parameters', 0):>12,}"
+            f" {attributes.get('parameters', 0):>12,}{_shared(attributes)}"
         )
     lines.append("")
     for target in in_order(graph):
         for source, _, edge in sorted(graph.in_edges(target, data=True), key=_edge_order):
             arrow = show_arrow(source, target, edge["delay"])
-            lines.append(f"{arrow:<52} {edge['role']:<20} {edge.get('parameters', 0):>12,}")
+            count = f"{edge.get('parameters', 0):>12,}{_shared(edge)}"
+            lines.append(f"{arrow:<52} {edge['role']:<20} {count}")
     for name, task in graph.graph["tasks"].items():
         lines.append(f"task {name}: {task['task'].kind} at {', '.join(task['at'])}")
     lines += ["", *(f"note: {note}" for note in graph.graph["notes"])]
     return "\n".join(map(one_line, lines)).rstrip() + "\n"
+
+
+def _shared(attributes: NodeAttributes | EdgeAttributes) -> str:
+    shared = attributes.get("shared")
+    return f"  shared: {shared}" if shared else ""
 
 
 def _edge_order(edge: tuple[str, str, EdgeAttributes]) -> tuple[int, int, str]:
