@@ -36,7 +36,7 @@ def vertical(index: int) -> Channel:
     return Channel("V", index)
 
 
-class Column(NamedTuple):
+class GridColumn(NamedTuple):
     iteration: int
     side: Side
 
@@ -57,7 +57,7 @@ class Link(NamedTuple):
 
 
 class Grid(NamedTuple):
-    columns: tuple[Column, ...]
+    columns: tuple[GridColumn, ...]
     rows: tuple[Level, ...]
     parts: Mapping[Spot, Part]
     links: tuple[Link, ...]
@@ -76,7 +76,7 @@ def grid_of(picture: Picture, view: View) -> Grid:
     """Assign every part its spot in every iteration shown."""
     shown = iterations_shown(view, picture)
     sides = [side for side in Side if any(part.side is side for part in picture.parts.values())]
-    columns = tuple(Column(iteration, side) for iteration in range(shown) for side in sides)
+    columns = tuple(GridColumn(iteration, side) for iteration in range(shown) for side in sides)
     row = {level.name: index for index, level in enumerate(picture.levels)}
     spots = {
         (part.name, column.iteration): Spot(index, row[part.level])

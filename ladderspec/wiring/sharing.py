@@ -14,7 +14,7 @@ from ladderspec.cells import Parameters
 from ladderspec.cells.parameters import shareable
 from ladderspec.errors import Finding, did_you_mean, tick
 from ladderspec.names import GROUPS, INPUT, TABLE, Role, Side, show_arrow, show_shape, split_node
-from ladderspec.text.notation import Arrow
+from ladderspec.text.notation import ArrowNotation
 from ladderspec.text.tree import Node
 from ladderspec.wiring.graph import EdgeAttributes, LadderGraph, in_order, place_of
 from ladderspec.wiring.selection import few
@@ -81,7 +81,7 @@ def _moved(work: Compilation, owner: str, row: str) -> bool:
     return _dropped(work, row) and split_node(owner)[0] is Side.DECODER and other
 
 
-def role_of_dropped(work: Compilation, arrow: Arrow) -> Role:
+def role_of_dropped(work: Compilation, arrow: ArrowNotation) -> Role:
     """The role of an arrow whose level was dropped, by the order of all rows."""
     order = {level: index for index, level in enumerate([INPUT, *work.rows])}
     (source, low), (target, high) = split_node(arrow.source), split_node(arrow.target)
@@ -105,8 +105,8 @@ def check_owners(work: Compilation) -> None:
             work.report(Finding("G210", message, place, path, "name another level or arrow"))
         elif owner and edge["share"] and owner not in there and not _removed(work, owner):
             work.report(Finding("G201", *_no_arrow(work, owner, place, path)))
-        elif owner in there and (first := declared(graph, *there[owner])):
-            if edge["share"] or there[owner][2]["share"]:  # otherwise reported of their cells
+        elif owner in there and (edge["share"] or there[owner][2]["share"]):
+            if first := declared(graph, *there[owner]):  # of cells it is reported already
                 work.report(_chain(name, owner, first, place, path))
 
 
