@@ -105,9 +105,14 @@ def check_owners(work: Compilation) -> None:
             work.report(Finding("G210", message, place, path, "name another level or arrow"))
         elif owner and edge["share"] and owner not in there and not _removed(work, owner):
             work.report(Finding("G201", *_no_arrow(work, owner, place, path)))
-        elif owner in there and (edge["share"] or there[owner][2]["share"]):
-            if first := declared(graph, *there[owner]):  # of cells it is reported already
-                work.report(_chain(name, owner, first, place, path))
+        elif (
+            owner in there
+            and (first := declared(graph, *there[owner]))
+            and (
+                edge["share"] or there[owner][2]["share"]  # of cells it is reported already
+            )
+        ):
+            work.report(_chain(name, owner, first, place, path))
 
 
 def _removed(work: Compilation, arrow: str) -> bool:
