@@ -63,7 +63,7 @@ def test_the_section_of_grouping_shows_iterations_baselines_and_orders(
     text = "\n\n".join(maker["section"](study, results))
     assert text.startswith("## Perceptual grouping, small")
     assert "ladderspec ablate specs/experiments/table4_small.yaml" in text
-    assert "segment ami by iteration" in text
+    assert "segment AMI by iteration" in text
     (ami,) = (part for part in text.split("**") if "| t = 1 |" in part and "0.55" in part)
     (line,) = (line for line in ami.splitlines() if line.startswith("| RTagger |"))
     assert [cell.strip() for cell in line.split("|")[4:-1:2]] == ["0.55", "0.75", "0.80 ± 0.01"]
@@ -72,7 +72,7 @@ def test_the_section_of_grouping_shows_iterations_baselines_and_orders(
         assert f"| {paper} |" in text
     for title, value in KMEANS.items():
         assert f"| {title} | - | - |  |  | {value:.2f} ± 0.00 |" in text
-    assert "In segment ami, RTagger is ahead of Tagger," in text
+    assert "In segment AMI, RTagger is ahead of Tagger," in text
     (order,) = (line for line in text.splitlines() if line.startswith("| RTagger > Tagger |"))
     assert "| -0.07 ± 0.02 | -0.27 [" in order
     assert order.endswith("(3 seeds) | the paper's way |")

@@ -245,7 +245,10 @@ def to_text(graph: LadderGraph) -> str:
         graph: The graph of a spec, as `ladderspec.graph` returns it.
     """
     title = graph.graph["title"]
-    lines = [f"graph {graph.graph['name']}" + (f" ({title})" if title else ""), ""]
+    lines = [f"graph {graph.graph['name']}" + (f" ({title})" if title else "")]
+    if (groups := groups_of(graph)) is not None:
+        lines.append(f"groups: {groups.text}; all nodes but encoder.input exist for each")
+    lines.append("")
     for node in in_order(graph):
         attributes = graph.nodes[node]
         lines.append(
