@@ -7,6 +7,8 @@ folders of others. Every writer therefore escapes every text with the function o
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from textwrap import wrap
 
 from ladderspec.wording import printable
 
@@ -35,6 +37,22 @@ def one_line(text: str) -> str:
         return text
     text = re.sub(r"[\t\n\r\v\f\x85\u2028\u2029]\s*", " ", text)
     return _CONTROL.sub(UNKNOWN, text)
+
+
+def fitted(lines: Iterable[str], width: int | None = None) -> list[str]:
+    """Texts as single lines, broken between words if they are wider than `width`.
+
+    >>> fitted(["note: one two three"], 14)
+    ['note: one two', '    three']
+    """
+    plain = map(one_line, lines)
+    if width is None:
+        return list(plain)
+    return [
+        part
+        for line in plain
+        for part in ([line] if len(line) <= width else wrap(line, width, subsequent_indent="    "))
+    ]
 
 
 def escape_terminal(text: str) -> str:

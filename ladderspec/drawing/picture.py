@@ -44,8 +44,8 @@ class Part(NamedTuple):
     change: Change = Change.UNCHANGED
     before: Part | None = None  # the same part in the base, if it changed
     phase: str | None = None  # its phase in the plan: once or loop
-    copies: int = 1
     symbol: str | None = None  # the paper's letters for its value
+    members: tuple[Part, ...] = ()  # the nodes drawn as one, in the order in which they run
 
 
 class Arrow(NamedTuple):
@@ -74,6 +74,12 @@ class Level(NamedTuple):
     shown: str
     number: str
     labelled: bool = False  # `shown` is a label from the spec, not the name
+    members: tuple[str, ...] = ()  # the levels drawn as one
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all levels in this row, as a user writes them."""
+        return tuple(name.rpartition(".")[2] for name in self.members or (self.name,))
 
 
 class Picture(NamedTuple):

@@ -14,7 +14,7 @@ from ladderspec.display import svg
 from ladderspec.network.carry import Carry
 from ladderspec.network.checkpointing import run_checkpointed
 from ladderspec.network.costs import (
-    Batch,
+    CostInputs,
     Costs,
     Targets,
     add_up,
@@ -149,7 +149,7 @@ class Net(nn.Module):
         check_tasks(self.tasks, targets, counting, weights or {})
         chosen = {name: task for name, task in self.tasks.items() if name in counting}
         whole = self.plan.tasks if carry is None else later(self.plan.tasks, carry.t)
-        batch = Batch(frames, targets, length, ends)
+        batch = CostInputs(frames, targets, length, ends)
         readings = read_by(chosen, whole, batch, self.groups is not None)
         readers = tuple(reading.reader() for reading in readings)
         call = self._call(frames, length, ends, readers, carries=carry is not None)

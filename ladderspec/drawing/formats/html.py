@@ -76,10 +76,14 @@ def _check(picture: Picture, view: View) -> None:
     """Refuse options that a page cannot show."""
     if view.mini:
         raise UsageError("a page shows the views unrolled and rolled, not mini")
-    if view.width:
-        raise UsageError("a page is as wide as its window: omit `width`")
-    if view.fold:
-        raise UsageError("a page shows every row, so that each arrow can be removed: omit `fold`")
+    for side in ("width", "height"):
+        if getattr(view, side):
+            raise UsageError(f"a page is as large as its window: omit `{side}`")
+    for name, is_used in (("fold", view.fold), ("group", view.group), ("show", view.show)):
+        if is_used:
+            raise UsageError(
+                f"a page shows every row, so that each arrow can be removed: omit `{name}`"
+            )
     if picture.is_comparison:
         raise UsageError("a page shows one network: omit `base`")
 
