@@ -7,7 +7,7 @@ folders of others. Every writer therefore escapes every text with the function o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from textwrap import wrap
 
 from ladderspec.wording import printable
@@ -70,6 +70,21 @@ def escape_xml(text: str) -> str:
     'a &lt; &quot;b&quot; &amp; c'
     """
     return "".join(_XML.get(character, character) for character in _NOT_XML.sub(UNKNOWN, text))
+
+
+def html_table(head: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> str:
+    """A table for notebooks.
+
+    >>> html_table(["run"], [["a<b"]])
+    '<table><thead><tr><th>run</th></tr></thead><tbody><tr><td>a&lt;b</td></tr></tbody></table>'
+    """
+
+    def line(cells: Sequence[str], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{escape_xml(c)}</{tag}>" for c in cells) + "</tr>"
+
+    caption = f"<caption>{escape_xml(title)}</caption>" if title else ""
+    body = "".join(line(row, "td") for row in rows)
+    return f"<table>{caption}<thead>{line(head, 'th')}</thead><tbody>{body}</tbody></table>"
 
 
 def escape_tex(text: str) -> str:
