@@ -143,8 +143,8 @@ SECTIONS = (
             ("Moving digits: ten frames seen, six imagined", "moving.png"),
         ),
         "ladderspec evaluate out/table4_small/rtagger.seed0 --split valid --count 3\n"
-        "ladderspec generate out/moving_small/rtagger.seed0 --split valid --given 10 --frames 6 \\\n"
-        "    --count 2 -o moving.png",
+        "ladderspec generate out/moving_small/rtagger.seed0 --split valid --given 10 \\\n"
+        "    --frames 6 --count 2 -o moving.png",
     ),
     Section(
         "What each kind of arrow is worth",
