@@ -216,6 +216,7 @@ def content_of(part: Part, view: View, sizes: Sizes, last: bool) -> Content:
     """`last`: in the last iteration shown, which some tasks read exclusively."""
     if view.mini:
         symbol = formula(part.symbol) if part.symbol and view.labels else ()
+        symbol = plain("\u22ee", "serif") if part.members else symbol  # it goes on
         return Content((BoxLine(symbol, sizes.label, False),) if symbol else (), sizes=sizes)
     lines = [
         *(BoxLine(runs, sizes.heading, False) for runs in headings(part, view.labels, sizes)),
@@ -294,6 +295,8 @@ def _pill(task: TaskLabel, x: float, top: float, theme: Theme, sizes: Sizes) -> 
 
 def outline(part: Part, theme: Theme, show_state: bool = True) -> Ink:
     """Cells with a state have a thick line."""
+    if part.members and not show_state:
+        return Ink(theme.background, 0.1)  # a stub
     if part.change is Change.REMOVED:
         return theme.removed
     colour = theme.sides[part.side].line
