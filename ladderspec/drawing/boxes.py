@@ -22,7 +22,7 @@ from ladderspec.drawing.typesetting import (
     plain,
     width_of_runs,
 )
-from ladderspec.names import Shape
+from ladderspec.names import Shape, split_node
 
 # --- text -----------------------------------------------------------------------------------------
 
@@ -33,6 +33,8 @@ def heading(part: Part, labels: frozenset[str]) -> Runs:
     if "cell" in labels:
         if part.cell.label:
             return (*plain(copies, "bold"), *formula(part.cell.label, "bold"))
+        if part.is_further_input:
+            return plain(split_node(part.name)[1], "bold")
         if part.symbol:
             made_by = "" if part.cell.cell == "Input" else f": {cell_text(part.cell)}"
             return (*formula(part.symbol), *plain(made_by, "bold"))
@@ -47,13 +49,21 @@ def details(part: Part, labels: frozenset[str]) -> Runs:
         found.append(part.name)
     if "shape" in labels and part.shape is not None:
         found.append(shape_text(part.shape))
-    if part.cell.cell == "Input" and part.cell.noise and "cell" in labels:
-        noise = part.cell.noise
-        amount = noise.gaussian if noise.gaussian is not None else noise.flip
-        found += [f"noise {amount:g}"] if amount else []
+    if part.cell.cell == "Input" and "cell" in labels:
+        found += _shown(part.cell)
     if "params" in labels and part.parameters:
         found.append(count_text(part.parameters))
     return plain(f" {DOT} ".join(found))
+
+
+def _shown(cell: Any) -> list[str]:
+    """How an input is shown: its noise, whether it is constant over t, its last t."""
+    found = []
+    if noise := getattr(cell, "noise", None):
+        amount = noise.gaussian if noise.gaussian is not None else noise.flip
+        found += [f"noise {amount:g}"] if amount else []
+    found += ["constant"] if getattr(cell, "per", None) == "sequence" else []
+    return found + ([f"until {cell.until}"] if cell.until else [])
 
 
 def difference(part: Part, labels: frozenset[str]) -> Runs:
@@ -165,8 +175,10 @@ class Content(NamedTuple):
 def content_of(part: Part, view: View, sizes: Sizes, last: bool) -> Content:
     """`last`: in the last iteration shown, which some tasks read exclusively."""
     if view.mini:
-        symbol = formula(part.symbol) if part.symbol and view.labels else ()
-        return Content((Line(symbol, sizes.label, False),) if symbol else ())
+        symbol = formula(part.symbol) if part.symbol else ()
+        symbol = plain(split_node(part.name)[1]) if part.is_further_input else symbol
+        symbol = symbol if view.labels else ()
+        return Content((Line(symbol, sizes.label, False),) if symbol else (), pad=sizes.pad / 2)
     lines = [
         Line(heading(part, view.labels), sizes.heading, False),
         Line(details(part, view.labels), sizes.detail, True),

@@ -98,7 +98,10 @@ def fold(picture: Picture) -> Picture:
     groups = _identical_rows(picture)
     first_of = {level.name: group[0].name for group in groups for level in group}
     names = picture.names
-    folded = {name: names[p.side, first_of[p.level]] for name, p in picture.parts.items()}
+    folded = {
+        name: names.get((part.side, first_of[part.level]), name)
+        for name, part in picture.parts.items()
+    }
     stacks: dict[str, list[Part]] = defaultdict(list)
     for name, part in picture.parts.items():
         stacks[folded[name]].append(part)

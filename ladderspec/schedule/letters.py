@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ladderspec.names import Role, Side, split_node
 from ladderspec.schedule.equations import Edge, Equation
 
-LETTERS = {Side.ENCODER: "e", Side.LATERAL: "h", Side.DECODER: "d"}
+LETTERS = {Side.INPUT: "x", Side.ENCODER: "e", Side.LATERAL: "h", Side.DECODER: "d"}
 
 
 def letter(node: str, delay: int = 0, state: bool = False) -> str:
@@ -34,7 +34,9 @@ def sides(equation: Equation) -> tuple[str, str]:
     node = equation.node
     left = f"{letter(node)}, {letter(node, state=True)}" if equation.stateful else letter(node)
     arguments = ", ".join(f"{edge.role}={value(edge)}" for edge in equation.edges)
-    return left, f"{equation.cell}({arguments or 'x'})"
+    side, level = split_node(node)
+    given = level if side is Side.INPUT else "x"
+    return left, f"{equation.cell}({arguments or given})"
 
 
 def last_values(node: str, count: int, state: bool) -> str:

@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import Any
 
 from ladderspec.escaping import one_line
-from ladderspec.names import Role
+from ladderspec.names import Role, Side, split_node
 from ladderspec.schedule.equations import Equation, Reader
 from ladderspec.schedule.letters import arrow, iterations, last_values, ranges, sides, value
 from ladderspec.schedule.needs import need_masks, times
@@ -44,7 +44,9 @@ def to_text(plan: Plan) -> str:
             lines += _wrapped("   ", why, hang=5)
         lines += ["", *_equations(plan, phase)]
     lines += ["", *_costs(plan, position)] if plan.tasks else []
-    return "\n".join([*map(one_line, lines), "", LEGEND])
+    further = any(split_node(node)[0] is Side.INPUT for node in plan.equations)
+    legend = f"x is a further input.\n{LEGEND}" if further else LEGEND
+    return "\n".join([*map(one_line, lines), "", legend])
 
 
 def as_dict(plan: Plan) -> dict[str, Any]:
