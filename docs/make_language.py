@@ -23,7 +23,7 @@ CELL_FIELDS = {
     "top": "a [decoder cell](#decoder-cells)",
 }
 
-ANCHORS = {"Row": "a-row", "Column": "a-column"}
+ANCHORS = {"ExperimentRow": "a-row", "ExperimentColumn": "a-column"}
 ELSEWHERE = {"Edges": "language.md"}  # for the page of experiments
 
 

@@ -46,7 +46,7 @@ def load(
     """Read and check a spec file.
 
     Args:
-        path: The file; `-` is standard input.
+        path: The file; `-` is standard input, `ladderspec:ommnist/rladder` a shipped spec.
         variant: The variant to apply, or several in order.
         without: Selectors of what to remove: `"lateral@conv_*"`, `"task.digit"`.
         add: Arrows to add: `"decoder.input(t-1) -> encoder.conv_2"`.

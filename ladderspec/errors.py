@@ -7,9 +7,11 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.util import find_spec
 from unicodedata import combining, east_asian_width
 
 from ladderspec.wording import did_you_mean as did_you_mean
+from ladderspec.wording import name_or_pattern_meant as name_or_pattern_meant
 from ladderspec.wording import one_of as one_of
 from ladderspec.wording import printable
 from ladderspec.wording import spell as spell
@@ -187,6 +189,19 @@ class SpecError(LadderspecError):
 
 class UsageError(LadderspecError):
     """A command or a call with arguments that make no sense."""
+
+
+class TorchMissing(UsageError, ImportError):
+    """Something needs PyTorch, which is an optional dependency."""
+
+
+def require_torch() -> None:
+    """Raise an error that says how to install PyTorch, if it is not installed."""
+    if find_spec("torch") is None:
+        raise TorchMissing(
+            "networks need PyTorch, which is not installed: pip install 'ladderspec[torch]';"
+            " checking, printing and drawing specs work without it"
+        )
 
 
 class Findings:

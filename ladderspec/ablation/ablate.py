@@ -23,7 +23,7 @@ TAIL = 4096  # bytes at the end of the metrics that hold the last row
 
 
 @dataclass(frozen=True)
-class Options:
+class AblationOptions:
     """How the runs of an ablation are trained."""
 
     output: Path
@@ -35,7 +35,7 @@ class Options:
 
 
 def ablate(
-    experiment: Experiment, runs: Sequence[Run], options: Options, engine: Engine
+    experiment: Experiment, runs: Sequence[Run], options: AblationOptions, engine: Engine
 ) -> list[Outcome]:
     """Train the runs that are not finished. Returns the failed ones, with their errors."""
     unfinished = [run for run in runs if read_result(options.output / run.id, run) is None]
@@ -61,7 +61,7 @@ def _line(outcome: Outcome) -> str:
     return f"{outcome.job.id} " + (f"failed: {outcome.error}" if outcome.error else "finished")
 
 
-def _job(experiment: Experiment, run: Run, options: Options) -> Job:
+def _job(experiment: Experiment, run: Run, options: AblationOptions) -> Job:
     threads = {} if run.machine.threads is None else {"threads": run.machine.threads}
     return Job(
         experiment=experiment.path.resolve(),  # other processes have other working folders

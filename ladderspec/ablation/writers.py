@@ -10,7 +10,7 @@ from dataclasses import replace
 from textwrap import wrap
 from typing import Any
 
-from ladderspec.ablation.results import Cell, Measure, Results
+from ladderspec.ablation.results import Measure, Results, TableCell
 from ladderspec.ablation.statistics import difference, spread
 from ladderspec.ablation.table import NOTHING, Table
 from ladderspec.escaping import escape_csv, escape_markdown, escape_tex, one_line
@@ -150,7 +150,7 @@ def summary_csv(results: Results) -> str:
     )
 
 
-def _csv_line(results: Results, cell: Cell, measure: Measure) -> dict[str, Any]:
+def _csv_line(results: Results, cell: TableCell, measure: Measure) -> dict[str, Any]:
     own, first = cell.values.get(measure.name, {}), results.cell(results.base, cell.place.column)
     found = spread(list(own.values()))
     change = None if first is cell else difference(own, first.values.get(measure.name, {}))

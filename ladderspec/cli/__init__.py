@@ -26,6 +26,7 @@ class Command(NamedTuple):
 # In the order of the pipeline.
 COMMANDS = {
     "new": Command("authoring", "write a commented template to start from"),
+    "specs": Command("authoring", "list the shipped specs and experiments"),
     "validate": Command("validate", "check specs and their variants"),
     "show": Command("show", "print a spec as the paper's table, with shapes and parameters"),
     "graph": Command("show", "print the typed graph"),

@@ -105,13 +105,13 @@ def _study(args: argparse.Namespace) -> Study:
 def _train(
     args: argparse.Namespace, experiment: Experiment, runs: Sequence[Run], output: Path
 ) -> list[Outcome]:
-    from ladderspec.ablation.ablate import Options, ablate
+    from ladderspec.ablation.ablate import AblationOptions, ablate
     from ladderspec.learn.setup import check_runs
 
     if args.engine not in ("ray", "slurm"):  # the data may be on other machines alone
         check_runs(runs, output, args.data, args.device)
     machine = {w: v for w in ("threads", "device") if (v := getattr(args, w)) is not None}
-    order = Options(output, args.resume, args.data, machine, tuple(args.plugin))
+    order = AblationOptions(output, args.resume, args.data, machine, tuple(args.plugin))
     return ablate(experiment, runs, order, _engine(args, output))
 
 

@@ -57,11 +57,11 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 def open_run_of(args: argparse.Namespace) -> TrainedRun:
     """The run that the arguments name."""
     load_plugins(args.plugin)
-    import torch
-
     from ladderspec.trained.run import open_run
 
     if args.threads is not None:
+        import torch
+
         torch.set_num_threads(args.threads)
     return open_run(args.run_folder, args.checkpoint, args.data)
 

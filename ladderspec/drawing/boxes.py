@@ -132,7 +132,7 @@ _PILL_MARGIN = 4.0  # left and right of a pill
 _LEADING = 1.22  # from one base line to the next, relative to the font size
 
 
-class Line(NamedTuple):
+class BoxLine(NamedTuple):
     runs: Runs
     size: float
     faint: bool
@@ -152,7 +152,7 @@ class Line(NamedTuple):
 class Content(NamedTuple):
     """The lines and tasks of a box that has no position yet."""
 
-    lines: tuple[Line, ...] = ()
+    lines: tuple[BoxLine, ...] = ()
     tasks: tuple[TaskLabel, ...] = ()
     pad: float = 0.0  # left and right of its lines
 
@@ -178,11 +178,11 @@ def content_of(part: Part, view: View, sizes: Sizes, last: bool) -> Content:
         symbol = formula(part.symbol) if part.symbol else ()
         symbol = plain(split_node(part.name)[1]) if part.is_further_input else symbol
         symbol = symbol if view.labels else ()
-        return Content((Line(symbol, sizes.label, False),) if symbol else (), pad=sizes.pad / 2)
+        return Content((BoxLine(symbol, sizes.label, False),) if symbol else (), pad=sizes.pad / 2)
     lines = [
-        Line(heading(part, view.labels), sizes.heading, False),
-        Line(details(part, view.labels), sizes.detail, True),
-        Line(difference(part, view.labels), sizes.detail, True),
+        BoxLine(heading(part, view.labels), sizes.heading, False),
+        BoxLine(details(part, view.labels), sizes.detail, True),
+        BoxLine(difference(part, view.labels), sizes.detail, True),
     ]
     tasks = tuple(task for task in part.tasks if last or not task.only_last)
     shown = tuple(line for line in lines if line.runs)

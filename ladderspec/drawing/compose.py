@@ -8,7 +8,7 @@ from typing import Any
 
 from ladderspec.drawing import frame
 from ladderspec.drawing.boxes import box_of
-from ladderspec.drawing.label_placement import Line, Obstacles, place_labels
+from ladderspec.drawing.label_placement import ArrowLine, Obstacles, place_labels
 from ladderspec.drawing.layout import Layout, lay_out
 from ladderspec.drawing.legend import Legend, entries, place_legend
 from ladderspec.drawing.options import (
@@ -21,7 +21,7 @@ from ladderspec.drawing.options import (
 )
 from ladderspec.drawing.paths import curve_of, square_positions, square_size
 from ladderspec.drawing.picture import Change, Picture, picture_of
-from ladderspec.drawing.scene import Box, Ink, Mark, Panel, Rect, Rule, Scene, Text, Wire
+from ladderspec.drawing.scene import Backdrop, Box, Ink, Mark, Rect, Rule, Scene, Text, Wire
 from ladderspec.drawing.style import MARGIN, PAPER, TIME_SIZE, TITLE_SIZE, Theme, ink_of, theme_of
 from ladderspec.drawing.transforms import compare, fold, set_worth
 from ladderspec.drawing.typesetting import height_of_runs, plain
@@ -173,7 +173,7 @@ def _description(layout: Layout) -> str:
 
 
 def _obstacles(
-    layout: Layout, items: Sequence[Box | Text], plates: Sequence[Panel], rules: Sequence[Rule]
+    layout: Layout, items: Sequence[Box | Text], plates: Sequence[Backdrop], rules: Sequence[Rule]
 ) -> Obstacles:
     """Everything that labels must not touch, except the arrows."""
     extent, left = layout.places.extent, layout.outside
@@ -196,7 +196,7 @@ def _wires(layout: Layout, obstacles: Obstacles, theme: Theme) -> tuple[tuple[Wi
     largest = layout.picture.largest_worth
     inks = [ink_of(link.arrow, theme, largest) for link in links]
     lines = [
-        Line(traced, ink.width, square_size(ink.width) if link.delayed else 0.0, link.label)
+        ArrowLine(traced, ink.width, square_size(ink.width) if link.delayed else 0.0, link.label)
         for traced, ink, link in zip(layout.traces, inks, links, strict=True)
     ]
     marks: dict[int, Mark] = {}
@@ -219,7 +219,7 @@ def _wires(layout: Layout, obstacles: Obstacles, theme: Theme) -> tuple[tuple[Wi
     return tuple(wires), clear
 
 
-def _mark(line: Line, obstacles: Obstacles, ink: Ink) -> Mark:
+def _mark(line: ArrowLine, obstacles: Obstacles, ink: Ink) -> Mark:
     """The square of a delayed arrow, on no other line if possible."""
     side = line.square
     rects = [Rect(x - side / 2, y - side / 2, side, side) for x, y in square_positions(line.trace)]

@@ -12,7 +12,7 @@ from ladderspec.drawing.grid import Channel, Grid, Spot, horizontal
 from ladderspec.drawing.options import View, check_choice
 from ladderspec.drawing.picture import Picture
 from ladderspec.drawing.routing import Lanes
-from ladderspec.drawing.scene import Ink, Panel, Rect, Rule, Text
+from ladderspec.drawing.scene import Backdrop, Ink, Rect, Rule, Text
 from ladderspec.drawing.style import LEVEL_SIZE, TIME_SIZE, Theme
 from ladderspec.drawing.typesetting import Runs, formula, plain, width_of_runs
 from ladderspec.errors import UsageError
@@ -121,7 +121,7 @@ def _label_room(plate: Plate) -> float:
 
 def plate_panels(
     plates: Sequence[Plate], places: Coordinates, lanes: Lanes, theme: Theme, outside: float
-) -> Iterator[Panel]:
+) -> Iterator[Backdrop]:
     """A labelled rectangle for each plate; `outside` is the width of texts left of the ladder."""
     unused = {channel: list(found) for channel, found in lanes.rules.items()}
     edges = {
@@ -135,7 +135,7 @@ def plate_panels(
         runs = formula(plate.label)
         label = Text(right - 4, bottom - 6, _PLATE_LABEL, runs, theme.text, "end")
         rect = Rect(left, top, right - left, bottom - top)
-        yield Panel(rect, Ink(theme.text, 0.9), None, 0, label)
+        yield Backdrop(rect, Ink(theme.text, 0.9), None, 0, label)
 
 
 # --- phases ---------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def plate_panels(
 _PHASE_MARGIN = 6.0  # around the boxes of a phase
 
 
-def phase_panels(grid: Grid, places: Coordinates, theme: Theme) -> Iterator[Panel]:
+def phase_panels(grid: Grid, places: Coordinates, theme: Theme) -> Iterator[Backdrop]:
     """A shade behind neighbouring boxes of one phase."""
     for column in range(len(grid.columns)):
         spots = [Spot(column, row) for row in range(len(grid.rows))]
@@ -152,7 +152,7 @@ def phase_panels(grid: Grid, places: Coordinates, theme: Theme) -> Iterator[Pane
             if phase:
                 bottom, top = places.box(found[0]), places.box(found[-1])
                 rect = Rect(top.x, top.y, top.width, bottom.bottom - top.y).grown(_PHASE_MARGIN)
-                yield Panel(rect, theme.phase_ink, theme.phases[phase], 12)
+                yield Backdrop(rect, theme.phase_ink, theme.phases[phase], 12)
 
 
 def _phase(grid: Grid, spot: Spot) -> str | None:

@@ -37,7 +37,7 @@ def vertical(index: int) -> Channel:
     return Channel("V", index)
 
 
-class Column(NamedTuple):
+class GridColumn(NamedTuple):
     iteration: int
     side: Side
     part: str = ""  # the only part in it: each further input has a column to itself
@@ -59,7 +59,7 @@ class Link(NamedTuple):
 
 
 class Grid(NamedTuple):
-    columns: tuple[Column, ...]
+    columns: tuple[GridColumn, ...]
     rows: tuple[Level, ...]
     parts: Mapping[Spot, Part]
     links: tuple[Link, ...]
@@ -80,7 +80,7 @@ def grid_of(picture: Picture, view: View) -> Grid:
     sides = [side for side in Side if any(part.side is side for part in picture.parts.values())]
     further = [(Side.INPUT, part.name) for part in picture.further_inputs]
     lines = [*further, *((side, "") for side in sides if side is not Side.INPUT)]
-    columns = tuple(Column(t, side, name) for t in range(shown) for side, name in lines)
+    columns = tuple(GridColumn(t, side, name) for t in range(shown) for side, name in lines)
     row = {level.name: index for index, level in enumerate(picture.levels)}
     spots = {
         (part.name, column.iteration): Spot(index, row[part.level])

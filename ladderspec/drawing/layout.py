@@ -13,7 +13,7 @@ from ladderspec.drawing.grid import Channel, Grid, Spot, grid_of
 from ladderspec.drawing.options import View
 from ladderspec.drawing.paths import Trace, trace
 from ladderspec.drawing.picture import Picture
-from ladderspec.drawing.routing import Form, Lanes, Route, assign_lanes, find_routes
+from ladderspec.drawing.routing import Lanes, PathForm, Route, assign_lanes, find_routes
 from ladderspec.drawing.style import LEVEL_SIZE, MARGIN, TITLE_SIZE, Sizes, sizes_of
 from ladderspec.drawing.typesetting import Runs, width_of_runs
 
@@ -109,7 +109,7 @@ def _straight_label_rooms(routes: Sequence[Route], sizes: Sizes) -> dict[Channel
     rooms: dict[Channel, float] = defaultdict(float)
     for route in routes:
         label, channel = route.link.label, route.target.face.channel
-        if label and route.form is not Form.ORTHOGONAL:
+        if label and route.form is not PathForm.ORTHOGONAL:
             width = width_of_runs(label, sizes.label) + 16
             needed = width if channel.axis == "V" else sizes.label * 1.3 + 5
             rooms[channel] = max(rooms[channel], needed)

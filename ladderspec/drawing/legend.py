@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ladderspec.drawing.paths import rounded, square_size
 from ladderspec.drawing.picture import Change, Picture
-from ladderspec.drawing.scene import Box, Ink, Mark, Panel, Point, Rect, Sample, Text, Wire
+from ladderspec.drawing.scene import Backdrop, Box, Ink, Mark, Point, Rect, Sample, Text, Wire
 from ladderspec.drawing.style import LEGEND_SIZE, ROLES, SQUARE, Theme
 from ladderspec.drawing.typesetting import MINUS, formula, width_of_runs
 from ladderspec.names import Role
@@ -22,7 +22,7 @@ _BARS = (0.7, 1.8, 3.6)  # thin to thick
 _MIDDLE = LEGEND_SIZE * 0.33  # from the base line to the middle of lower-case letters
 
 
-class Entry(NamedTuple):
+class LegendEntry(NamedTuple):
     text: str
     sample: Callable[[Point], list[Sample]]  # draws the sample; the point is its left middle
 
@@ -33,13 +33,13 @@ class Entry(NamedTuple):
 
 def entries(
     picture: Picture, wires: Sequence[Wire], boxes: Sequence[Box], worth_of: str, theme: Theme
-) -> Iterator[Entry]:
+) -> Iterator[LegendEntry]:
     """An entry for everything that is drawn."""
     yield from _roles(picture, wires, worth_of, theme)
     if any(wire.mark for wire in wires):
         more = any(wire.mark and wire.delay > 1 for wire in wires)
         text = "one iteration later" + (" (or as many as it says)" if more else "")
-        yield Entry(text, partial(_square, theme.text))
+        yield LegendEntry(text, partial(_square, theme.text))
     changes = {
         Change.REMOVED: partial(_line, theme.removed),
         Change.ADDED: partial(_line, Ink(theme.text, 2.4)),
@@ -47,18 +47,20 @@ def entries(
     }
     found = set(picture.changes())
     yield from (
-        Entry(change.value, sample) for change, sample in changes.items() if change in found
+        LegendEntry(change.value, sample) for change, sample in changes.items() if change in found
     )
     if any(box.pills for box in boxes):
         sample = partial(_frame, Ink(theme.task.line, 0.7), theme.task.fill, 5)
-        yield Entry("task, where it reads", sample)
+        yield LegendEntry("task, where it reads", sample)
     phases = {part.phase for part in picture.parts.values()}
     for phase, text in _PHASES.items():
         if phase in phases:
-            yield Entry(text, partial(_frame, theme.phase_ink, theme.phases[phase], 3))
+            yield LegendEntry(text, partial(_frame, theme.phase_ink, theme.phases[phase], 3))
 
 
-def _roles(picture: Picture, wires: Sequence[Wire], worth_of: str, theme: Theme) -> Iterator[Entry]:
+def _roles(
+    picture: Picture, wires: Sequence[Wire], worth_of: str, theme: Theme
+) -> Iterator[LegendEntry]:
     """The roles of arrows; if arrows have a worth, its range and the meaning of line widths."""
     has_worth = picture.largest_worth is not None
     arrows = {a.edge: a for a in picture.arrows if a.change is not Change.REMOVED}
@@ -74,11 +76,11 @@ def _roles(picture: Picture, wires: Sequence[Wire], worth_of: str, theme: Theme)
         delayed = all(wire.mark for wire in found)
         thickest = max((wire.ink for wire in found), key=lambda ink: ink.width)
         ink = thickest if has_worth else theme.inks[role]
-        yield Entry(text, partial(_arrow, ink, bent, delayed))
+        yield LegendEntry(text, partial(_arrow, ink, bent, delayed))
     if has_worth:
-        yield Entry(f"thickness: {worth_of}", partial(_bars, theme.faint))
+        yield LegendEntry(f"thickness: {worth_of}", partial(_bars, theme.faint))
     if len(shown) < len(drawn):
-        yield Entry("not measured", partial(_line, theme.unmeasured))
+        yield LegendEntry("not measured", partial(_line, theme.unmeasured))
 
 
 def _range(numbers: Sequence[float]) -> str:
@@ -98,7 +100,7 @@ class Legend(NamedTuple):
     bottom: float
 
 
-def place_legend(found: Sequence[Entry], theme: Theme, start: Point, width: float) -> Legend:
+def place_legend(found: Sequence[LegendEntry], theme: Theme, start: Point, width: float) -> Legend:
     """Rows of entries, at most `width` wide, with at least one entry each."""
     x, y = start
     texts: list[Text] = []
@@ -142,10 +144,10 @@ def _square(colour: str, at: Point) -> list[Sample]:
 
 
 def _frame(ink: Ink | None, fill: str | None, radius: float, at: Point) -> list[Sample]:
-    return [Panel(Rect(at[0] + 2, at[1] - 5, _SAMPLE - 4, 10), ink, fill, radius)]
+    return [Backdrop(Rect(at[0] + 2, at[1] - 5, _SAMPLE - 4, 10), ink, fill, radius)]
 
 
 def _bars(colour: str, at: Point) -> list[Sample]:
     x, y = at
     bars = [Rect(x + 2, y + 4 * i - 4 - w / 2, _SAMPLE - 4, w) for i, w in enumerate(_BARS)]
-    return [Panel(bar, None, colour) for bar in bars]
+    return [Backdrop(bar, None, colour) for bar in bars]

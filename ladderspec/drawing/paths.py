@@ -8,7 +8,7 @@ from math import hypot
 from typing import NamedTuple
 
 from ladderspec.drawing.coordinates import Coordinates
-from ladderspec.drawing.routing import SOURCE, TARGET, Form, Lanes, Route
+from ladderspec.drawing.routing import SOURCE, TARGET, Lanes, PathForm, Route
 from ladderspec.drawing.scene import Point, Segment
 from ladderspec.drawing.style import HEAD_LENGTH, HEAD_NOTCH, HEAD_WIDTH, SQUARE, TURN
 
@@ -21,7 +21,7 @@ BOW_DEPTH = 8.0
 class Trace(NamedTuple):
     """The corners of an arrow's line; its square and label are on the `main` side."""
 
-    form: Form
+    form: PathForm
     corners: tuple[Point, ...]
     main: tuple[Point, Point]
 
@@ -33,12 +33,12 @@ def trace(route: Route, index: int, places: Coordinates, lanes: Lanes) -> Trace:
     if spot is None or route.source is None:
         source = (places.extent.x, target[1])
     else:
-        end = TARGET if route.form is Form.BOW else SOURCE
+        end = TARGET if route.form is PathForm.BOW else SOURCE
         source = places.point(spot, route.source, lanes.slots.get((index, end), 0))
-    if route.form is Form.ELBOW:
+    if route.form is PathForm.ELBOW:
         turn = (target[0], source[1])
         return Trace(route.form, (source, turn, target), (source, turn))
-    if route.form is not Form.ORTHOGONAL:
+    if route.form is not PathForm.ORTHOGONAL:
         return Trace(route.form, (source, target), (source, target))
     lines = [places.lanes[lanes.of_leg[index, number]] for number in range(len(route.legs))]
     corners = tuple(_corners(route, source, target, lines))
@@ -65,7 +65,7 @@ Curve = tuple[Point, tuple[Segment, ...], Point]  # start, line to the base of t
 
 
 def curve_of(traced: Trace, width: float) -> Curve:
-    if traced.form is not Form.BOW:
+    if traced.form is not PathForm.BOW:
         return rounded(traced.corners, width)
     source, target = traced.corners
     reach = (target[0] - source[0]) * 0.28
@@ -163,13 +163,15 @@ def dashes(
 def square_positions(traced: Trace) -> Iterator[Point]:
     """Candidates for the square of a delayed arrow: on its main side, away from its head."""
     a, b = traced.main
-    if traced.form is Form.BOW:
+    if traced.form is PathForm.BOW:
         yield ((a[0] + b[0]) / 2, a[1] + BOW_DEPTH)
         return
     if b == traced.corners[-1]:
         b = _towards(b, a, HEAD_LENGTH)
     # On a slant: clear of the bow in the next row.
-    shares = (0.3, 0.5, 0.7) if traced.form is Form.SLANT else (0.5, 0.42, 0.58, 0.34, 0.66, 0.25)
+    shares = (
+        (0.3, 0.5, 0.7) if traced.form is PathForm.SLANT else (0.5, 0.42, 0.58, 0.34, 0.66, 0.25)
+    )
     yield from (between(a, b, share) for share in shares)
 
 

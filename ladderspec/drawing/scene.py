@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from ladderspec.drawing.typesetting import Run, height_of_runs, width_of_runs
+from ladderspec.drawing.typesetting import TextRun, height_of_runs, width_of_runs
 from ladderspec.names import Role
 
 Point = tuple[float, float]
@@ -61,7 +61,7 @@ class Text(NamedTuple):
     x: float
     y: float
     size: float
-    runs: tuple[Run, ...]
+    runs: tuple[TextRun, ...]
     colour: str
     anchor: Anchor = "middle"
     struck: bool = False  # crossed out, because a variant removes it
@@ -141,7 +141,7 @@ class Rule(NamedTuple):
     ink: Ink
 
 
-class Panel(NamedTuple):
+class Backdrop(NamedTuple):
     """A rectangle behind other items: a phase of the plan, or a plate."""
 
     rect: Rect
@@ -151,7 +151,7 @@ class Panel(NamedTuple):
     label: Text | None = None
 
 
-Sample = Wire | Panel | Mark
+Sample = Wire | Backdrop | Mark
 
 
 class Scene(NamedTuple):
@@ -162,7 +162,7 @@ class Scene(NamedTuple):
     background: str
     title: str
     description: str
-    panels: tuple[Panel, ...]
+    panels: tuple[Backdrop, ...]
     rules: tuple[Rule, ...]
     wires: tuple[Wire, ...]
     boxes: tuple[Box, ...]

@@ -66,7 +66,7 @@ class _Ladder:
     def __init__(self, picture: Picture, ascii_only: bool) -> None:
         self.picture = picture
         self.convert = _to_ascii if ascii_only else str
-        by_side = {
+        by_side: dict[Side, list[Part]] = {
             side: [part for part in picture.parts.values() if part.side is side]
             for side in Side
             if side is not Side.INPUT  # listed below the ladder

@@ -14,7 +14,7 @@ from ladderspec.errors import UsageError
 from ladderspec.names import Role
 from ladderspec.text.notation import NotationProblem, parse_selector
 from ladderspec.wiring.graph import Graph
-from ladderspec.wiring.selection import Edge, closest, select
+from ladderspec.wiring.selection import EdgeKey, closest, select
 
 # --- comparison -----------------------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ def _folded_arrows(picture: Picture, folded: Mapping[str, str]) -> Iterator[Arro
 
 def set_worth(picture: Picture, graph: Graph, worth: Mapping[str, float]) -> Picture:
     """Set the worth of every arrow that a selector matches; later selectors win."""
-    found: dict[Edge, float] = {}
+    found: dict[EdgeKey, float] = {}
     for text, number in worth.items():
         if not isinstance(number, int | float) or not isfinite(number):
             raise UsageError(f"worth of `{text}`: {number!r} is not a finite number")
@@ -182,7 +182,7 @@ def set_worth(picture: Picture, graph: Graph, worth: Mapping[str, float]) -> Pic
     return picture._replace(arrows=tuple(arrows))
 
 
-def _selected_edges(graph: Graph, text: str) -> set[Edge]:
+def _selected_edges(graph: Graph, text: str) -> set[EdgeKey]:
     try:  # a role alone, like `decoder`, could also mean nodes: they have no worth
         selector = parse_selector(f"{text}@*" if text in set(Role) else text)
     except NotationProblem as problem:

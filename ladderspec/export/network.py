@@ -16,7 +16,7 @@ from ladderspec.export.instances import GROUPS
 from ladderspec.export.source import fit
 from ladderspec.export.table import comment, fields_of, quoted, rows_of, write
 from ladderspec.names import BOTTOM, Role, Shape, Side, is_input, node_name, split_node
-from ladderspec.schedule.equations import Edge, equation_of
+from ladderspec.schedule.equations import Term, equation_of
 from ladderspec.schedule.letters import LETTERS
 from ladderspec.tasks import Task
 from ladderspec.wiring.graph import Graph, copies, in_order, inputs_of, now
@@ -111,7 +111,7 @@ class Loop:
         return list(nx.lexicographical_topological_sort(nx.DiGraph(now(self.graph)), rank.get))
 
     @cached_property
-    def edges(self) -> dict[str, tuple[Edge, ...]]:
+    def edges(self) -> dict[str, tuple[Term, ...]]:
         return {node: equation_of(self.graph, node).edges for node in self.graph}
 
     def value(self, node: str) -> str:
@@ -145,7 +145,7 @@ class Loop:
         return found
 
     def _remember(
-        self, found: dict[str, Past], name: str, edge: Edge, initial: str, shape: Shape
+        self, found: dict[str, Past], name: str, edge: Term, initial: str, shape: Shape
     ) -> None:
         learned = initial if initial in self.graph.nodes[edge.source]["own"] else ""
         drawn = initial == "initial" and self.graph.nodes[edge.source]["cell"].first_value

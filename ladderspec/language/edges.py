@@ -20,7 +20,7 @@ from ladderspec.cells.norms import norm_names
 from ladderspec.names import TABLE
 from ladderspec.text.notation import (
     MAX_DELAY,
-    Arrow,
+    ArrowNotation,
     NotationProblem,
     parse_arrows,
     parse_end,
@@ -140,7 +140,7 @@ class ArrowConfig(_EdgeConfig):
     )
 
     @property
-    def hops(self) -> tuple[Arrow, ...]:
+    def hops(self) -> tuple[ArrowNotation, ...]:
         return parse_arrows(self.arrow)
 
 
@@ -160,9 +160,9 @@ class EndsConfig(_EdgeConfig):
         return self
 
     @property
-    def hops(self) -> tuple[Arrow, ...]:
+    def hops(self) -> tuple[ArrowNotation, ...]:
         source, delay = parse_end(self.source)
-        return (Arrow(source, parse_end(self.target)[0], self.delay or delay),)
+        return (ArrowNotation(source, parse_end(self.target)[0], self.delay or delay),)
 
 
 _ENDS = {"from", "to", "delay", "source", "target"}

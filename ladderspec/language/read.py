@@ -18,6 +18,7 @@ from ladderspec.language.resolve import Choice, choose, resolve
 from ladderspec.language.rows import cell_names, task_kinds
 from ladderspec.language.spec import Expect, SpecConfig, Variant, refresh
 from ladderspec.names import Side
+from ladderspec.shipped import located
 from ladderspec.tasks import registered as registered_tasks
 from ladderspec.text.parse import parse
 from ladderspec.text.tree import Node
@@ -105,7 +106,7 @@ def _set(table: Node, item: str, findings: Findings) -> None:
 
 
 @dataclass(frozen=True)
-class Patch:
+class EdgePatch:
     """Changes to the edges: selectors to remove, roles to move, arrows to add."""
 
     name: str
@@ -129,7 +130,7 @@ class Spec:
     """
 
     config: SpecConfig
-    patches: tuple[Patch, ...]
+    patches: tuple[EdgePatch, ...]
     variants: tuple[str, ...]
     title: str
     expect: Expect | None
@@ -169,10 +170,14 @@ class Document:
 
 
 def open_document(path: str | Path, root: Path | None = None, advice: str = "") -> Document:
-    """Read a file; `-` is standard input. `extends` stays inside `root`, or the file's folder."""
+    """Read a file; `-` is standard input, and `ladderspec:NAME` a shipped file.
+
+    `extends` stays inside `root`, or the file's folder.
+    """
     if str(path) == "-":
         return document(read_stdin())
-    return document(read_source(Path(path)), Path(path), root, advice)
+    path = located(path)
+    return document(read_source(path), path, root, advice)
 
 
 def document(
@@ -263,14 +268,14 @@ class _Reading:
         config = self.config
         if config is None:
             return None
-        patches = [Patch("spec", config.without, config.edges, self.tree)]
+        patches = [EdgePatch("spec", config.without, config.edges, self.tree)]
         title, expect = config.title or "", config.expect if not choices else None
         for choice in choices:
             variant, node = config.variants.get(choice.name), choice.node
             if choice.name == COMMAND_LINE:
                 variant, node = _variant(choice.node, findings)
             if variant is not None:
-                patches.append(Patch(choice.name, variant.without, variant.edges, node))
+                patches.append(EdgePatch(choice.name, variant.without, variant.edges, node))
                 title = variant.title or (title if choice.name == COMMAND_LINE else choice.name)
                 expect = variant.expect if request.bare and len(request.variant) == 1 else None
         names = tuple(choice.name for choice in choices)

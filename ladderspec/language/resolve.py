@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ladderspec.errors import Finding, Findings, did_you_mean, one_of, tick
+from ladderspec.errors import (
+    Finding,
+    Findings,
+    did_you_mean,
+    name_or_pattern_meant,
+    one_of,
+    tick,
+)
 from ladderspec.language.extends import merge
 from ladderspec.language.rows import cell_names, expand, fill_defaults, row_names
 from ladderspec.language.values import assign, check_used, set_params, solve_params, substitute
@@ -101,7 +108,9 @@ def choose(tree: Node, wanted: Sequence[str], findings: Findings) -> list[Choice
         elif name in above:
             findings.add(_circle(above[above.index(name) :], known))
         elif name not in known:
-            findings.add(_no_variant(name, asked, known))
+            asking = {*above, *wanted} if asked is not None else set()
+            others = {each: node for each, node in known.items() if each not in asking}
+            findings.add(_no_variant(name, asked, others))
         elif name not in done:
             done.add(name)
             above.append(name)
@@ -164,7 +173,8 @@ def _drop_levels(tree: Node, pattern: str, node: Node, findings: Findings) -> No
     if len(left) == len(names):
         known = [name for name in names if name]
         there = f"known: {one_of(known[:12], 'and')}" if known else ""
-        hint = did_you_mean(pattern, known) or there
+        meant = name_or_pattern_meant(pattern, known)
+        hint = meant.replace("`", "`level.", 1) or there
         message = f"no level {tick(pattern)}"
         if pattern == INPUT:
             message, hint = "the input cannot be removed", ""

@@ -21,8 +21,7 @@ from ladderspec.data import DataError, DataSet, Form, Split
 from ladderspec.data.batching import Batch, Indices, chunks
 from ladderspec.data.counter_rng import draws, key_of
 from ladderspec.names import INPUT, show_shape
-from ladderspec.network.inputs import Form as InputForm
-from ladderspec.network.inputs import Frames
+from ladderspec.network.inputs import Frames, InputForm
 from ladderspec.network.net import Net
 from ladderspec.network.noise import noisy_items
 from ladderspec.tasks import Task

@@ -22,7 +22,7 @@ Frames = Tensor | Mapping[str, Any]  # of the one input, or of several by name
 Lengths = Tensor | Sequence[int] | None
 
 
-class Form(NamedTuple):
+class InputForm(NamedTuple):
     """One input of a network."""
 
     node: str
@@ -37,14 +37,14 @@ class Form(NamedTuple):
         return split_node(self.node)[1]
 
 
-def forms_of(graph: Graph) -> list[Form]:
+def forms_of(graph: Graph) -> list[InputForm]:
     """The inputs of a network, first the frames."""
     found = []
     for node in inputs_of(graph):
         cell, shape = graph.nodes[node]["cell"], tuple(graph.nodes[node]["shape"])
         timed = graph.graph["iterations"] is None if node == BOTTOM else cell.per == "frame"
         field = None if node == BOTTOM else cell.field
-        found.append(Form(node, shape, timed, cell.until, field))
+        found.append(InputForm(node, shape, timed, cell.until, field))
     return found
 
 
@@ -53,7 +53,7 @@ class Inputs:
 
     def __init__(
         self,
-        forms: Sequence[Form],
+        forms: Sequence[InputForm],
         iterations: int | None,
         slots: Iterable[Slot],
         groups: int | None = None,
@@ -178,7 +178,7 @@ class Inputs:
             )
 
 
-def _value(form: Form, given: Any, like: Tensor | None, alone: bool) -> Tensor:
+def _value(form: InputForm, given: Any, like: Tensor | None, alone: bool) -> Tensor:
     """One input, checked."""
     value = _tensor(form, given, like)
     timed = form.timed and not alone
@@ -213,7 +213,7 @@ def _column(start: int | Tensor) -> int | Tensor:
     return start[:, None] if isinstance(start, Tensor) and start.dim() else start
 
 
-def _tensor(form: Form, given: Any, like: Tensor | None) -> Tensor:
+def _tensor(form: InputForm, given: Any, like: Tensor | None) -> Tensor:
     if isinstance(given, Tensor):
         return given
     try:

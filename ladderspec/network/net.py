@@ -15,7 +15,7 @@ from ladderspec.names import BOTTOM, is_input
 from ladderspec.network.carry import Carry
 from ladderspec.network.checkpointing import run_checkpointed
 from ladderspec.network.costs import (
-    Batch,
+    CostInputs,
     Costs,
     Targets,
     add_up,
@@ -155,7 +155,7 @@ class Net(nn.Module):
         check_tasks(self.tasks, targets, counting, weights or {})
         chosen = {name: task for name, task in self.tasks.items() if name in counting}
         whole = self.plan.tasks if carry is None else later(self.plan.tasks, carry.t)
-        batch = Batch(given[BOTTOM], targets, length, ends)
+        batch = CostInputs(given[BOTTOM], targets, length, ends)
         readings = read_by(chosen, whole, batch, self.groups is not None)
         readers = tuple(reading.reader() for reading in readings)
         shown, before = self._shown(given, length, carry), fold_carry(carry, self.groups)

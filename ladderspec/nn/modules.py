@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -11,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ladderspec.cells import ACTIVATIONS, NORMS, Cell, Projection, Signature, Site
+from ladderspec.cells import ACTIVATIONS, NORMS, Cell, Projection, Site
+from ladderspec.cells.binding import bind
 from ladderspec.cells.parameters import Parameter
-from ladderspec.cells.projections import MAIN_ROLES
 from ladderspec.errors import UsageError
 from ladderspec.names import Role, Shape, show_shape
 from ladderspec.nn.norms import FIRST, TimeStep, make_norm
@@ -146,110 +145,15 @@ class CellModule(Declared):
         for key, projection in projections.items():
             self._modules[key] = Edge(projection, iterations, draw)  # a key may be any name
         self.declare(parameters, draw)
-        signature = cell.signature()
-        everything = "edges" in signature.positional
-        self.separate = frozenset(self.keys if everything else signature.separate)
-        summed = [key for key in self.keys if key not in self.separate]
-        main = [key for key in MAIN_ROLES if key in summed] or summed
-        self.carrier = str(main[0]) if main else ""  # its term includes the offset
-        for key in summed:
-            if projections[key].target != projections[self.carrier].target:
-                self._refuse_sum(key, projections)
-        if summed and "a" not in signature.positional:
-            raise UsageError(
-                f"{self.name}: `compute` does not read `{summed[0]}`, which arrives there; name it,"
-                " or read `a`, or leave it out of `takes`"
-            )
+        self.binding = bind(cell, site, out, projections, parameters, self.name)
+        self.constants = dict(self.binding.constants)
+        if "activation" in self.constants:
+            self.constants["activation"] = ACTIVATIONS[self.constants["activation"]].compute
         self.norm_name, kind, groups = cell.node_norm()
-        channels = projections[self.carrier].target[0] if self.carrier else 0
-        offset = parameters.get(cell.offset)
-        if offset is not None and channels and offset.shape != (channels,):
-            raise UsageError(
-                f"{self.name}: the offset `{cell.offset}` is {show_shape(offset.shape)}, but `a`"
-                f" has {channels} channels"
-            )
-        if kind != "none" and not channels:
-            raise UsageError(f"{self.name}: `node_norm` needs edges that enter the sum `a`")
         if kind != "none":
-            self._modules[self.norm_name] = make_norm(kind, channels, groups, iterations)
-        self.norm_in_compute = "norm" in signature.keywords
-        self._resolve(signature, site, projections)
-        read = {cell.offset, *signature.keywords} | ({"gain"} if kind != "none" else set())
-        read |= self._resolve_first_value(site)
-        for unread in [n for n in parameters if n not in read and not n.startswith("initial")]:
-            raise UsageError(
-                f"{self.name}: `parameters` declares `{unread}`, but `compute` does not read it and"
-                f" `offset` is {cell.offset!r}"
-            )
+            norm = make_norm(kind, self.binding.summed, groups, iterations)
+            self._modules[self.norm_name] = norm
         self.checked = not type(cell).__module__.startswith("ladderspec.")
-
-    # --- arguments of compute ---------------------------------------------------------------------
-
-    def _resolve(
-        self, signature: Signature, site: Site, projections: Mapping[str, Projection]
-    ) -> None:
-        """Find once where each argument of `compute` comes from."""
-        roles, states = frozenset(Role), self.cell.state_shapes(self.out)
-        for name in states:
-            if name not in self.cell.returns:
-                raise UsageError(f"{self.name}: `state_shapes` names `{name}`, `returns` does not")
-        self.positional: list[tuple[str, str]] = []
-        for name in signature.positional:
-            if name in ("a", "edges"):
-                self.positional.append((name, ""))
-            elif name in roles:
-                if name not in self.keys and name not in signature.optional:
-                    self._refuse(name)
-                self.positional.append(("edge", name))
-            elif name == "h" or name in states:
-                if name not in signature.optional:
-                    raise UsageError(
-                        f"{self.name}: `compute` reads `{name}`, which does not exist before the"
-                        f" first iteration; write `{name}=None`"
-                    )
-                self.positional.append(("state", name))
-            else:
-                raise UsageError(
-                    f"{self.name}: `compute` reads `{name}`, which is no role, no state and not"
-                    " `a`; fields and parameters are keyword-only, after a `*`"
-                )
-        self.constants: dict[str, Any] = {}
-        from_shapes = {"out": self.out, **self.cell.constants(site, self.out)}
-        self.tensors: list[tuple[str, str]] = []  # argument, and the edge that owns it
-        for name in signature.keywords:
-            owners = [key for key, each in projections.items() if name in each.extra]
-            if name in self.declared:
-                self.tensors.append((name, ""))
-            elif owners:
-                self.tensors.append((name, owners[0]))
-            elif name in from_shapes:
-                self.constants[name] = from_shapes[name]
-            elif name == "activation":
-                self.constants[name] = ACTIVATIONS[getattr(self.cell, name)].compute
-            elif name in signature.optional and name != "norm":
-                self.constants[name] = None
-            elif name != "norm":
-                if not hasattr(self.cell, name):
-                    raise UsageError(
-                        f"{self.name}: `compute` reads `{name}`, which is no parameter, field or"
-                        " property of the cell"
-                    )
-                self.constants[name] = getattr(self.cell, name)
-        self.optional = signature.optional
-        lacks_norm = self.norm_in_compute and self.norm_name not in self._modules
-        if lacks_norm and "norm" not in self.optional:
-            raise UsageError(f"{self.name}: `node_norm` has no norm; write `norm=None`")
-
-    def _resolve_first_value(self, site: Site) -> set[str]:
-        """Find what `first_value` reads besides its noise."""
-        self.first: tuple[tuple[str, ...], dict[str, Any]] = ((), {})
-        if self.cell.first_value is None:
-            return set()
-        names = [n for n in inspect.signature(self.cell.first_value).parameters if n != "noise"]
-        constants = {"out": self.out, **self.cell.constants(site, self.out)}
-        tensors = tuple(name for name in names if name in self.declared)
-        self.first = (tensors, {name: constants[name] for name in names if name not in tensors})
-        return {"noise", *tensors}
 
     def first_value(self, batch: int) -> Tensor | None:
         """What delayed edges carry before the first iteration, (B, ...); None: zeros.
@@ -261,34 +165,19 @@ class CellModule(Declared):
         noise = cast(Tensor, self.noise)
         repeated = noise.repeat(batch // len(noise), *(1 for _ in noise.shape[1:]))
         noise = torch.randn_like(repeated) if self.training else repeated
-        tensors, constants = self.first
-        found: Tensor = self.cell.first_value(
-            noise, **{name: getattr(self, name) for name in tensors}, **constants
-        )
+        tensors = {name: getattr(self, name) for name in self.binding.first_tensors}
+        found: Tensor = self.cell.first_value(noise, **tensors, **self.binding.first_constants)
         return found
-
-    def _refuse(self, role: str) -> None:
-        raise UsageError(
-            f"{self.name}: `compute` reads `{role}`, but what arrives there is"
-            f" {', '.join(self.keys)}; a cell that cannot do without an edge lists it in `needs`,"
-            f" one that can has `{role}=None`"
-        )
-
-    def _refuse_sum(self, key: str, projections: Mapping[str, Projection]) -> None:
-        one, other = projections[key], projections[self.carrier]
-        raise UsageError(
-            f"{self.name}: `a` sums edges, but `{key}` leads to {show_shape(one.target)} and"
-            f" `{self.carrier}` to {show_shape(other.target)}"
-        )
 
     def edge(self, key: str) -> Edge:
         return cast(Edge, self._modules[key])
 
     def may_lack(self, key: str) -> bool:
         """Whether zeros on this edge change nothing, so that a call may leave it out."""
-        if key in self.separate:  # a cell without its past starts from zeros
-            return key == Role.STATE and key in self.optional and self.edge(key).keeps_zeros
-        return key != self.carrier and self.edge(key).keeps_zeros
+        if key in self.binding.separate:  # a cell without its past starts from zeros
+            optional = key == Role.STATE and key in self.binding.optional
+            return optional and self.edge(key).keeps_zeros
+        return key != self.binding.carrier and self.edge(key).keeps_zeros
 
     # --- computation ------------------------------------------------------------------------------
 
@@ -299,30 +188,30 @@ class CellModule(Declared):
 
         `previous` holds the further values of the iteration from which the `state` edge comes.
         """
-        norm = self._modules.get(self.norm_name)
+        binding, norm = self.binding, self._modules.get(self.norm_name)
         offset = getattr(self, self.cell.offset, None) if self.cell.offset else None
         joint = norm is not None and "gain" in self.declared  # then the offset follows the norm
         total: Tensor | None = None
         separate: dict[str, Tensor] = {}
         for key in self.keys:
             if key in values:
-                bias = offset if key == self.carrier and not joint else None
+                bias = offset if key == binding.carrier and not joint else None
                 y = self.edge(key)(values[key], step, bias)
-                if key in self.separate:
+                if key in binding.separate:
                     separate[key] = y
                 else:
                     total = y if total is None else total + y
         keywords = dict(self.constants)
-        for name, owner in self.tensors:
+        for name, owner in binding.tensors.items():
             keywords[name] = getattr(self.edge(owner) if owner else self, name)
         if norm is not None:
             gain, shift = (self.gain, offset) if joint else (None, None)
-            if self.norm_in_compute:
+            if binding.norm_in_compute:
                 keywords["norm"] = lambda a: norm(a, gain, shift, step)
             else:
                 total = norm(total, gain, shift, step)
         arguments: list[Any] = []
-        for source, name in self.positional:
+        for source, name in binding.positional:
             if source == "a":
                 arguments.append(total)
             elif source == "edge":

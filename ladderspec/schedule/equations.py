@@ -11,7 +11,7 @@ from ladderspec.wiring.graph import Graph, copies_of
 FUNCTION = frozenset({"w", "w_s"})  # coefficients of f(u, w) [eq:fdec]: used number by number
 
 
-class Edge(NamedTuple):
+class Term(NamedTuple):
     """One arrow: what its target reads, and from how many iterations ago."""
 
     source: str
@@ -30,7 +30,7 @@ class Equation:
 
     node: str
     cell: str
-    edges: tuple[Edge, ...]  # in the order of their roles
+    edges: tuple[Term, ...]  # in the order of their roles
     shape: Shape
     state: tuple[tuple[str, Shape], ...]  # what the cell remembers besides its output
     stateful: bool
@@ -63,7 +63,7 @@ def equation_of(graph: Graph, node: str) -> Equation:
     cell, shape = attributes["cell"], attributes["shape"]
     arrows = list(graph.in_edges(node, keys=True, data=True))
     edges = [
-        Edge(source, node, key, edge["role"], edge["delay"]) for source, _, key, edge in arrows
+        Term(source, node, key, edge["role"], edge["delay"]) for source, _, key, edge in arrows
     ]
     return Equation(
         node=node,

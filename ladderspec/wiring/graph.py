@@ -39,13 +39,13 @@ from ladderspec.names import (
 from ladderspec.tasks import Task
 
 Pair = tuple[int, int]
-Edge = tuple[str, str, str]  # source, target, key
+EdgeKey = tuple[str, str, str]  # source, target, key
 
 
 # --- attributes -----------------------------------------------------------------------------------
 
 
-class Grid(NamedTuple):
+class SamplingGrid(NamedTuple):
     """The sampling grid of a map: one place covers `rows` x `columns` places of the finest grid.
 
     A row of unknown stride (a dense one, or a user's own cell) begins a new part.
@@ -66,7 +66,7 @@ class NodeAttributes(TypedDict):
     place: Place | str | None  # in the text; a string in a graph that was read from JSON
     path: str  # the same in the terms of the spec: levels[0].encoder
     shape: NotRequired[Shape]
-    grid: NotRequired[Grid | None]
+    grid: NotRequired[SamplingGrid | None]
     own: NotRequired[dict[str, Any]]  # its parameters, apart from those of its edges
     parameters: NotRequired[int]  # their number
 
@@ -118,7 +118,7 @@ class GraphAttributes(TypedDict):
     delays: dict[Role, int]
     notes: list[str]  # what was pruned, and what is hardly meant
     level_shapes: dict[str, Shape]  # of all encoders, pruned ones included
-    grids: Mapping[str, Grid]  # of the levels
+    grids: Mapping[str, SamplingGrid]  # of the levels
 
 
 class _Nodes(Protocol):
@@ -128,8 +128,8 @@ class _Nodes(Protocol):
 
 
 class _Edges(Protocol):
-    def __getitem__(self, edge: Edge) -> EdgeAttributes: ...
-    def __iter__(self) -> Iterator[Edge]: ...
+    def __getitem__(self, edge: EdgeKey) -> EdgeAttributes: ...
+    def __iter__(self) -> Iterator[EdgeKey]: ...
     def __call__(
         self, *, keys: bool = False, data: bool | str = False, default: Any = None
     ) -> Any: ...
@@ -288,16 +288,16 @@ def _edge_order(edge: tuple[str, str, EdgeAttributes]) -> tuple[int, int, str]:
 # --- grids: how rows stride between any two nodes -------------------------------------------------
 
 
-def level_grids(strides: Iterable[tuple[str, Pair | None]]) -> Mapping[str, Grid]:
+def level_grids(strides: Iterable[tuple[str, Pair | None]]) -> Mapping[str, SamplingGrid]:
     """The grids of all levels, from the strides of the rows that make them."""
-    grid = Grid()
+    grid = SamplingGrid()
     found = {INPUT: grid}
     for level, stride in strides:
         grid = found[level] = _strided(grid, stride)
     return found
 
 
-def grid_of(graph: LadderGraph, node: str) -> Grid | None:
+def grid_of(graph: LadderGraph, node: str) -> SamplingGrid | None:
     """An encoder lies on the grid of its level, an estimate too, a copy on that of its source."""
     attributes = graph.nodes[node]
     level = graph.graph["grids"][attributes["level"]]
@@ -316,7 +316,7 @@ def grid_of(graph: LadderGraph, node: str) -> Grid | None:
     return next((s.get("grid") for s in sources if s.get("shape") == shape), None)
 
 
-def stride_between(source: Grid | None, target: Grid | None) -> Pair | None:
+def stride_between(source: SamplingGrid | None, target: SamplingGrid | None) -> Pair | None:
     """The stride of an edge between two grids; negative if it leads to a finer one.
 
     None if it is unknown.
@@ -330,10 +330,10 @@ def stride_between(source: Grid | None, target: Grid | None) -> Pair | None:
     return None if rows is None or columns is None else (rows, columns)
 
 
-def _strided(grid: Grid, stride: Pair | None) -> Grid:
+def _strided(grid: SamplingGrid, stride: Pair | None) -> SamplingGrid:
     if stride is None:
-        return Grid(grid.part + 1)
-    return Grid(grid.part, grid.rows * stride[0], grid.columns * stride[1])
+        return SamplingGrid(grid.part + 1)
+    return SamplingGrid(grid.part, grid.rows * stride[0], grid.columns * stride[1])
 
 
 def _ratio(source: int, target: int) -> int | None:

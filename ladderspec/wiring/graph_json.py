@@ -22,9 +22,9 @@ from ladderspec.wiring.checks import check
 from ladderspec.wiring.graph import (
     EdgeAttributes,
     GraphAttributes,
-    Grid,
     LadderGraph,
     NodeAttributes,
+    SamplingGrid,
     TaskAttributes,
 )
 from ladderspec.wiring.shapes import infer
@@ -251,7 +251,7 @@ def _graph_attributes(read: dict[str, Any]) -> GraphAttributes:
         "delays": {role: read["delays"][role] for role in TABLE},
         "notes": read["notes"],
         "level_shapes": {level: tuple(shape) for level, shape in read["level_shapes"].items()},
-        "grids": {level: Grid(*numbers) for level, numbers in read["grids"].items()},
+        "grids": {level: SamplingGrid(*numbers) for level, numbers in read["grids"].items()},
     }
 
 

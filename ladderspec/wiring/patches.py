@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ladderspec.cells import UNKNOWN
-from ladderspec.errors import Finding, did_you_mean, tick
+from ladderspec.errors import Finding, name_or_pattern_meant, tick
 from ladderspec.language.edges import ArrowConfig, EndsConfig, RoleConfig, SomeConfig
-from ladderspec.language.read import Patch
+from ladderspec.language.read import EdgePatch
 from ladderspec.names import (
     BOTTOM,
     GROUPS,
@@ -20,14 +20,14 @@ from ladderspec.names import (
     show_arrow,
     split_node,
 )
-from ladderspec.text.notation import Arrow, Selector, matches, parse_selector
+from ladderspec.text.notation import ArrowNotation, Selector, matches, parse_selector
 from ladderspec.text.tree import Node
-from ladderspec.wiring.graph import Edge, LadderGraph, cell_of, groups_of, level_at
+from ladderspec.wiring.graph import EdgeKey, LadderGraph, cell_of, groups_of, level_at
 from ladderspec.wiring.selection import closest, few, missing_node, parts, select
 from ladderspec.wiring.wire import Compilation, accepts, connect, delay_of, ends
 
 
-def apply(work: Compilation, patch: Patch) -> None:
+def apply(work: Compilation, patch: EdgePatch) -> None:
     """Remove, then move, then add: a patch never removes what it adds."""
     _remove(work, patch)
     for role in TABLE:
@@ -46,10 +46,10 @@ def apply(work: Compilation, patch: Patch) -> None:
 # --- what a patch removes -------------------------------------------------------------------------
 
 
-def _remove(work: Compilation, patch: Patch) -> None:
+def _remove(work: Compilation, patch: EdgePatch) -> None:
     graph, findings = work.graph, work.findings
     nodes: set[str] = set()
-    edges: set[Edge] = set()
+    edges: set[EdgeKey] = set()
     for index, text in enumerate(patch.without):
         if findings.enough:
             return
@@ -88,7 +88,7 @@ def _doubtful(work: Compilation, selector: Selector) -> bool:
     return selector.kind != "node" and any(unknown)
 
 
-def _added_here(patch: Patch, part: Selector) -> str:
+def _added_here(patch: EdgePatch, part: Selector) -> str:
     """A hint if the arrow to remove is added by the same patch, or by one that it inherits."""
     for arrow in patch.edges.add:
         for hop in arrow.hops:
@@ -100,7 +100,7 @@ def _added_here(patch: Patch, part: Selector) -> str:
     return ""
 
 
-def _remember(work: Compilation, nodes: set[str], edges: set[Edge], at: Node) -> None:
+def _remember(work: Compilation, nodes: set[str], edges: set[EdgeKey], at: Node) -> None:
     """Note which selector removes an edge, and whether together with the node it came from."""
     graph = work.graph
     for edge in edges:
@@ -202,7 +202,7 @@ def _named_levels(
         found = [level for level in levels if matches(level, pattern)]
         dropped = any(matches(pattern, level) for level in work.dropped)
         if not found and not dropped and "levels" not in work.unsure:
-            hint = did_you_mean(pattern, levels)
+            hint = name_or_pattern_meant(pattern, levels)
             message = f"no level {tick(pattern)}"
             work.report(Finding("G201", message, named.place, named.path, hint))
         yield from ((level, named) for level in found if level not in chosen)
@@ -226,7 +226,9 @@ def _no_ends(graph: LadderGraph, role: Role, level: str, at: Node) -> Finding:
     return Finding("G201", message, at.place, at.path, hint)
 
 
-def _add(work: Compilation, arrow: Arrow, config: ArrowConfig | EndsConfig, at: Node) -> None:
+def _add(
+    work: Compilation, arrow: ArrowNotation, config: ArrowConfig | EndsConfig, at: Node
+) -> None:
     """Add a declared arrow in the role that its ends and delay fit."""
     graph = work.graph
     for end in (arrow.source, arrow.target):
@@ -261,7 +263,7 @@ def _add(work: Compilation, arrow: Arrow, config: ArrowConfig | EndsConfig, at: 
         graph.nodes[arrow.source]["initial"] = config.initial
 
 
-def _role(graph: LadderGraph, arrow: Arrow) -> Role:
+def _role(graph: LadderGraph, arrow: ArrowNotation) -> Role:
     level, cell = graph.nodes[arrow.target]["level"], cell_of(graph, arrow.target)
     for role in TABLE:
         fits = (arrow.source, arrow.target) in ends(graph, role, level)

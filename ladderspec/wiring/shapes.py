@@ -279,7 +279,10 @@ def _report(
             notes.append(f"{name} is {shape}" + (f", from {at}" if at else ""))
     if edge is not None and edge["declared"]:
         place, path = place_of(edge), edge["path"]
-    findings.add(Finding("H301", message, place, path, problem.hint, tuple(notes)))
+    hint = problem.hint
+    if source == node_name(Side.ENCODER, INPUT) and "works on maps" in problem.message:
+        hint = f"maps need `size` in `input`, like `size: [32, 32]`; for a vector, {hint}"
+    findings.add(Finding("H301", message, place, path, hint, tuple(notes)))
 
 
 def _check_task(work: Compilation, name: str, entry: TaskAttributes) -> None:

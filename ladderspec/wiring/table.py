@@ -19,7 +19,7 @@ from ladderspec.wiring.graph import (
 
 
 @dataclass(frozen=True)
-class Line:
+class TableRow:
     """One row: the cell that makes a level, and the decoder cell that inverts it."""
 
     level: str
@@ -45,7 +45,7 @@ HEADINGS = (
 _RIGHT = {2, 3, 6, 8, 12}
 
 
-def lines(graph: LadderGraph) -> list[Line]:
+def lines(graph: LadderGraph) -> list[TableRow]:
     """The rows of the table, in the order of the spec."""
     levels: list[str] = graph.graph["levels"]
     found = []
@@ -63,7 +63,7 @@ def lines(graph: LadderGraph) -> list[Line]:
     return found
 
 
-def _line(graph: LadderGraph, level: str, encoder: str, decoder: str) -> Line:
+def _line(graph: LadderGraph, level: str, encoder: str, decoder: str) -> TableRow:
     nodes = graph.nodes
     cell = nodes[encoder]["cell"] if encoder in graph else None
     beside = node_name(Side.LATERAL, level)
@@ -87,7 +87,7 @@ def _line(graph: LadderGraph, level: str, encoder: str, decoder: str) -> Line:
             "estimates": f"{nodes[decoder]['level']} {show_shape(nodes[decoder]['shape'])}",
             "decoder_parameters": node_parameters(graph, decoder),
         }
-    return Line(**fields)
+    return TableRow(**fields)
 
 
 def node_parameters(graph: LadderGraph, node: str) -> int:
@@ -118,7 +118,7 @@ def _pair(value: Any) -> str:
 # --- writers --------------------------------------------------------------------------------------
 
 
-def _cells(line: Line) -> list[str]:
+def _cells(line: TableRow) -> list[str]:
     def count(number: int | None) -> str:
         return "" if number is None else f"{number:,}"
 

@@ -15,7 +15,7 @@ from ladderspec.api import graph, load, loads
 from ladderspec.drawing import ladder, render, scene_of
 from ladderspec.drawing.formats.graphviz import run_graphviz
 from ladderspec.drawing.picture import picture_of
-from ladderspec.drawing.scene import Box, Panel, Rect, Scene
+from ladderspec.drawing.scene import Backdrop, Box, Rect, Scene
 from ladderspec.drawing.transforms import compare
 from ladderspec.drawing.typesetting import text_of
 from ladderspec.errors import UsageError
@@ -38,7 +38,7 @@ tasks: {segment: {kind: grouping}}
 """
 
 
-def plate_of(scene: Scene) -> Panel:
+def plate_of(scene: Scene) -> Backdrop:
     (plate,) = [panel for panel in scene.panels if panel.fill is None]
     return plate
 

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from ladderspec.drawing.options import check_choice
 from ladderspec.drawing.paths import end_of, head
 from ladderspec.drawing.scene import (
+    Backdrop,
     Box,
     Ink,
     Mark,
-    Panel,
     Pill,
     Point,
     Rect,
@@ -126,7 +126,7 @@ class SceneWriter(ABC):
 
     def items(self, scene: Scene) -> Iterator[str]:
         write: dict[type, Callable[[Any], Iterator[str]]] = {
-            Panel: self.panel,
+            Backdrop: self.panel,
             Rule: self.rule,
             Wire: self.wire,
             Box: self.box,
@@ -149,7 +149,7 @@ class SceneWriter(ABC):
     @abstractmethod
     def text(self, text: Text) -> Iterator[str]: ...
 
-    def panel(self, panel: Panel) -> Iterator[str]:
+    def panel(self, panel: Backdrop) -> Iterator[str]:
         yield self.rect(panel.rect, panel.radius, panel.fill, panel.ink)
         if panel.label:
             yield from self.text(panel.label)
