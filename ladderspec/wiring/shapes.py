@@ -280,7 +280,7 @@ def _report(
     if edge is not None and edge["declared"]:
         place, path = place_of(edge), edge["path"]
     hint = problem.hint
-    if source == node_name(Side.ENCODER, INPUT) and "works on maps" in problem.message:
+    if source == BOTTOM and "works on maps" in problem.message:
         hint = f"maps need `size` in `input`, like `size: [32, 32]`; for a vector, {hint}"
     findings.add(Finding("H301", message, place, path, hint, tuple(notes)))
 
