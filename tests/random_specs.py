@@ -164,10 +164,10 @@ def with_inputs(draw: st.DrawFn, spec: Words) -> Words:
         cell: Words = {"channels": draw(st.integers(1, 3)), "per": draw(st.sampled_from(per))}
         if draw(st.booleans()):
             cell["size"] = spec["input"].get("size", [3, 2])
-        if draw(st.integers(0, 3)) == 0:
+        if draw(st.booleans()):
             cell["initial"] = "learned"
         spec["inputs"][name] = cell | draw(until)
-        delays = [0, 0, 1, 2] if cell["per"] == "frame" else [0]
+        delays = [0, 1, 2] if cell["per"] == "frame" else [0]
         for target in draw(st.lists(st.sampled_from(nodes), min_size=1, max_size=2, unique=True)):
             delay = draw(st.sampled_from(delays))
             spec["edges"]["add"].append({"from": f"input.{name}", "to": target, "delay": delay})
