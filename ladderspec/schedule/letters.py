@@ -35,8 +35,9 @@ def sides(equation: Equation) -> tuple[str, str]:
     left = f"{letter(node)}, {letter(node, state=True)}" if equation.stateful else letter(node)
     arguments = ", ".join(f"{edge.role}={value(edge)}" for edge in equation.edges)
     side, level = split_node(node)
-    given = level if side is Side.INPUT else "x"
-    return left, f"{equation.cell}({arguments or given})"
+    given = arguments or (level if side is Side.INPUT else "x")
+    weights = f"; weights of {letter(equation.share)}" if equation.share else ""
+    return left, f"{equation.cell}({given}{weights})"
 
 
 def last_values(node: str, count: int, state: bool) -> str:

@@ -24,7 +24,7 @@ from ladderspec.drawing.picture import (
 )
 from ladderspec.drawing.scene import Ink
 from ladderspec.drawing.style import ROLES, Theme, ink_of, theme_of
-from ladderspec.drawing.transforms import fold
+from ladderspec.drawing.transforms import merge_rows
 from ladderspec.drawing.typesetting import Face, TextRun, formula, plain
 from ladderspec.errors import UsageError
 from ladderspec.escaping import escape_dot_html, quote_dot
@@ -155,13 +155,14 @@ def to_dot_layout(picture: Picture, view: View) -> str:
         "plates": bool(view.plates),
         "levels": view.levels != "names",
         "width": view.width is not None,
+        "height": view.height is not None,
         "plan": any(part.phase for part in picture.parts.values()),
     }
     found = [f"`{name}`" for name, is_used in unsupported.items() if is_used]
     if found:
         raise UsageError(f"layout `dot` cannot show {', '.join(found)}: use layout `ladder`")
     theme = theme_of(view.theme)
-    return "\n".join(_lines(fold(picture) if view.fold else picture, view, theme)) + "\n"
+    return "\n".join(_lines(merge_rows(picture, view), view, theme)) + "\n"
 
 
 def _lines(picture: Picture, view: View, theme: Theme) -> Iterator[str]:
