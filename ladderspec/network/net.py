@@ -246,8 +246,8 @@ class Net(nn.Module):
             What each task reads, by its name, and the next carry.
         """
         given = self.inputs.values(frame, self._like(), alone=True)
-        batch = len(given[BOTTOM])
         if carry is None:
+            batch = len(given[BOTTOM])
             raise ValueError(f"a carry is needed; the first is `net.initial_carry({batch})`")
         self.inputs.check_carry(carry, given[BOTTOM])
         return self.replay.iterate(self, self._iterate, self._shown(given, 1, carry), carry)
@@ -373,9 +373,8 @@ class Net(nn.Module):
         keep: tuple[str, ...] = (),
     ) -> Call:
         """What is asked of the executor, which has the groups in its batch."""
-        return Call(
-            len(shown[BOTTOM]), length, fold_ends(ends, self.groups), readers, carries, keep
-        )
+        batch = shown[BOTTOM].shape[0]
+        return Call(batch, length, fold_ends(ends, self.groups), readers, carries, keep)
 
     def likelihood(self) -> dict[str, Any]:
         """What the cost of groups reads besides their mu and pi."""
