@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from ladderspec.cells.base import window_of
 from ladderspec.drawing.options import View
 from ladderspec.drawing.picture import Change, Part, TaskLabel
 from ladderspec.drawing.scene import Backdrop, Box, Ink, Pill, Rect, Text
@@ -38,9 +39,9 @@ def heading(part: Part, labels: frozenset[str]) -> Runs:
         if part.is_further_input:
             return plain(split_node(part.name)[1], "bold")
         if part.symbol:
-            made_by = "" if part.cell.cell == "Input" else f": {cell_text(part.cell)}"
+            made_by = "" if part.cell.cell == "Input" else f": {cell_text(part.cell, part.shape)}"
             return (*formula(part.symbol), *plain(made_by, "bold"))
-        return plain(copies + cell_text(part.cell), "bold")
+        return plain(copies + cell_text(part.cell, part.shape), "bold")
     return plain(copies + part.name, "bold") if "name" in labels else ()
 
 
@@ -117,7 +118,8 @@ def difference(part: Part, labels: frozenset[str]) -> Runs:
     if part.change is not Change.CHANGED or part.before is None or not labels:
         return ()
     before = part.before
-    was = [cell_text(before.cell)] if cell_text(before.cell) != cell_text(part.cell) else []
+    old, new = (cell_text(each.cell, each.shape) for each in (before, part))
+    was = [old] if old != new else []
     if before.shape != part.shape and before.shape is not None:
         was.append(shape_text(before.shape))
     if before.parameters != part.parameters and "params" in labels:
@@ -135,12 +137,12 @@ def _old_fields(old: Any, new: Any) -> str:
     )
 
 
-def cell_text(cell: Any) -> str:
+def cell_text(cell: Any, shape: Shape | None = None) -> str:
     """The cell with its filter and stride, as in the paper's tables."""
     name = str(cell.cell)
     if name == "Pool":
         name = {"max": "MaxPool", "average": "AvgPool"}[cell.mode]
-    window: Any = getattr(cell, "filter", None)
+    window = window_of(cell, shape)
     stride: Any = getattr(cell, "stride", None)
     if window == "global":
         return f"global {name}"

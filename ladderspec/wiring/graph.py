@@ -283,8 +283,10 @@ def to_text(graph: LadderGraph, width: int | None = None) -> str:
         for source, _, edge in sorted(graph.in_edges(target, data=True), key=_edge_order)
     ]
     wide = width is None or width >= 86
-    lines = [f"graph {graph.graph['name']}" + (f" ({title})" if title else ""), ""]
-    lines += [*_columns(nodes, (24, 10, 12, 12) if wide else ()), ""]
+    lines = [f"graph {graph.graph['name']}" + (f" ({title})" if title else "")]
+    if (groups := groups_of(graph)) is not None:
+        lines.append(f"groups: {groups.text}; all nodes but encoder.input exist for each")
+    lines += ["", *_columns(nodes, (24, 10, 12, 12) if wide else ()), ""]
     lines += _columns(edges, (52, 20, 12) if wide else ())
     for name, task in graph.graph["tasks"].items():
         lines.append(f"task {name}: {task['task'].kind} at {', '.join(task['at'])}")

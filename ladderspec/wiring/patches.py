@@ -8,6 +8,7 @@ from ladderspec.cells import UNKNOWN
 from ladderspec.errors import Finding, name_or_pattern_meant, tick
 from ladderspec.language.edges import ArrowConfig, EndsConfig, RoleConfig, SomeConfig
 from ladderspec.language.read import EdgePatch
+from ladderspec.language.resolve import NO_GROUPS
 from ladderspec.names import (
     BOTTOM,
     GROUPS,
@@ -75,16 +76,25 @@ def _remove(work: Compilation, patch: EdgePatch) -> None:
             message = f"{tick(text)} would remove the input"
             findings.add(Finding("G205", message, at.place, at.path))
             found_nodes.clear()
-        if groups_of(graph) is not None and node_name(Side.ENCODER, GROUPS) in found_nodes:
-            message = f"{tick(text)} would remove the level of the groups"
-            hint = "a network without groups has no `groups` and another decoder than Readout"
-            findings.add(Finding("G205", message, at.place, at.path, hint))
+        if (kept := _of_groups(graph, found_nodes)) is not None:
+            message = f"{tick(text)} would remove {kept}"
+            findings.add(Finding("G205", message, at.place, at.path, NO_GROUPS))
             found_nodes.clear()
         _remember(work, found_nodes, found_edges, at)
         nodes |= found_nodes
         edges |= found_edges
     graph.remove_edges_from(edges)
     graph.remove_nodes_from(nodes)
+
+
+def _of_groups(graph: LadderGraph, nodes: set[str]) -> str | None:
+    """What groups cannot do without, if it is among these nodes."""
+    kept = {
+        node_name(Side.ENCODER, GROUPS): "the level of the groups",
+        node_name(Side.DECODER, INPUT): "mu and pi of the groups",
+    }
+    found = [what for node, what in kept.items() if node in nodes]
+    return found[0] if found and groups_of(graph) is not None else None
 
 
 def _doubtful(work: Compilation, selector: Selector) -> bool:

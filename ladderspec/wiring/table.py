@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ladderspec.cells import Cell
+from ladderspec.cells.base import window_of
 from ladderspec.escaping import escape_markdown, escape_tex, fitted
 from ladderspec.names import BOTTOM, INPUT, Side, node_name, show_shape
 from ladderspec.wiring.graph import (
@@ -74,7 +75,7 @@ def _line(graph: LadderGraph, level: str, encoder: str, decoder: str) -> TableRo
         "layer": "Input" if level == INPUT else _cell(cell) if cell else "" if encoder else "top",
         "stride": _pair(_stride(cell)),
         "channels": _channels(cell),
-        "filter": _pair(getattr(cell, "filter", None)),
+        "filter": _pair(window_of(cell, nodes[encoder]["shape"])) if cell else "",
         "shape": show_shape(nodes[encoder]["shape"]) if cell else "",
         "encoder": node_parameters(graph, encoder) if cell else None,
     }
@@ -85,7 +86,7 @@ def _line(graph: LadderGraph, level: str, encoder: str, decoder: str) -> TableRo
         down = nodes[decoder]["cell"]
         fields |= {
             "decoder": _cell(down),
-            "decoder_filter": _pair(getattr(down, "filter", None)),
+            "decoder_filter": _pair(window_of(down, nodes[decoder]["shape"])),
             "estimates": f"{nodes[decoder]['level']} {show_shape(nodes[decoder]['shape'])}",
             "decoder_parameters": node_parameters(graph, decoder),
         }
@@ -183,7 +184,7 @@ def footer(graph: LadderGraph) -> list[str]:
     frames, iterations = graph.graph["frames"], graph.graph["iterations"]
     time = f"frames: {frames}" if frames is not None else f"iterations: {iterations}"
     if (groups := groups_of(graph)) is not None:
-        time += f"; groups: {groups.count}, {groups.likelihood}"
+        time += f"; groups: {groups.text}"
     found = [f"{total:,} parameters (encoder {encoder:,}, rest {total - encoder:,}); {time}"]
     found += [line for node in inputs_of(graph) if (line := _about_input(graph, node))]
     for name, entry in graph.graph["tasks"].items():
