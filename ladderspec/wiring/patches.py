@@ -12,6 +12,7 @@ from ladderspec.language.resolve import NO_GROUPS
 from ladderspec.names import (
     BOTTOM,
     GROUPS,
+    INPUT,
     TABLE,
     Role,
     Side,
