@@ -10,7 +10,7 @@ from typing import Any
 from ladderspec.cli._options import add_changes, add_spec, open_graph, request
 from ladderspec.drawing import draw, render, scene_of
 from ladderspec.drawing.formats import formats
-from ladderspec.drawing.options import KINDS, LAYOUTS, LEVELS, Options
+from ladderspec.drawing.options import DPI, KINDS, LAYOUTS, LEVELS, Options
 from ladderspec.drawing.scene import Scene
 from ladderspec.drawing.style import THEMES
 from ladderspec.errors import UsageError
@@ -88,6 +88,7 @@ def _add_look(group: argparse._ArgumentGroup) -> None:
         help="maximum width on paper, like 8.5cm; gaps shrink before words do",
     )  # fmt: skip
     group.add_argument("--height", metavar="LENGTH", help="maximum height on paper, like 12cm")
+    group.add_argument("--dpi", metavar="N", type=int, default=DPI, help="of png; default: 144")
     group.add_argument(
         "--worth", metavar="SELECTOR=NUMBER", action="append", default=[],
         help="arrows as thick as their worth, like lateral=0.5; several may be given",
@@ -178,6 +179,7 @@ def _options(args: argparse.Namespace) -> Options:
         "plates": dict(_plate(text) for text in args.plate),
         "width": args.width,
         "height": args.height,
+        "dpi": args.dpi,
         "worth": dict(_worth(text) for text in args.worth),
         "worth_of": args.worth_of,
     }

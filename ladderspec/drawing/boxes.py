@@ -93,6 +93,8 @@ def details(part: Part, labels: frozenset[str]) -> Runs:
         noise = part.cell.noise
         amount = noise.gaussian if noise.gaussian is not None else noise.flip
         found += [f"noise {amount:g}"] if amount else []
+    if part.cell.share and "cell" in labels:
+        found.append(f"weights of {part.cell.share}")
     if "params" in labels and part.parameters:
         found.append(count_text(part.parameters))
     return plain(f" {DOT} ".join(found))

@@ -12,6 +12,7 @@ from ladderspec.drawing.label_placement import ArrowLine, Obstacles, place_label
 from ladderspec.drawing.layout import Layout, lay_out
 from ladderspec.drawing.legend import Legend, entries, place_legend
 from ladderspec.drawing.options import (
+    DPI,
     Options,
     View,
     check_choice,
@@ -47,6 +48,7 @@ class Drawing:
         check_options(options)
         self.view = view_of(options)
         self.layout = options.get("layout", "ladder")
+        self.dpi = options.get("dpi", DPI)
         self.graph = graph_of(what)
         check_length(self.view, self.graph)
         self.picture = _picture(self.graph, options)

@@ -200,12 +200,16 @@ def _weight(weight: Any) -> str:
 
 
 def _arrow_label(edge: Any) -> str | None:
-    """The label of an arrow; one that the spec makes weightless says so."""
+    """The label of an arrow; one that the spec makes weightless or lets share says so."""
     label: str | None = edge.get("label")
     scale: float | None = edge.get("scale")
-    if label or not (edge.get("map") or scale is not None):
+    if label:
         return label
-    return "id" if scale in (None, 1) else f"{scale:g} id"
+    if edge.get("share") and edge.get("shared"):
+        return f"= {edge['shared'].split('.')[1]}"
+    if edge.get("map") or scale is not None:
+        return "id" if scale in (None, 1) else f"{scale:g} id"
+    return None
 
 
 def _arrows(graph: Graph, names: list[str]) -> Iterator[Arrow]:

@@ -47,7 +47,7 @@ class SamplingGrid(NamedTuple):
 
 
 class NodeAttributes(TypedDict):
-    """The attributes of a node; the last four are set by shape inference."""
+    """The attributes of a node; the last five are set by shape inference."""
 
     side: Side
     level: str
@@ -55,14 +55,16 @@ class NodeAttributes(TypedDict):
     initial: str  # what delayed edges carry before the first t: zeros or learned
     place: Place | str | None  # in the text; a string in a graph that was read from JSON
     path: str  # the same in the terms of the spec: levels[0].encoder
+    share: str | None  # the node with which it shares weights, even if that was removed
     shape: NotRequired[Shape]
     grid: NotRequired[SamplingGrid | None]
     own: NotRequired[dict[str, Any]]  # its parameters, apart from those of its edges
-    parameters: NotRequired[int]  # their number
+    parameters: NotRequired[int]  # their number; what is shared counts for one only
+    shared: NotRequired[str | None]  # the module under whose name its tensors are registered
 
 
 class EdgeAttributes(TypedDict):
-    """The attributes of an edge; the last two are set by shape inference."""
+    """The attributes of an edge; the last three are set by shape inference."""
 
     role: Role
     delay: int
@@ -75,9 +77,11 @@ class EdgeAttributes(TypedDict):
     map: Literal["identity"] | None
     resample: Literal["nearest", "bilinear"] | None
     scale: float | None
+    share: str | None  # the arrow with which it shares weights, as NODE.KEY; or none
     label: str | None
     projection: NotRequired[Projection]
     parameters: NotRequired[int]
+    shared: NotRequired[str | None]
 
 
 class TaskAttributes(TypedDict):
@@ -248,7 +252,7 @@ def to_text(graph: LadderGraph, width: int | None = None) -> str:
     """
     title = graph.graph["title"]
     nodes = [
-        (node, of["cell"].cell, show_shape(of.get("shape")), f"{of.get('parameters', 0):,}")
+        (node, of["cell"].cell, show_shape(of.get("shape")), _count(of))
         for node in in_order(graph)
         for of in [graph.nodes[node]]
     ]
@@ -256,7 +260,7 @@ def to_text(graph: LadderGraph, width: int | None = None) -> str:
         (
             show_arrow(source, target, edge["delay"]),
             str(edge["role"]),
-            f"{edge.get('parameters', 0):,}",
+            _count(edge),
         )
         for target in in_order(graph)
         for source, _, edge in sorted(graph.in_edges(target, data=True), key=_edge_order)
@@ -272,15 +276,23 @@ def to_text(graph: LadderGraph, width: int | None = None) -> str:
 
 
 def _columns(rows: Sequence[Sequence[str]], least: Sequence[int]) -> list[str]:
-    """Rows in columns; the last one at the right."""
+    """Rows in columns; the last one, up to a wide gap, at the right."""
     if not rows:
         return []
-    widths = list(least) or [max(map(len, column)) for column in zip(*rows, strict=True)]
+    counts = [[*row[:-1], row[-1].partition("  ")[0]] for row in rows]
+    widths = list(least) or [max(map(len, column)) for column in zip(*counts, strict=True)]
     return [
         " ".join([*(f"{text:<{w}}" for text, w in zip(row[:-1], widths, strict=False)),
-                  f"{row[-1]:>{widths[-1]}}"])
+                  f"{count:>{widths[-1]}}{gap}{rest}"])
         for row in rows
+        for count, gap, rest in [row[-1].partition("  ")]
     ]  # fmt: skip
+
+
+def _count(attributes: NodeAttributes | EdgeAttributes) -> str:
+    """The number of parameters, and the name of those that are shared."""
+    shared = attributes.get("shared")
+    return f"{attributes.get('parameters', 0):,}" + (f"  shared: {shared}" if shared else "")
 
 
 def _edge_order(edge: tuple[str, str, EdgeAttributes]) -> tuple[int, int, str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ladderspec.cells import Cell
 from ladderspec.escaping import escape_markdown, escape_tex, fitted
 from ladderspec.names import INPUT, Side, node_name, show_shape
 from ladderspec.wiring.graph import LadderGraph, copies, groups_of, parameters, table_rows
@@ -60,7 +61,7 @@ def _line(graph: LadderGraph, level: str, encoder: str, decoder: str) -> TableRo
     beside = node_name(Side.LATERAL, level)
     fields: dict[str, Any] = {
         "level": level,
-        "layer": "Input" if level == INPUT else cell.cell if cell else "" if encoder else "top",
+        "layer": "Input" if level == INPUT else _cell(cell) if cell else "" if encoder else "top",
         "stride": _pair(_stride(cell)),
         "channels": _channels(cell),
         "filter": _pair(getattr(cell, "filter", None)),
@@ -68,17 +69,22 @@ def _line(graph: LadderGraph, level: str, encoder: str, decoder: str) -> TableRo
         "encoder": node_parameters(graph, encoder) if cell else None,
     }
     if beside in graph and cell:
-        fields["lateral"] = nodes[beside]["cell"].cell
+        fields["lateral"] = _cell(nodes[beside]["cell"])
         fields["lateral_parameters"] = node_parameters(graph, beside)
     if decoder in graph:
         down = nodes[decoder]["cell"]
         fields |= {
-            "decoder": down.cell,
+            "decoder": _cell(down),
             "decoder_filter": _pair(getattr(down, "filter", None)),
             "estimates": f"{nodes[decoder]['level']} {show_shape(nodes[decoder]['shape'])}",
             "decoder_parameters": node_parameters(graph, decoder),
         }
     return TableRow(**fields)
+
+
+def _cell(cell: Cell) -> str:
+    """Its name, and the row with which it shares weights."""
+    return f"{cell.cell} = {cell.share}" if cell.share else cell.cell
 
 
 def node_parameters(graph: LadderGraph, node: str) -> int:
