@@ -1,4 +1,4 @@
-"""Execute the notebooks of this folder and save their outputs: `python examples/execute.py [NAME ...]`."""
+"""Execute the notebooks of this folder, or those that are named, and save their outputs."""
 
 from __future__ import annotations
 
