@@ -37,7 +37,7 @@ quickstart: $(VENV)/.quick
 	$(BIN)/ladderspec show $(SPEC)
 	mkdir -p out
 	$(BIN)/ladderspec draw $(SPEC) --variant no_decoder_to_encoder --changes -o out/quickstart.svg
-	$(BIN)/ladderspec ablate specs/experiments/quickstart.yaml -o out/quickstart --workers 2 --resume
+	$(BIN)/ladderspec ablate specs/experiments/quickstart.yaml -o out/quickstart --processes 2 --resume
 
 # One thread: the tensors of tests are small, and two would wait for each other.
 test: lint

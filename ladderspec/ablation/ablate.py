@@ -73,6 +73,7 @@ def _job(experiment: Experiment, run: Run, options: AblationOptions) -> Job:
         machine={**threads, **options.machine},
         plugins=tuple(plugin.resolve() for plugin in options.plugins),
         quiet=options.quiet,
+        changes=experiment.changes,
         run=run,
     )
 

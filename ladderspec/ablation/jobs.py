@@ -27,6 +27,7 @@ class Job:
     machine: dict[str, Any] = field(default_factory=dict)  # overrides the section of the file
     plugins: tuple[Path, ...] = ()
     quiet: bool = False
+    changes: tuple[str, ...] = ()  # PATH=VALUE
     run: Run | None = field(default=None, repr=False, compare=False)  # already open, if here
 
     def __getstate__(self) -> dict[str, Any]:
@@ -51,6 +52,8 @@ class Job:
             found += [f"--{name}", str(value)]
         for plugin in self.plugins:
             found += ["--plugin", str(plugin)]
+        for change in self.changes:
+            found += ["--set", change]
         return found
 
 
@@ -75,7 +78,7 @@ def perform(job: Job) -> Outcome:
     if run is None:
         for plugin in job.plugins:
             load_plugin(plugin)
-        (run,) = open_experiment(job.experiment).select(
+        (run,) = open_experiment(job.experiment, changes=job.changes).select(
             [job.row], [job.column] if job.column else [], [job.seed]
         )
     machine = run.machine.model_copy(update=job.machine)

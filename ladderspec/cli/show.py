@@ -13,11 +13,12 @@ from ladderspec.cli._options import (
     add_spec,
     graph_of,
     open_graph,
+    refuse_ignored,
     request,
     saved,
 )
-from ladderspec.errors import UsageError
-from ladderspec.escaping import one_line
+from ladderspec.errors import SpecError, UsageError
+from ladderspec.escaping import escape_terminal, one_line
 from ladderspec.language.read import Document, Request, open_document
 from ladderspec.wiring import table
 from ladderspec.wiring.graph import LadderGraph, parameters, to_text
@@ -27,7 +28,7 @@ from ladderspec.wiring.graph import LadderGraph, parameters, to_text
 
 def add_show_arguments(parser: argparse.ArgumentParser) -> None:
     add_spec(parser)
-    parser.add_argument("--format", choices=["text", "markdown", "latex"], default="text")
+    parser.add_argument("--format", choices=["text", "markdown", "latex"], help="default: text")
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
     parser.add_argument("--ladder", action="store_true", help="draw the ladder in the terminal")
     parser.add_argument("--ascii", action="store_true", help="with --ladder: ASCII alone")
@@ -43,8 +44,10 @@ def run_show(args: argparse.Namespace) -> int:
     """
     if args.ascii and not args.ladder:
         raise UsageError("--ascii is for --ladder")
-    if args.ladder and (args.json or args.format != "text"):
-        raise UsageError("--ladder is text: leave --json and --format out")
+    if args.ladder:
+        refuse_ignored(args, "--ladder is text", "--json", "--format")
+    if args.json:
+        refuse_ignored(args, "--json is a format itself", "--format")
     built, variants = _open_with_variants(args)
     if args.ladder:
         print(_ladder(built, args.ascii))
@@ -54,7 +57,7 @@ def run_show(args: argparse.Namespace) -> int:
         print(json.dumps(data, indent=2, ensure_ascii=False))
         return 0
     writers = {"text": table.to_text, "markdown": table.to_markdown, "latex": table.to_latex}
-    print(writers[args.format](built))
+    print(writers[args.format or "text"](built))
     if variants and args.format != "latex":
         print("\nvariants:")
         width = max(len(str(variant["name"])) for variant in variants)
@@ -161,7 +164,8 @@ def add_diff_arguments(parser: argparse.ArgumentParser) -> None:
 def run_diff(args: argparse.Namespace) -> int:
     """Compare two specs, or a spec with what --variant, --without, --add and --set make of it.
 
-    With two specs the changes apply to the second. Exits with 1 if they differ.
+    With two specs the changes apply to the second. Exits with 0 if they are equal, with 1 if they
+    differ, with 2 if one of them has mistakes.
 
     Example:
       ladderspec diff specs/ommnist/rladder.yaml --variant no_decoder_to_encoder
@@ -171,8 +175,12 @@ def run_diff(args: argparse.Namespace) -> int:
     changes = request(args)
     if args.other is None and changes == Request():
         raise UsageError("diff needs a second spec, or a change such as --variant NAME")
-    first = graph_of(args.spec, Request(), args.root)
-    second = graph_of(args.other or args.spec, changes, args.root)
+    try:
+        first = graph_of(args.spec, Request(), args.root)
+        second = graph_of(args.other or args.spec, changes, args.root)
+    except SpecError as error:
+        print(escape_terminal(str(error)), file=sys.stderr)
+        return 2
     found = compare(first, second)
     if args.json:
         data = {

@@ -228,6 +228,11 @@ class EvaluationConfig(Config):
     report: Literal["last", "best"] | None = Field(
         None, description="Weights that are tested. Default: best with `stop`, else last."
     )
+    split: Literal["test", "valid"] = Field(
+        "test",
+        description="Data on which a trained network is measured. valid: validation data alone, to"
+        " compare settings without looking at the test data.",
+    )
     noise: Annotated[bool | None, BeforeValidator(_noise)] = Field(
         None,
         description="Input noise in evaluation. true: all tasks are measured on input with the"
