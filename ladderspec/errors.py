@@ -55,6 +55,7 @@ CODES = {
     "G207": "a task at a node that does not exist",
     "G208": "an arrow whose delay is longer than the sequence",
     "G209": "statistics per iteration although the number of iterations is not fixed",
+    "G210": "weights that cannot be shared",
     "H301": "shapes that do not fit together",
     "H302": "a task at a node of the wrong shape, or at the wrong t",
     "E401": "an `expect` that does not hold",

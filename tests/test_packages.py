@@ -34,6 +34,7 @@ LAYERS = [
     "learn",
     "trained",
     "ablation",
+    "runner",
     "cli __init__ __main__",
 ]
 LAYER = {package: index for index, line in enumerate(LAYERS) for package in line.split()}

@@ -87,6 +87,9 @@ def test_commands_that_need_torch_say_so(words: str, tmp_path: Path) -> None:
     [
         f"ls.build('{TINY}')",
         "ls.save",
+        "ls.train",
+        "ls.ablate",
+        "ls.evaluate",
         "ls.open_net",
         "ls.Unrolled",
         "import ladderspec.nn",

@@ -89,7 +89,9 @@ def _run(words: Sequence[str]) -> int:
         sys.stdout.flush()
         return code
     except SpecError as error:
-        print(escape_terminal(str(error)), file=sys.stderr)
+        from ladderspec.cli._terminal import coloured
+
+        print(coloured(escape_terminal(str(error)), "error", sys.stderr), file=sys.stderr)
         return 2 if all(finding.code == "F001" for finding in error.findings) else 1
     except LadderspecError as error:
         print(escape_terminal(f"ladderspec: {error}"), file=sys.stderr)

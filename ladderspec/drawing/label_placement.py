@@ -52,11 +52,14 @@ class Obstacles:
         covered = len(self.covered(rect)) + 2 * outside
         return COVERED * covered + STRUCK * self.lines_through(rect)
 
-    def lines_through(self, rect: Rect) -> int:
+    def lines_through(self, rect: Rect, besides: Sequence[Point] = ()) -> int:
+        """The number of lines through `rect`, apart from the pieces of one line."""
+        own = set(pairwise(besides))
         near = {
             line
             for bucket in _buckets(rect.grown(_CLEARANCE))
             for line in self._lines.get(bucket, ())
+            if line[:2] not in own
         }
         return sum(crosses(rect.grown(_CLEARANCE + half), a, b) for a, b, half in near)
 

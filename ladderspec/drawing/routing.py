@@ -34,6 +34,7 @@ class PathForm(Enum):
     SLANT = auto()  # diagonally across one channel, to a neighbouring row
     BOW = auto()  # a curve back to the neighbour in the same row
     ORTHOGONAL = auto()  # along channels
+    LOOP = auto()  # along a channel, back to the same box
 
 
 class Port(NamedTuple):
@@ -183,7 +184,7 @@ class _Router:
             face = Face(horizontal(spot.row + 1), spot.column)
         else:
             face = Face(vertical(0 if spot.column == 0 else spot.column + 1), spot.row)
-        return self._along(link, face, face, 1)
+        return self._along(link, face, face, 1)._replace(form=PathForm.LOOP)
 
     def _in_row(self, link: Link, source: Spot) -> Route:
         steps = link.target.column - source.column
@@ -288,7 +289,12 @@ class Lanes(NamedTuple):
     of_leg: Mapping[tuple[int, int], Lane]  # by indices of route and leg
     slots: Mapping[tuple[int, int], int]  # by index of route, and SOURCE or TARGET
     most_slots: Mapping[Face, int]  # the number of slots in the fuller half of a face
+    loops: Mapping[Face, int]  # the number of loops at a face, around its middle
     rules: Mapping[Channel, Sequence[Lane]]  # for lines along the whole channel
+
+    @property
+    def faces(self) -> list[Face]:
+        return list(dict.fromkeys([*self.most_slots, *self.loops]))
 
 
 def assign_lanes(
@@ -330,10 +336,21 @@ def _first_free(lanes: list[Lane], leg: Leg, room: float) -> Lane:
     return lane
 
 
-def _assign_slots(routes: Sequence[Route]) -> tuple[dict[tuple[int, int], int], dict[Face, int]]:
-    """Slots from the corners of a box inwards, short arrows first: long ones enclose them."""
+def _assign_slots(
+    routes: Sequence[Route],
+) -> tuple[dict[tuple[int, int], int], dict[Face, int], dict[Face, int]]:
+    """Slots from the corners of a box inwards, short arrows first: long ones enclose them.
+
+    Loops count from the middle of their face outwards, so that all of them have one shape.
+    """
     halves: dict[Port, list[tuple[float, int, int]]] = defaultdict(list)
+    slots: dict[tuple[int, int], int] = {}
+    loops: dict[Face, int] = defaultdict(int)
     for index, route in enumerate(routes):
+        if route.form is PathForm.LOOP:
+            slots[index, SOURCE] = slots[index, TARGET] = loops[route.target.face]
+            loops[route.target.face] += 1
+            continue
         length = sum(leg.length for leg in route.legs)
         if route.form is PathForm.SLANT:
             length = -1.0  # it leaves the row immediately, so it starts at the corner
@@ -343,10 +360,9 @@ def _assign_slots(routes: Sequence[Route]) -> tuple[dict[tuple[int, int], int], 
         for end, port in ends.items():
             if port and port.sign:
                 halves[port].append((length, index, end))
-    slots: dict[tuple[int, int], int] = {}
     most: dict[Face, int] = defaultdict(int)
     for port, ends_here in halves.items():
         for number, (_, index, end) in enumerate(sorted(ends_here)):
             slots[index, end] = number
         most[port.face] = max(most[port.face], len(ends_here))
-    return slots, most
+    return slots, most, loops

@@ -7,6 +7,7 @@ they declare: a size that is the same for all stands in the class, others are ar
 from __future__ import annotations
 
 import inspect
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -251,7 +252,7 @@ class _Class:
         returned = "tuple[Tensor, " + ", ".join(["Tensor"] * len(cell.returns)) + "]"
         result = returned if cell.returns else "Tensor"
         owner = next(c for c in type(cell).__mro__ if "compute" in vars(c))
-        doc = inspect.cleandoc(owner.__doc__ or name).splitlines()
+        doc = inspect.cleandoc(_with_norm(owner.__doc__ or name, self._norms())).splitlines()
         doc = [f'"""{doc[0]}"""'] if len(doc) == 1 else [f'"""{doc[0]}', *doc[1:], '"""']
         given = "".join(f", {each}: Tensor" for each in taken)
         first = self._first_value(cell)
@@ -264,6 +265,13 @@ class _Class:
             ["**edges: nn.Module"],
         )
         return "\n".join([text, *first])
+
+    def _norms(self) -> set[str]:
+        """The norms of the sum, or of its terms, in all instances."""
+        if self.first.form.norm[1] != "none":
+            return {self.first.form.norm[1]}
+        edges = [edge.projection for each in self.group for edge in each.edges.values()]
+        return {edge.norm for edge in edges if edge is not None and edge.has_weight}
 
     def _first_value(self, cell: Cell) -> list[str]:
         """The method that makes what delayed edges carry before the first t, if there is one."""
@@ -410,6 +418,20 @@ class _Class:
         ]
         edges = [f"{key}={each.expression}" for key, each in self.group[index].edges.items()]
         return [*sizes, *named, *edges]
+
+
+def _with_norm(doc: str, kinds: set[str]) -> str:
+    """A formula with the norm that is used, or without one.
+
+    >>> _with_norm("u = relu(LN(A * v) + LN(B * h) + c)", {"batch"})
+    'u = relu(BN(A * v) + BN(B * h) + c)'
+    >>> _with_norm("u = relu(LN(A * v) + LN(B * h) + c)", {"none"})
+    'u = relu(A * v + B * h + c)'
+    """
+    if kinds == {"none"}:
+        return re.sub(r"\b(?:BN|LN)\(([^()]*)\)", r"\1", doc)
+    symbol = NORMS[next(iter(kinds))].symbol if len(kinds) == 1 else "norm"
+    return re.sub(r"\b(?:BN|LN)\(", f"{symbol}(", doc) if kinds else doc
 
 
 def _text(value: Any) -> str:

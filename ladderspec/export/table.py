@@ -165,7 +165,7 @@ def fields_of(cell: Cell) -> str:
     'Conv, channels: 32, filter: 3, norm: joint'
     """
     own = [name for name in type(cell).model_fields if name not in Cell.model_fields]
-    fields = [name for name in (*own, "initial") if name in cell.model_fields_set]
+    fields = [name for name in (*own, "initial", "share") if name in cell.model_fields_set]
     return ", ".join([cell.cell, *(f"{name}: {_word(getattr(cell, name))}" for name in fields)])
 
 

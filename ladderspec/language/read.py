@@ -14,8 +14,8 @@ from ladderspec.display import svg
 from ladderspec.errors import Finding, Findings, Source, SpecError, tick
 from ladderspec.language.edges import Edges
 from ladderspec.language.extends import extend, read_source, read_stdin
-from ladderspec.language.resolve import Choice, choose, resolve
-from ladderspec.language.rows import cell_names, task_kinds
+from ladderspec.language.resolve import Choice, choose, drop_levels, resolve
+from ladderspec.language.rows import cell_names, row_names, task_kinds
 from ladderspec.language.spec import Expect, SpecConfig, Variant, refresh
 from ladderspec.names import Side
 from ladderspec.shipped import located
@@ -139,6 +139,7 @@ class Spec:
     tree: Node = field(repr=False, compare=False)
     broken: bool = field(default=False, repr=False)  # has mistakes that were read past
     unsure: frozenset[str] = field(default=frozenset(), repr=False)  # what these leave open
+    rows: tuple[str, ...] = field(default=(), repr=False)  # their names, dropped ones included
     compiled: MultiDiGraph | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
@@ -206,7 +207,9 @@ def read(document: Document, request: Request, findings: Findings) -> Spec | Non
         if not request.bare:
             choices.append(Choice(COMMAND_LINE, command))
         resolved = resolve(tree, choices, found) if document.whole else tree
-        reading = _Reading(resolved, document.whole, found)
+        rows = tuple(name for name in row_names(resolved) if name)
+        resolved = drop_levels(resolved, choices, found) if document.whole else tree
+        reading = _Reading(resolved, rows, document.whole, found)
         unknown = reading.unknown_keys
         if unknown is None:
             findings.update(found)
@@ -224,8 +227,8 @@ def read(document: Document, request: Request, findings: Findings) -> Spec | Non
 class _Reading:
     """The config of a tree, or of the part of it that is right."""
 
-    def __init__(self, tree: Node, whole: bool, findings: Findings) -> None:
-        self.tree, self.findings = tree, findings
+    def __init__(self, tree: Node, rows: tuple[str, ...], whole: bool, findings: Findings) -> None:
+        self.tree, self.rows, self.findings = tree, rows, findings
         self.config: SpecConfig | None = None
         self.unknown_keys: UnknownKeys | None = None
         self.unsure: frozenset[str] = frozenset()
@@ -282,7 +285,10 @@ class _Reading:
                 expect = variant.expect if request.bare and len(request.variant) == 1 else None
         names = tuple(choice.name for choice in choices)
         broken = bool(findings)
-        return Spec(config, tuple(patches), names, title, expect, self.tree, broken, self.unsure)
+        return Spec(
+            config, tuple(patches), names, title, expect,
+            self.tree, broken, self.unsure, self.rows,
+        )  # fmt: skip
 
 
 def _experiment(tree: Node) -> Finding:

@@ -34,7 +34,7 @@ class Choice:
 
 
 def resolve(tree: Node, choices: Sequence[Choice], findings: Findings) -> Node:
-    """Apply the fields, tasks, params and dropped levels of the chosen patches; expand the rows."""
+    """Apply the fields, tasks and params of the chosen patches; expand the rows."""
     if not isinstance(tree.value, dict):
         return tree
     sets = [
@@ -63,7 +63,13 @@ def resolve(tree: Node, choices: Sequence[Choice], findings: Findings) -> Node:
             continue  # the task is removed by another patch
         if not path.startswith("params.") and not findings.enough:
             tree = assign(tree, path, value, at, findings)
-    tree = fill_defaults(tree, written, findings)
+    return fill_defaults(tree, written, findings)
+
+
+def drop_levels(tree: Node, choices: Sequence[Choice], findings: Findings) -> Node:
+    """Remove the rows that the spec or the chosen patches drop."""
+    if not isinstance(tree.value, dict):
+        return tree
     for patch in [tree, *(choice.node for choice in choices)]:
         tree = _drop(tree, patch, "level", findings)
     return tree

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from ladderspec.cells import ACTIVATIONS, NORMS, Cell, Projection, Site
 from ladderspec.cells.binding import bind
-from ladderspec.cells.parameters import Parameter
+from ladderspec.cells.parameters import Parameter, shareable
 from ladderspec.errors import UsageError
 from ladderspec.names import Role, Shape, show_shape
 from ladderspec.nn.norms import FIRST, TimeStep, make_norm
@@ -21,16 +21,49 @@ Values = Mapping[str, Tensor]
 Result = tuple[Tensor, dict[str, Tensor]]
 
 
+class Lender(NamedTuple):
+    """Where shared parameters are registered: looked up at every call, as modules may change."""
+
+    parent: nn.Module
+    path: tuple[str, ...]
+
+    @property
+    def module(self) -> nn.Module:
+        found = self.parent
+        for part in self.path:
+            found = cast(nn.Module, found._modules[part])
+        return found
+
+
 class Declared(nn.Module):
-    """A module whose parameters were declared, with their initial values."""
+    """A module whose parameters were declared, with their initial values.
+
+    Those that it shares with another module are registered there alone, and fetched.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.declared: dict[str, Parameter] = {}
+        self.borrowed: frozenset[str] = frozenset()
+        self.lender: Lender | None = None  # of what is borrowed
 
-    def declare(self, parameters: Mapping[str, Parameter], draw: bool) -> None:
-        """Register parameters; if not `draw`, their values wait for `initialise`."""
+    def tensor(self, name: str) -> Tensor:
+        """A parameter or buffer, its own or borrowed."""
+        home = self.lender.module if self.lender and name in self.borrowed else self
+        found: Tensor = getattr(home, name)
+        return found
+
+    def declare(
+        self, parameters: Mapping[str, Parameter], draw: bool = False, shared: bool = False
+    ) -> None:
+        """Register parameters; if not `draw`, their values wait for `initialise`.
+
+        If `shared`, those that can be shared are left to the `lender`.
+        """
+        self.borrowed = frozenset(shareable(parameters) if shared else ())
         for name, parameter in parameters.items():
+            if name in self.borrowed:
+                continue
             self.declared[name] = parameter
             tensor = torch.empty(parameter.shape)
             if draw:
@@ -72,6 +105,7 @@ class Edge(Declared):
         projection: The map, its norm and its initial values.
         iterations: How many iterations have statistics of their own in a batch norm.
         draw: Whether to draw initial values now; otherwise they wait for `initialise`.
+        shared: Whether its parameters are those of its `lender`.
 
     >>> edge = Edge(Projection("transposed", (8, 6, 6), (4, 11, 11), (3, 3), (2, 2)))
     >>> {name: tuple(parameter.shape) for name, parameter in edge.named_parameters()}
@@ -82,10 +116,16 @@ class Edge(Declared):
     gain: Tensor
     drop: float = 0.0  # dropout probability of what it carries (Srivastava et al. 2014)
 
-    def __init__(self, projection: Projection, iterations: int = 1, draw: bool = True) -> None:
+    def __init__(
+        self,
+        projection: Projection,
+        iterations: int = 1,
+        draw: bool = True,
+        shared: bool = False,
+    ) -> None:
         super().__init__()
         self.projection = projection
-        self.declare(projection.parameters, draw)
+        self.declare(projection.parameters, draw, shared)
         kind, groups = projection.norm, projection.groups
         self.norm = make_norm(kind, projection.target[0], groups, iterations)
 
@@ -94,11 +134,11 @@ class Edge(Declared):
         if self.drop and self.training:
             x = functional.dropout(x, self.drop)
         projection = self.projection
-        weight = self.weight if projection.has_weight else None
+        weight = self.tensor("weight") if projection.has_weight else None
         if self.norm is None:
             return step.ops.project(projection, x, weight, bias)
         y = step.ops.project(projection, x, weight, None)
-        normal: Tensor = self.norm(y, self.gain, bias, step)
+        normal: Tensor = self.norm(y, self.tensor("gain"), bias, step)
         return normal
 
     @property
@@ -126,6 +166,7 @@ class CellModule(Declared):
         iterations: how many iterations have statistics of their own in batch norms.
         name: of the node, for messages.
         draw: whether to draw initial values now; else they wait for `initialise`.
+        shared: the edges whose parameters are those of their lenders; "" is the node itself.
     """
 
     def __init__(
@@ -138,13 +179,15 @@ class CellModule(Declared):
         iterations: int = 1,
         name: str = "",
         draw: bool = True,
+        shared: Collection[str] = (),
     ) -> None:
         super().__init__()
         self.cell, self.out, self.name = cell, out, f"{name} ({cell.cell})" if name else cell.cell
         self.keys = tuple(projections)
         for key, projection in projections.items():
-            self._modules[key] = Edge(projection, iterations, draw)  # a key may be any name
-        self.declare(parameters, draw)
+            edge = Edge(projection, iterations, draw, key in shared)
+            self._modules[key] = edge  # a key may be any name
+        self.declare(parameters, draw, "" in shared)
         self.binding = bind(cell, site, out, projections, parameters, self.name)
         self.constants = dict(self.binding.constants)
         if "activation" in self.constants:
@@ -165,9 +208,12 @@ class CellModule(Declared):
         noise = cast(Tensor, self.noise)
         repeated = noise.repeat(batch // len(noise), *(1 for _ in noise.shape[1:]))
         noise = torch.randn_like(repeated) if self.training else repeated
-        tensors = {name: getattr(self, name) for name in self.binding.first_tensors}
+        tensors = {name: self.tensor(name) for name in self.binding.first_tensors}
         found: Tensor = self.cell.first_value(noise, **tensors, **self.binding.first_constants)
         return found
+
+    def _has(self, name: str) -> bool:
+        return name in self.declared or name in self.borrowed
 
     def edge(self, key: str) -> Edge:
         return cast(Edge, self._modules[key])
@@ -189,8 +235,8 @@ class CellModule(Declared):
         `previous` holds the further values of the iteration from which the `state` edge comes.
         """
         binding, norm = self.binding, self._modules.get(self.norm_name)
-        offset = getattr(self, self.cell.offset, None) if self.cell.offset else None
-        joint = norm is not None and "gain" in self.declared  # then the offset follows the norm
+        offset = self.tensor(self.cell.offset) if self._has(self.cell.offset) else None
+        joint = norm is not None and self._has("gain")  # then the offset follows the norm
         total: Tensor | None = None
         separate: dict[str, Tensor] = {}
         for key in self.keys:
@@ -203,9 +249,9 @@ class CellModule(Declared):
                     total = y if total is None else total + y
         keywords = dict(self.constants)
         for name, owner in binding.tensors.items():
-            keywords[name] = getattr(self.edge(owner) if owner else self, name)
+            keywords[name] = (self.edge(owner) if owner else self).tensor(name)
         if norm is not None:
-            gain, shift = (self.gain, offset) if joint else (None, None)
+            gain, shift = (self.tensor("gain"), offset) if joint else (None, None)
             if binding.norm_in_compute:
                 keywords["norm"] = lambda a: norm(a, gain, shift, step)
             else:

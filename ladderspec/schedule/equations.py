@@ -38,6 +38,7 @@ class Equation:
     parameters: int  # of the node and of the arrows that enter it
     multiplications: int
     copies: int = 1  # one for each group
+    share: str | None = None  # the node with which it shares weights
 
     @property
     def numbers(self) -> int:
@@ -76,6 +77,7 @@ def equation_of(graph: Graph, node: str) -> Equation:
         parameters=attributes["parameters"] + sum(edge.get("parameters", 0) for *_, edge in arrows),
         multiplications=multiplications(graph, node),
         copies=copies_of(graph, node),
+        share=attributes["share"],
     )
 
 

@@ -34,7 +34,8 @@ def sides(equation: Equation) -> tuple[str, str]:
     node = equation.node
     left = f"{letter(node)}, {letter(node, state=True)}" if equation.stateful else letter(node)
     arguments = ", ".join(f"{edge.role}={value(edge)}" for edge in equation.edges)
-    return left, f"{equation.cell}({arguments or 'x'})"
+    weights = f"; weights of {letter(equation.share)}" if equation.share else ""
+    return left, f"{equation.cell}({arguments or 'x'}{weights})"
 
 
 def last_values(node: str, count: int, state: bool) -> str:

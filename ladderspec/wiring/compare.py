@@ -102,7 +102,7 @@ def _arrows(first: LadderGraph, second: LadderGraph) -> list[Difference]:
     return found + [_arrow("+", ends, edge) for ends, edge in two.items() if ends not in one]
 
 
-_COMPARED = ("delay", "filter", "norm", "gain", "projection")
+_COMPARED = ("delay", "filter", "norm", "gain", "shared", "projection")
 
 
 def _by_ends(graph: LadderGraph) -> dict[EdgeKey, EdgeAttributes]:
@@ -120,7 +120,7 @@ def _arrow(sign: str, ends: EdgeKey, edge: EdgeAttributes) -> Difference:
 def _changed_arrow(ends: EdgeKey, one: EdgeAttributes, two: EdgeAttributes) -> Difference:
     changes = [
         f"{key} {_show(one.get(key))} -> {_show(two.get(key))}"
-        for key in _COMPARED[:3]
+        for key in ("delay", "filter", "norm", "shared")
         if one.get(key) != two.get(key)
     ]
     gains = one["projection"].gain, two["projection"].gain

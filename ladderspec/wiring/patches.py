@@ -19,10 +19,17 @@ from ladderspec.names import (
     show_arrow,
     split_node,
 )
-from ladderspec.text.notation import ArrowNotation, Selector, matches, parse_selector
+from ladderspec.text.notation import (
+    ArrowNotation,
+    Selector,
+    matches,
+    parse_arrows,
+    parse_selector,
+)
 from ladderspec.text.tree import Node
 from ladderspec.wiring.graph import EdgeKey, LadderGraph, cell_of, groups_of, level_at
 from ladderspec.wiring.selection import closest, few, missing_node, parts, select
+from ladderspec.wiring.sharing import OWN, role_of_dropped
 from ladderspec.wiring.wire import Compilation, accepts, connect, delay_of, ends
 
 
@@ -137,7 +144,7 @@ def _change(work: Compilation, role: Role, config: SomeConfig, at: Node) -> None
     for level, named in _named_levels(work, config.levels, at):
         targets = {node_name(side, level) for side in Side}
         found = [
-            (source, edge)
+            (source, target, edge)
             for source, target, edge in graph.edges(data=True)
             if edge["role"] is role and target in targets
         ]
@@ -147,7 +154,7 @@ def _change(work: Compilation, role: Role, config: SomeConfig, at: Node) -> None
             there = [other for other in graph.graph["levels"] if other in others]
             hint = f"there is one at {few(there)}" if there else f"add one: `{role}: [{level}]`"
             work.report(Finding("G201", message, named.place, named.path, hint))
-        for source, edge in found:
+        for source, target, edge in found:
             edge.update(place=at.place, path=at.path, declared=True)
             if config.delay is not None and graph.nodes[source]["side"] is not Side.LATERAL:
                 edge["delay"] = config.delay
@@ -155,6 +162,8 @@ def _change(work: Compilation, role: Role, config: SomeConfig, at: Node) -> None
             edge["map"] = config.map or edge["map"]
             edge["resample"] = config.resample or edge["resample"]
             edge["scale"] = edge["scale"] if config.scale is None else config.scale
+            if config.share is not None:
+                edge["share"] = _owner(work, config.share, target, role)
 
 
 def _place(work: Compilation, role: Role, config: RoleConfig, at: Node) -> None:
@@ -252,9 +261,24 @@ def _add(
         graph, arrow.source, arrow.target, role, arrow.delay, at,
         filter=config.filter, norm=config.norm, gain=config.gain, map=config.map,
         resample=config.resample, scale=config.scale, label=config.label,
+        share=None if config.share is None else _owner(work, config.share, arrow.target, role),
     )  # fmt: skip
     if config.initial is not None:
         graph.nodes[arrow.source]["initial"] = config.initial
+
+
+def _owner(work: Compilation, said: str, target: str, role: Role) -> str:
+    """The arrow with which one into `target` shares weights, by the name of its module."""
+    if said == OWN:
+        return OWN
+    if "->" in said:
+        (arrow,) = parse_arrows(said)
+        there = {arrow.source, arrow.target} <= set(work.graph)
+        role = _role(work.graph, arrow) if there else role_of_dropped(work, arrow)
+        return f"{arrow.target}.{edge_key(role, arrow.source, arrow.delay)}"
+    side, _ = split_node(target)
+    main = Role(side.value)  # the arrow from below, from above, or into a lateral cell
+    return f"{node_name(side, said)}.{main if role is Role.SKIP else role}"
 
 
 def _role(graph: LadderGraph, arrow: ArrowNotation) -> Role:

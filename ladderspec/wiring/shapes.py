@@ -23,6 +23,7 @@ from ladderspec.wiring.graph import (
 )
 from ladderspec.wiring.graph import LadderGraph as Graph
 from ladderspec.wiring.graph import parameters as parameters
+from ladderspec.wiring.sharing import share
 from ladderspec.wiring.wire import Compilation
 
 EDGE_WORDS = ("filter", "norm", "gain", "map", "resample", "scale")  # that an arrow may say
@@ -36,6 +37,7 @@ def infer(work: Compilation) -> None:
     for node in in_order(graph):
         if "shape" in graph.nodes[node]:
             _infer_parameters(work, node)
+    share(work)
     for role, at in work.gains.items():
         _check_gain(graph, role, at, work.findings)
     for name, entry in graph.graph["tasks"].items():

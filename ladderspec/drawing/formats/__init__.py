@@ -167,6 +167,8 @@ class SceneWriter(ABC):
 
     def mark(self, mark: Mark) -> Iterator[str]:
         yield self.rect(mark.rect, 0, mark.colour, None)
+        if mark.label:
+            yield from self.text(mark.label)
 
     def box(self, box: Box) -> Iterator[str]:
         yield self.rect(box.rect, box.radius, box.fill, box.ink)
@@ -176,8 +178,9 @@ class SceneWriter(ABC):
             yield from self.pill(pill)
 
     def pill(self, pill: Pill) -> Iterator[str]:
-        yield self.rect(pill.rect, pill.rect.height / 2, pill.fill, pill.ink)
-        yield from self.text(pill.text)
+        yield self.rect(pill.rect, pill.radius, pill.fill, pill.ink)
+        for text in pill.texts:
+            yield from self.text(text)
 
 
 def head_of(wire: Wire) -> Sequence[Point]:

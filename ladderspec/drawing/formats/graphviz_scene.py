@@ -139,11 +139,14 @@ class _DotWriter(SceneWriter):
 
     def pill(self, pill: Pill) -> Iterator[str]:
         yield self._filled(self._new("task"), pill)
-        yield from self.text(pill.text)
+        for text in pill.texts:
+            yield from self.text(text)
 
     def mark(self, mark: Mark) -> Iterator[str]:
         attributes = {"shape": "box", "style": "filled", "fillcolor": mark.colour}
         yield self._node(self._new("delay"), mark.rect, **attributes)
+        if mark.label:
+            yield from self.text(mark.label)
 
     def text(self, text: Text) -> Iterator[str]:
         for glyphs in _glyphs_of(text):
