@@ -169,7 +169,7 @@ def ablate(
         folder, resume, root, machine, display=Display(quiet=quiet),
         on_update=on_update, on_evaluation=on_evaluation,
     )  # fmt: skip
-    engine = choose(Asked("here" if processes is None else "processes", workers), folder)
+    engine = choose(Asked("here" if processes is None else "processes", processes), folder)
     failed = train_all(opened, runs, options, engine)
     of_all = opened.select(seeds=dict.fromkeys([*(run.seed for run in opened), *_seeds(seeds)]))
     found = report(opened, of_all, folder, root, by_time=by_time, display=Display(quiet=quiet))
