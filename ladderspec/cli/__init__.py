@@ -80,7 +80,7 @@ def _run(words: Sequence[str]) -> int:
             return 2
         whole_parser().parse_args([name, *words[1:]])  # prints help, versions or an error
         return 2
-    parser = _Parser(prog=f"ladderspec {name}", formatter_class=_Help)
+    parser = SuggestingParser(prog=f"ladderspec {name}", formatter_class=_Help)
     args = fill(parser, name).parse_args(words[1:])
     gc.freeze()
     gc.enable()
@@ -109,7 +109,7 @@ def fill(parser: argparse.ArgumentParser, name: str) -> argparse.ArgumentParser:
     return parser
 
 
-class _Parser(argparse.ArgumentParser):
+class SuggestingParser(argparse.ArgumentParser):
     """Suggests options for misspelt ones; does not take `--see` for `--seed`."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
