@@ -53,7 +53,7 @@ def add_ablate_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--slurm", metavar="OPTION=VALUE", nargs="+", action="extend", default=[],
                        help="of submitit: timeout_min=600 slurm_partition=gpu")  # fmt: skip
     where.add_argument("--workers", metavar="N", type=int,
-                       help="so many processes at once, which share the cores")  # fmt: skip
+                       help="so many processes at once, which share cores and GPUs")  # fmt: skip
     where.add_argument("--threads", metavar="N", type=at_least(1), help="of each run, at most")
     where.add_argument("--device", metavar="NAME", help="instead of the file's: cpu, cuda")
     parser.add_argument("--data", metavar="FOLDER", type=Path, help="the data folder")
@@ -159,8 +159,6 @@ def _engine(args: argparse.Namespace, output: Path) -> Engine:
     asked = engines.Asked(
         name=args.engine or ("processes" if args.workers is not None else "here"),
         workers=args.workers,
-        threads=args.threads,
-        device=args.device,
         slurm=tuple(args.slurm),
     )
     return engines.choose(asked, output)
