@@ -82,12 +82,17 @@ class Cell(Config):
         cell: The name of the cell in specs.
         label: The text in drawings, instead of the name.
         initial: What delayed edges carry before the first iteration: `zeros` or `learned`.
+        share: The row with whose cell on the same side it shares its weights, or a node.
     """
 
     cell: str
     label: OneLine | None = Field(None, description="Drawn instead of the cell's name.")
     initial: Initial = Field(
         "zeros", description="What delayed arrows carry before the first iteration."
+    )
+    share: OneLine | None = Field(
+        None,
+        description="Shared weights: the row with whose cell on this side it shares, or a node.",
     )
 
     sides: ClassVar[frozenset[Side]]
@@ -173,6 +178,12 @@ class DecoderCell(Cell):
 
 
 STATEFUL_TAKES = EncoderCell.takes | {Role.STATE}
+
+
+def window_of(cell: Any, shape: Shape | None) -> Any:
+    """The filter of a cell that makes this shape; a decoder that makes a vector uses none."""
+    dense = isinstance(cell, DecoderCell) and shape is not None and len(shape) == 1
+    return None if dense else getattr(cell, "filter", None)
 
 
 def iterations_of(cell: Cell, length: int | None) -> int:

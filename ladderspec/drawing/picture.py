@@ -44,8 +44,8 @@ class Part(NamedTuple):
     change: Change = Change.UNCHANGED
     before: Part | None = None  # the same part in the base, if it changed
     phase: str | None = None  # its phase in the plan: once or loop
-    copies: int = 1
     symbol: str | None = None  # the paper's letters for its value
+    members: tuple[Part, ...] = ()  # the nodes drawn as one, in the order in which they run
 
 
 class Arrow(NamedTuple):
@@ -74,6 +74,12 @@ class Level(NamedTuple):
     shown: str
     number: str
     labelled: bool = False  # `shown` is a label from the spec, not the name
+    members: tuple[str, ...] = ()  # the levels drawn as one
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all levels in this row, as a user writes them."""
+        return tuple(name.rpartition(".")[2] for name in self.members or (self.name,))
 
 
 class Picture(NamedTuple):
@@ -194,12 +200,16 @@ def _weight(weight: Any) -> str:
 
 
 def _arrow_label(edge: Any) -> str | None:
-    """The label of an arrow; one that the spec makes weightless says so."""
+    """The label of an arrow; one that the spec makes weightless or lets share says so."""
     label: str | None = edge.get("label")
     scale: float | None = edge.get("scale")
-    if label or not (edge.get("map") or scale is not None):
+    if label:
         return label
-    return "id" if scale in (None, 1) else f"{scale:g} id"
+    if edge.get("share") and edge.get("shared"):
+        return f"= {edge['shared'].split('.')[1]}"
+    if edge.get("map") or scale is not None:
+        return "id" if scale in (None, 1) else f"{scale:g} id"
+    return None
 
 
 def _arrows(graph: Graph, names: list[str]) -> Iterator[Arrow]:

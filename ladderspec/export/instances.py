@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ladderspec.cells import NORMS, Cell, Parameters, Projection
 from ladderspec.cells.base import iterations_of
+from ladderspec.cells.binding import Binding, bind
 from ladderspec.cells.grouping import Groups, Readout
 from ladderspec.cells.projections import KEYWORDS
 from ladderspec.names import size_of
@@ -38,7 +38,7 @@ class Symbol(NamedTuple):
         return self.name
 
 
-class Form(NamedTuple):
+class ClassForm(NamedTuple):
     """What the instances of one class have in common."""
 
     compute: Callable[..., Any]
@@ -50,24 +50,24 @@ class Form(NamedTuple):
 
 
 @dataclass
-class Instance:
+class ModuleInstance:
     """One module of the network: what it declares, and how it is made."""
 
-    form: Form
+    form: ClassForm
     name: str  # preferred name of the class
     parameters: Parameters
     sizes: dict[str, int]  # names for sizes, most telling first
     constants: dict[str, Any]  # further values that the class reads
     rows: int  # of running statistics
-    edges: dict[str, Instance] = field(default_factory=dict)
+    edges: dict[str, ModuleInstance] = field(default_factory=dict)
     projection: Projection | None = None  # of an edge
     cell: Cell | None = None  # of a node
-    summed: int = 0  # channels of the sum of its edges
+    binding: Binding | None = None  # of a node
     states: tuple[str, ...] = ()
     expression: str = ""  # that makes it
 
 
-def edge_instance(projection: Projection, rows: int) -> Instance | None:
+def edge_instance(projection: Projection, rows: int) -> ModuleInstance | None:
     """None if the edge owns and changes nothing."""
     parameters = projection.parameters
     if projection.kind == "none" and not parameters:
@@ -88,11 +88,13 @@ def edge_instance(projection: Projection, rows: int) -> Instance | None:
     symbol = NORMS[projection.norm].symbol if projection.norm != "none" else ""
     name = EDGES[projection.function.__name__] + symbol
     norm = ("norm", projection.norm, 1)
-    form = Form(projection.function, norm, tuple(parameters), decided=(("square", str(square)),))
-    return Instance(form, name, parameters, sizes, constants, rows, projection=projection)
+    form = ClassForm(
+        projection.function, norm, tuple(parameters), decided=(("square", str(square)),)
+    )
+    return ModuleInstance(form, name, parameters, sizes, constants, rows, projection=projection)
 
 
-def cell_instance(graph: Graph, node: str, length: int | None) -> Instance:
+def cell_instance(graph: Graph, node: str, length: int | None) -> ModuleInstance:
     """The module of a node; `length` is how many iterations there are, if that is fixed."""
     attributes = graph.nodes[node]
     cell, out, site = attributes["cell"], attributes["shape"], site_of(graph, node)
@@ -100,27 +102,23 @@ def cell_instance(graph: Graph, node: str, length: int | None) -> Instance:
     found = {key: e["projection"] for _, _, key, e in graph.in_edges(node, keys=True, data=True)}
     edges: dict[str, Projection] = {inlet.key: found[inlet.key] for inlet in site.inlets}
     own = {k: p for k, p in attributes["own"].items() if not k.startswith("initial")}
-    signature = cell.signature()
-    summed = [each for key, each in edges.items() if key not in signature.separate]
-    sizes = {"width": summed[0].target[0]} if summed and summed[0].has_weight else {}
+    binding = bind(cell, site, out, edges, own)
+    carrier = edges.get(binding.carrier)
+    sizes = {"width": binding.summed} if carrier is not None and carrier.has_weight else {}
     sizes |= {"channels": out[0], "units": size_of(out)}
     fields = {name: getattr(cell, name) for name in type(cell).model_fields}
     sizes |= {k: v for k, v in fields.items() if isinstance(v, int) and k not in sizes}
-    constants: dict[str, Any] = {}
-    from_shapes = {"out": out, **cell.constants(site, out)}
-    if isinstance(cell, Groups | Readout):
-        from_shapes["count"] = Symbol(GROUPS)
-    for name in (*signature.keywords, *read_at_first(cell)):
-        if name in from_shapes:
-            constants[name] = from_shapes[name]
-        elif name not in ("norm", *own, *signature.optional) and not owner_of(name, edges):
-            constants[name] = getattr(cell, name)
-    form = Form(
+    given = {**binding.constants, **binding.first_constants}
+    absent = {k for k, v in given.items() if v is None and k in binding.optional}
+    constants = {k: v for k, v in given.items() if k not in absent}
+    if isinstance(cell, Groups | Readout) and "count" in constants:
+        constants["count"] = Symbol(GROUPS)
+    form = ClassForm(
         cell.compute,
-        cell.node_norm() if summed else ("", "none", 1),
+        cell.node_norm() if binding.summed else ("", "none", 1),
         tuple(own),
-        tuple(key for key in edges if key in signature.separate),
-        tuple(name for name in signature.keywords if owner_of(name, edges)),
+        tuple(key for key in edges if key in cell.signature().separate),
+        tuple(name for name, owner in binding.tensors.items() if owner),
         tuple(
             (key, value)
             for key, value in constants.items()
@@ -131,17 +129,6 @@ def cell_instance(graph: Graph, node: str, length: int | None) -> Instance:
     present = {key: each for key, each in made.items() if each is not None}
     name = next(c.__name__ for c in type(cell).__mro__ if "compute" in vars(c)).strip("_")
     states = tuple(cell.state_shapes(out))
-    channels = summed[0].target[0] if summed else 0
-    return Instance(form, name, own, sizes, constants, rows, present, None, cell, channels, states)
-
-
-def read_at_first(cell: Cell) -> tuple[str, ...]:
-    """What `first_value` reads besides its random numbers."""
-    if cell.first_value is None:
-        return ()
-    return tuple(inspect.signature(cell.first_value).parameters)[1:]
-
-
-def owner_of(name: str, edges: Mapping[str, Projection]) -> str:
-    """The edge that owns a parameter which `compute` reads."""
-    return next((key for key, each in edges.items() if name in each.extra), "")
+    return ModuleInstance(
+        form, name, own, sizes, constants, rows, present, None, cell, binding, states
+    )

@@ -117,6 +117,8 @@ def _report_lack(work: Compilation, nodes: list[str], role: Role | None) -> None
     if place != place_of(attributes) and attributes["place"] is not None:
         notes.append(f"{node} stands at {attributes['place']}")
     hint = _instead(node, role, source)
+    if attributes["cell"].cell == "Readout":
+        hint = "mu and pi are made of what it carries"
     work.findings.add(Finding("G205", message, place, path, hint, tuple(notes)))
 
 

@@ -22,9 +22,9 @@ from ladderspec.wiring.checks import check
 from ladderspec.wiring.graph import (
     EdgeAttributes,
     GraphAttributes,
-    Grid,
     LadderGraph,
     NodeAttributes,
+    SamplingGrid,
     TaskAttributes,
 )
 from ladderspec.wiring.shapes import infer
@@ -62,6 +62,7 @@ def as_dict(graph: LadderGraph) -> dict[str, Any]:
             parameters=node["parameters"],
             place=str(node["place"]) if node["place"] else None,
             path=node["path"],
+            **({} if node["share"] is None else {"share": node["share"]}),
         )
     for source, target, key, edge in graph.edges(keys=True, data=True):
         plain.add_edge(
@@ -78,7 +79,7 @@ def as_dict(graph: LadderGraph) -> dict[str, Any]:
     return found
 
 
-_OPTIONS = ("filter", "norm", "gain", "map", "resample", "scale", "label")  # of an edge
+_OPTIONS = ("filter", "norm", "gain", "map", "resample", "scale", "share", "label")  # of an edge
 _PLAIN = (
     "name", "title", "variants", "without", "levels", "labels", "frames", "iterations", "notes",
     "grids",
@@ -127,7 +128,9 @@ def first_error(error: ValidationError) -> str:
 Delay = Annotated[int, Field(ge=0, le=MAX_DELAY)]
 Steps = Annotated[int, Field(ge=1, le=100_000)]
 Identifier = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=200)]
-NodeId = Annotated[str, Field(pattern=r"^[a-z]+\.[a-z][a-z0-9_]*$", max_length=200)]
+_NODE = r"[a-z]+\.[a-z][a-z0-9_]*"
+NodeId = Annotated[str, Field(pattern=rf"^{_NODE}$", max_length=200)]
+EdgeId = Annotated[str, Field(pattern=rf"^(none|{_NODE}\.[a-z0-9_]+)$", max_length=600)]
 Text = Annotated[OneLine, Field(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", max_length=10_000)]
 FileShape = Annotated[
     list[Annotated[int, Field(ge=1, le=2**31)]], Field(min_length=1, max_length=8)
@@ -150,6 +153,7 @@ class NodeRecord(_File):
     initial: Literal["zeros", "learned"]
     place: Text | None
     path: Text
+    share: NodeId | None = None
 
 
 class EdgeRecord(_File):
@@ -167,6 +171,7 @@ class EdgeRecord(_File):
     map: Literal["identity"] | None = None
     resample: Literal["nearest", "bilinear"] | None = None
     scale: Annotated[float, Field(ge=-1000, le=1000)] | None = None
+    share: EdgeId | None = None
     label: Text | None = None
 
 
@@ -251,7 +256,7 @@ def _graph_attributes(read: dict[str, Any]) -> GraphAttributes:
         "delays": {role: read["delays"][role] for role in TABLE},
         "notes": read["notes"],
         "level_shapes": {level: tuple(shape) for level, shape in read["level_shapes"].items()},
-        "grids": {level: Grid(*numbers) for level, numbers in read["grids"].items()},
+        "grids": {level: SamplingGrid(*numbers) for level, numbers in read["grids"].items()},
     }
 
 
@@ -277,6 +282,7 @@ def _node_attributes(read: dict[str, Any]) -> NodeAttributes:
         "initial": read["initial"],
         "place": read["place"],
         "path": read["path"],
+        "share": read.get("share"),
     }
 
 
@@ -293,5 +299,6 @@ def _edge_attributes(read: dict[str, Any]) -> EdgeAttributes:
         "map": read.get("map"),
         "resample": read.get("resample"),
         "scale": read.get("scale"),
+        "share": read.get("share"),
         "label": read.get("label"),
     }

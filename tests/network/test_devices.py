@@ -30,7 +30,8 @@ from ladderspec.errors import UsageError
 from ladderspec.experiments.runs import Run
 from ladderspec.learn import processes
 from ladderspec.learn.evaluation import Evaluator
-from ladderspec.learn.log import MetricsLog, Progress
+from ladderspec.learn.log import MetricsLog
+from ladderspec.learn.progress import Progress
 from ladderspec.learn.setup import check_runs
 from ladderspec.learn.train import train
 from ladderspec.learn.train_state import TrainState
@@ -235,7 +236,7 @@ def test_no_float64_where_there_is_none(tmp_path: Path, monkeypatch: pytest.Monk
     text = EXPERIMENT.replace("name: ladder,", "name: ladder, variant: taught,")
     run = one_run(tmp_path, text, updates=2)
     state = prepared(run, tmp_path)
-    log, progress = MetricsLog(tmp_path), Progress("", 2, quiet=True)
+    log, progress = MetricsLog(tmp_path), Progress("")
     with NoDoubles():
         for batch, share in training.batches(state, 0):
             update(state, batch, share)

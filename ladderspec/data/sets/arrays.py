@@ -43,7 +43,8 @@ class Arrays(DataConfig):
     path: str = Field(description="An .npz file, or a folder; also one inside the data folder.")
     scale: Annotated[float, Field(gt=0)] | None = Field(
         None,
-        description="Divisor of the input and of all fields of the same form: 255 for bytes.",
+        description="Divisor of the input and of all fields of the same form but `groups`:"
+        " 255 for bytes.",
     )
     still: Names = Field(
         (), description="Fields without a time axis although their size equals that of the frames."
@@ -136,7 +137,7 @@ class ArraysData(DataSet):
                 found[name] = self._convert(name, _pad([p.value(name, row) for p, row in items]))
         return found
 
-    def _items(self, split: str, indices: Indices) -> list[tuple[Part, int]]:
+    def _items(self, split: str, indices: Indices) -> list[tuple[ArrayFiles, int]]:
         found, parts = [], self._rows[Split(split)]
         ends = np.cumsum([len(rows) for _, rows in parts])
         for index in indices:
@@ -146,7 +147,7 @@ class ArraysData(DataSet):
         return found
 
     def _convert(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
-        if self.forms[name] == self.forms[self.config.input]:
+        if self.forms[name] == self.forms[self.config.input] and name != "groups":
             return values.astype(np.float32) / np.float32(self.config.scale or 1)
         kinds: dict[str, type] = {"f": np.float32, "i": np.int64, "u": np.int64, "b": np.bool_}
         return values.astype(kinds[values.dtype.kind])
@@ -183,7 +184,7 @@ def _stamps(path: Path) -> dict[Path, Stamp]:
 
 
 @dataclass(frozen=True)
-class Part:
+class ArrayFiles:
     """The arrays of one file or folder."""
 
     arrays: NamedArrays
@@ -220,7 +221,9 @@ def _find(config: Arrays, folder: Path | None) -> Path:
     return path
 
 
-def _open_splits(config: Arrays, folder: Path | None) -> dict[Split, list[tuple[Part, Indices]]]:
+def _open_splits(
+    config: Arrays, folder: Path | None
+) -> dict[Split, list[tuple[ArrayFiles, Indices]]]:
     """Parts and their rows: files or folders named like the splits, or random shares of one."""
     path = _find(config, folder)
     places = {
@@ -250,7 +253,7 @@ def _open_splits(config: Arrays, folder: Path | None) -> dict[Split, list[tuple[
     return {split: [(part, np.sort(rows))] for split, rows in cuts.items()}
 
 
-def _open_part(path: Path, config: Arrays) -> Part:
+def _open_part(path: Path, config: Arrays) -> ArrayFiles:
     stamps = _stamps(path)
     arrays = read_arrays(path)
     if config.input not in arrays:
@@ -278,7 +281,7 @@ def _open_part(path: Path, config: Arrays) -> Part:
         )
     _check_values(arrays, config, path)
     starts = np.cumsum(lengths) - lengths if joined and lengths is not None else None
-    return Part(arrays, forms, lengths, starts, items, stamps)
+    return ArrayFiles(arrays, forms, lengths, starts, items, stamps)
 
 
 def _lengths(arrays: NamedArrays, path: Path) -> Indices | None:
