@@ -7,7 +7,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ladderspec.cli._options import add_changes, add_spec, open_graph, request
+from ladderspec.api import open_spec
+from ladderspec.cli._options import (
+    add_changes,
+    add_spec,
+    graph_of,
+    open_graph,
+    request,
+)
 from ladderspec.drawing import draw, render, scene_of
 from ladderspec.drawing.formats import formats
 from ladderspec.drawing.options import DPI, KINDS, LAYOUTS, LEVELS, Options
@@ -119,6 +126,9 @@ def run_draw(args: argparse.Namespace) -> int:
     if base is not None:
         options["base"] = base
     built = open_graph(args)
+    html = args.format == "html" or any(Path(path).suffix == ".html" for path in args.output)
+    if html and changes == Request() and not Path(args.spec).is_dir():
+        options["variants"] = _variants(args)
     if "-" in args.output:
         if len(args.output) > 1:
             raise UsageError("standard output takes one drawing: leave the other -o out")
@@ -186,6 +196,14 @@ def _options(args: argparse.Namespace) -> Options:
     if args.no_legend:
         options["legend"] = False
     return options
+
+
+def _variants(args: argparse.Namespace) -> dict[str, Any]:
+    """The variants of the spec, to choose from in a page."""
+    if args.spec == "-":
+        return {}
+    names = open_spec(args.spec, Request(), args.root).config.variants
+    return {name: graph_of(args.spec, Request(variant=(name,)), args.root) for name in names}
 
 
 def _plate(text: str) -> tuple[str, list[str]]:

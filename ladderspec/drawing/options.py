@@ -43,6 +43,7 @@ class Options(TypedDict, total=False):
     worth: Mapping[str, float] | None  # {selector: number}: line widths proportional to the worth
     worth_of: str  # name of the worth in the legend: "rise of the error without it, %"
     layout: str  # ladder; or dot: Graphviz places the boxes
+    variants: Mapping[str, Any] | None  # {name: spec or graph}: to choose from in a page
     dpi: int  # resolution of png, in dots per inch; default: 144
 
 
@@ -54,6 +55,7 @@ _TYPES: dict[str, tuple[tuple[type, ...], str]] = {
     "legend": ((bool, NoneType), "True or False"),
     "iterations": ((Integral, NoneType), "a whole number"),
     "dpi": ((Integral,), "a whole number"),
+    "variants": ((Mapping, NoneType), "{name: network}"),
     "plan": ((bool, Mapping), "True, False or {node: phase}"),
     "labels": ((str, Iterable), "a text or a list of texts"),
     "plates": ((Mapping, NoneType), "{label: levels}"),

@@ -129,7 +129,8 @@ class TrainedRun:
 
     def collator(self, net: Net) -> Collator:
         """Turns the run's data into the tensors of a network."""
-        return Collator(self.data, net.tasks, self.training.steps, self.device, self.dtype)
+        steps, further = self.training.steps, net.inputs.forms[1:]
+        return Collator(self.data, net.tasks, steps, self.device, self.dtype, inputs=further)
 
     def noise(self, asked: bool | None = None) -> bool | None:
         """`evaluation.noise`, as asked for or as in the run."""

@@ -10,12 +10,14 @@ from ladderspec.language.edges import ArrowConfig, EndsConfig, RoleConfig, SomeC
 from ladderspec.language.read import EdgePatch
 from ladderspec.language.resolve import NO_GROUPS
 from ladderspec.names import (
+    BOTTOM,
     GROUPS,
     INPUT,
     TABLE,
     Role,
     Side,
     edge_key,
+    is_input,
     node_name,
     show_arrow,
     split_node,
@@ -71,7 +73,7 @@ def _remove(work: Compilation, patch: EdgePatch) -> None:
                 findings.add(Finding("G202", message, at.place, at.path, hint))
                 found_edges.clear()
                 break
-        if node_name(Side.ENCODER, INPUT) in found_nodes:
+        if BOTTOM in found_nodes:
             message = f"{tick(text)} would remove the input"
             findings.add(Finding("G205", message, at.place, at.path))
             found_nodes.clear()
@@ -256,6 +258,11 @@ def _add(
                 hint = missing_node(graph, end)
                 work.report(Finding("G201", f"no node {tick(end)}", at.place, at.path, hint))
             return
+    if is_input(arrow.target) and arrow.target != BOTTOM:  # it might be pruned with the arrow
+        shown = show_arrow(arrow.source, arrow.target, arrow.delay)
+        message, hint = f"no arrow can lead to an input: {shown}", "to the node that reads it?"
+        work.report(Finding("G204", message, at.place, at.path, hint))
+        return
     role = _role(graph, arrow)
     key = edge_key(role, arrow.source, arrow.delay)
     if graph.has_edge(arrow.source, arrow.target, key):
@@ -292,8 +299,7 @@ def _owner(work: Compilation, said: str, target: str, role: Role) -> str:
 
 
 def _role(graph: LadderGraph, arrow: ArrowNotation) -> Role:
-    _, level = split_node(arrow.target)
-    cell = cell_of(graph, arrow.target)
+    level, cell = graph.nodes[arrow.target]["level"], cell_of(graph, arrow.target)
     for role in TABLE:
         fits = (arrow.source, arrow.target) in ends(graph, role, level)
         if fits and arrow.delay == delay_of(graph, role, arrow.source) and role in cell.takes:
