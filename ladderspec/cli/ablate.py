@@ -54,7 +54,7 @@ def add_ablate_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--slurm", metavar="OPTION=VALUE", action="append", default=[],
                        help="of submitit, like timeout_min=600; may be repeated")  # fmt: skip
     where.add_argument("--processes", metavar="N", type=int,
-                       help="so many runs at once, which share the cores")  # fmt: skip
+                       help="so many runs at once, which share cores and GPUs")  # fmt: skip
     where.add_argument("--threads", metavar="N", type=at_least(1), help="of each run, at most")
     where.add_argument("--device", metavar="NAME", help="instead of the file's: cpu, cuda")
     parser.add_argument("--data", metavar="FOLDER", type=Path, help="the data folder")
@@ -138,8 +138,6 @@ def _engine(args: argparse.Namespace, output: Path) -> Engine:
     asked = engines.Asked(
         name=args.engine or ("processes" if args.processes is not None else "here"),
         workers=args.processes,
-        threads=args.threads,
-        device=args.device,
         slurm=tuple(args.slurm),
     )
     return engines.choose(asked, output)

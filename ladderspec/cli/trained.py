@@ -51,6 +51,8 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threads", metavar="N", type=at_least(1), help="default: as torch decides"
     )
+    parser.add_argument("--device", metavar="NAME", default="auto",
+                        help="cpu, cuda, cuda:1, mps; default: cuda if it is there")  # fmt: skip
     add_plugin(parser)
 
 
@@ -63,7 +65,7 @@ def open_run_of(args: argparse.Namespace) -> TrainedRun:
         import torch
 
         torch.set_num_threads(args.threads)
-    return open_run(args.run_folder, args.checkpoint, args.data)
+    return open_run(args.run_folder, args.checkpoint, args.data, args.device)
 
 
 def run_evaluate(args: argparse.Namespace) -> int:
