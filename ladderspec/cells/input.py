@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from ladderspec.cells.base import Cell, Site
-from ladderspec.cells.fields import Config, Count, PairField
+from ladderspec.cells.fields import Count, Noise, PairField
 from ladderspec.names import Shape, Side
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-class Noise(Config):
-    """Corruption of the input, drawn for every pass."""
-
-    gaussian: Annotated[float, Field(ge=0)] | None = Field(None, description="Standard deviation.")
-    flip: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        None, description="Probability with which a bit is turned."
-    )
-
-    @property
-    def active(self) -> bool:
-        """Whether it changes anything."""
-        return bool(self.gaussian or self.flip)
 
 
 class Input(Cell):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import networkx as nx
 
-from ladderspec.cells.input import Noise
+from ladderspec.cells.fields import Noise
 from ladderspec.export.classes import sides_of
 from ladderspec.export.instances import GROUPS
 from ladderspec.export.source import fit

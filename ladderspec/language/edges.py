@@ -100,6 +100,12 @@ _GAIN_SCHEMA = {"type": "number", "minimum": 0, "maximum": 1000}
 MapName = Literal["identity"]
 Resample = Literal["nearest", "bilinear"]
 Scale = Annotated[float, Field(ge=-1000, le=1000)]
+Tap = Literal["output", "normalised", "logits"]
+_TAP_SCHEMA = {"enum": ["output", "normalised", "logits"]}
+_TAP_TEXT = (
+    "Value of its source that it carries: the output (default), the normalised pre-activation with"
+    " its noise, or the logits of a SoftMax."
+)
 _WEIGHTLESS_SCHEMA = {
     "map": {"enum": ["identity"]},
     "resample": {"enum": ["nearest", "bilinear"]},
@@ -129,6 +135,7 @@ class _EdgeConfig(Config):
     scale: Scale | None = Field(
         None, description="Constant factor of an arrow without weights. Default: 1."
     )
+    tap: Tap | None = Field(None, description=_TAP_TEXT)
     label: OneLine | None = Field(None, description="Label drawn beside the arrow.")
 
 
@@ -194,6 +201,7 @@ def _arrow_schema(core_schema: Any, handler: Any) -> dict[str, Any]:
         "gain": _GAIN_SCHEMA,
         **_WEIGHTLESS_SCHEMA,
         "initial": {"enum": ["zeros", "learned"]},
+        "tap": _TAP_SCHEMA,
         "label": {"type": "string"},
     }
     text = {"type": "string", "examples": ["decoder.input(t-1) -> encoder.conv_2"]}
@@ -223,7 +231,7 @@ else:
 
 
 class RoleConfig(Config):
-    """The levels, the delay and the initial norm gain of the arrows of one role."""
+    """The levels, the delay, the initial norm gain and the tap of the arrows of one role."""
 
     levels: Where = Field(
         None, description="Levels that have such an arrow: none, stateful, all, or a list."
@@ -232,6 +240,11 @@ class RoleConfig(Config):
         None, description="Delay in iterations. Default: that of the table of roles."
     )
     gain: Gain | None = Field(None, description="Initial norm gain of these arrows.")
+    tap: Tap | None = Field(
+        None,
+        description="Value that these arrows carry: output, normalised or logits. Sources without"
+        " a norm, or without logits, give their output.",
+    )
 
 
 class SomeConfig(Config):
@@ -247,6 +260,9 @@ class SomeConfig(Config):
         None, description="Resampling of arrows without weights between maps of two sizes."
     )
     scale: Scale | None = Field(None, description="Constant factor of arrows without weights.")
+    tap: Tap | None = Field(
+        None, description="Value that these arrows carry: output, normalised or logits."
+    )
 
 
 def _role_config(value: Any) -> Any:
@@ -273,6 +289,7 @@ _ROLE_SCHEMA = {
                     "delay": {"type": "integer", "minimum": 0},
                     "gain": _GAIN_SCHEMA,
                     **_WEIGHTLESS_SCHEMA,
+                    "tap": _TAP_SCHEMA,
                 },
                 "required": ["levels"],
                 "additionalProperties": False,
@@ -289,6 +306,7 @@ _ROLE_SCHEMA = {
                 },
                 "delay": {"type": "integer", "minimum": 0},
                 "gain": _GAIN_SCHEMA,
+                "tap": _TAP_SCHEMA,
             },
             "additionalProperties": False,
         },

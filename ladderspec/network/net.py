@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -15,7 +16,9 @@ from ladderspec.network.carry import Carry
 from ladderspec.network.checkpointing import run_checkpointed
 from ladderspec.network.costs import (
     Batch,
+    Clean,
     Costs,
+    Reading,
     Targets,
     add_up,
     check_tasks,
@@ -23,7 +26,7 @@ from ladderspec.network.costs import (
     read_by,
     tied,
 )
-from ladderspec.network.executor import INPUT, Call, Executor, home_of
+from ladderspec.network.executor import INPUT, TAPPED, Call, Executor, home_of
 from ladderspec.network.generate import generate
 from ladderspec.network.groups import fold, fold_carry, fold_ends, unfold, unfold_carry
 from ladderspec.network.history import History, channels_last
@@ -82,6 +85,11 @@ class Net(nn.Module):
         self.replay = Replay()
         once = plan.length if plan.iterations else None
         self.inputs = Inputs(self.shape, once, self.executor.slots.values(), self.groups)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether a call in training draws random numbers."""
+        return self.noise is not None or self.groups is not None or bool(self.executor.noisy)
 
     @property
     def readouts(self) -> dict[str, dict[str, TaskReadout]]:
@@ -153,14 +161,18 @@ class Net(nn.Module):
         readings = read_by(chosen, whole, batch, self.groups is not None)
         readers = tuple(reading.reader() for reading in readings)
         call = self._call(frames, length, ends, readers, carries=carry is not None)
-        noisy, before = self._noisy(frames), fold_carry(carry, self.groups)
-        if checkpoint is False:
-            history = self.executor.run(noisy, call, before)
-        else:
-            history = run_checkpointed(self.executor, noisy, call, before, checkpoint)
+        before = fold_carry(carry, self.groups)
+        clean_call = self._clean_call(call, readings)
+        clean: History | None = None
+        if clean_call is not None:
+            clean = self._run(frames, clean_call, before, checkpoint)
+            needed = self.executor.needs(clean_call).items()
+            call = replace(call, counted=frozenset(node for node, mask in needed if mask))
+        history = self._run(self._noisy(frames), call, before, checkpoint)
         costs = add_up(
             readings,
-            lambda reading: self._see(history, reading.name, reading.times).values(),
+            lambda reading: self._see(history, reading.name, reading.times),
+            lambda reading, node: self._see_clean(clean, reading, node),
             weights or {},
             self.likelihood(),
             self,
@@ -173,6 +185,48 @@ class Net(nn.Module):
         elif unread := self.executor.unread_initial_values(call, carry):
             costs.total = tied(costs.total, unread)
         return costs
+
+    def _run(
+        self, frames: Tensor, call: Call, carry: Carry | None, checkpoint: bool | int
+    ) -> History:
+        if checkpoint is False:
+            return self.executor.run(frames, call, carry)
+        return run_checkpointed(self.executor, frames, call, carry, checkpoint)
+
+    def _clean_call(self, call: Call, readings: Sequence[Reading]) -> Call | None:
+        """The pass without noise, if a task compares with it.
+
+        It also computes what the other tasks read: running statistics are those of this pass.
+        """
+        readers, keep = [], list[str]()
+        for reading in readings:
+            reader = reading.reader()
+            if reading.task.clean:
+                targets = self.clean_targets(reading.name).values()
+                reader = replace(reader, at=tuple(dict.fromkeys(node for node, _ in targets)))
+                for node, tap in targets:
+                    further = TAPPED if tap == "normalised" else ()
+                    keep += [node, *(f"{node}.{name}" for name in further)]
+            readers.append(reader)
+        if not keep:
+            return None
+        return replace(call, readers=tuple(readers), carries=False, keep=tuple(keep), clean=True)
+
+    def clean_targets(self, task: str) -> dict[str, tuple[str, str]]:
+        """What each node of a task is compared with in a pass without noise: a node, and a tap."""
+        found: dict[str, tuple[str, str]] = self.graph.graph["tasks"][task]["clean"]
+        return found
+
+    def _see_clean(self, history: History | None, reading: Reading, node: str) -> Clean:
+        """What a task compares a node with, (n, B, ...), and how that was normalised."""
+        assert history is not None
+        target, tap = self.clean_targets(reading.name)[node]
+        if tap == "output":
+            return Clean(history.series(target, reading.times), None, None)
+        value, mean, std = (f"{target}.{name}" for name in TAPPED)
+        if history.at(mean, reading.times[0]) is None:  # of a norm without statistics
+            return Clean(history.series(value, reading.times), None, None)
+        return Clean(*(history.series(slot, reading.times) for slot in (value, mean, std)))
 
     def values(
         self,
@@ -417,4 +471,13 @@ def cell_module(graph: Graph, node: str) -> CellModule:
         iterations_of(cell, None if length == "any" else length),
         node,
         draw=False,
+        tapped=is_tapped(graph, node),
     )
+
+
+def is_tapped(graph: Graph, node: str) -> bool:
+    """Whether an arrow or a task reads the normalised pre-activation of a node."""
+    tasks = graph.graph["tasks"].values()
+    targets = [target for task in tasks for target in task.get("clean", {}).values()]
+    arrows = graph.out_edges(node, data="tap")
+    return (node, "normalised") in targets or any(tap == "normalised" for *_, tap in arrows)

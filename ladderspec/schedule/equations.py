@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ladderspec.names import Role, Shape, show_arrow, size_of
 from ladderspec.wiring.graph import Graph, copies_of
@@ -19,6 +20,12 @@ class Edge(NamedTuple):
     key: str
     role: Role
     delay: int
+    tap: str = ""  # the further value of its source that it carries, if not the output
+
+    @property
+    def slot(self) -> str:
+        """The name of the value that it carries."""
+        return f"{self.source}.{self.tap}" if self.tap else self.source
 
     def __str__(self) -> str:
         return show_arrow(self.source, self.target, self.delay)
@@ -63,7 +70,8 @@ def equation_of(graph: Graph, node: str) -> Equation:
     cell, shape = attributes["cell"], attributes["shape"]
     arrows = list(graph.in_edges(node, keys=True, data=True))
     edges = [
-        Edge(source, node, key, edge["role"], edge["delay"]) for source, _, key, edge in arrows
+        Edge(source, node, key, edge["role"], edge["delay"], tap_of(edge))
+        for source, _, key, edge in arrows
     ]
     return Equation(
         node=node,
@@ -77,6 +85,12 @@ def equation_of(graph: Graph, node: str) -> Equation:
         multiplications=multiplications(graph, node),
         copies=copies_of(graph, node),
     )
+
+
+def tap_of(edge: Mapping[str, Any]) -> str:
+    """The further value that an arrow carries; empty if it is the output."""
+    tap = edge.get("tap")
+    return "" if tap in (None, "output") else str(tap)
 
 
 def reader_of(graph: Graph, name: str) -> Reader:

@@ -75,13 +75,14 @@ class EdgeAttributes(TypedDict):
     map: Literal["identity"] | None
     resample: Literal["nearest", "bilinear"] | None
     scale: float | None
+    tap: Literal["output", "normalised", "logits"] | None  # None: the output
     label: str | None
     projection: NotRequired[Projection]
     parameters: NotRequired[int]
 
 
 class TaskAttributes(TypedDict):
-    """A task and the nodes that it reads; the last two are set by shape inference."""
+    """A task and the nodes that it reads; the last ones are set by later stages."""
 
     task: Task
     at: list[str]
@@ -89,6 +90,8 @@ class TaskAttributes(TypedDict):
     path: str
     own: NotRequired[dict[str, Any]]
     parameters: NotRequired[int]
+    # `target: clean`: the node that each one is compared with, and which value of it.
+    clean: NotRequired[dict[str, tuple[str, str]]]
 
 
 class GraphAttributes(TypedDict):

@@ -47,7 +47,11 @@ def as_dict(graph: LadderGraph) -> dict[str, Any]:
         delays={str(role): delay for role, delay in graph.graph["delays"].items()},
         level_shapes={level: list(shape) for level, shape in graph.graph["level_shapes"].items()},
         tasks={
-            name: {**entry["task"].model_dump(mode="json", exclude_none=True), "nodes": entry["at"]}
+            name: {
+                **entry["task"].model_dump(mode="json", exclude_none=True),
+                "nodes": entry["at"],
+                **({"clean": entry["clean"]} if "clean" in entry else {}),
+            }
             for name, entry in graph.graph["tasks"].items()
         },
     )
@@ -78,7 +82,7 @@ def as_dict(graph: LadderGraph) -> dict[str, Any]:
     return found
 
 
-_OPTIONS = ("filter", "norm", "gain", "map", "resample", "scale", "label")  # of an edge
+_OPTIONS = ("filter", "norm", "gain", "map", "resample", "scale", "tap", "label")  # of an edge
 _PLAIN = (
     "name", "title", "variants", "without", "levels", "labels", "frames", "iterations", "notes",
     "grids",
@@ -167,6 +171,7 @@ class EdgeRecord(_File):
     map: Literal["identity"] | None = None
     resample: Literal["nearest", "bilinear"] | None = None
     scale: Annotated[float, Field(ge=-1000, le=1000)] | None = None
+    tap: Literal["output", "normalised", "logits"] | None = None
     label: Text | None = None
 
 
@@ -193,6 +198,7 @@ class TaskRecord(_File):
     """A task of the file; its fields are validated by its own class."""
 
     nodes: Annotated[list[NodeId], Field(min_length=1)]
+    clean: dict[NodeId, Annotated[list[Text], Field(min_length=2, max_length=2)]] = {}
 
 
 class FileRecord(_File):
@@ -207,6 +213,8 @@ def _graph(data: dict[str, Any]) -> LadderGraph:
     record = FileRecord.model_validate(data)
     known = {node.id for node in record.nodes}
     read = [node for task in record.graph.tasks.values() for node in task.nodes]
+    for task in record.graph.tasks.values():
+        read += [*task.clean, *(source for source, _ in task.clean.values())]
     for name in [*read, *(end for edge in record.edges for end in (edge.source, edge.target))]:
         if name not in known:
             raise ValueError(f"it names a node `{name}` that it lacks")
@@ -256,12 +264,17 @@ def _graph_attributes(read: dict[str, Any]) -> GraphAttributes:
 
 
 def _task_attributes(name: str, read: dict[str, Any]) -> TaskAttributes:
-    fields = {key: value for key, value in read.items() if key != "nodes"}
+    fields = {key: value for key, value in read.items() if key not in ("nodes", "clean")}
     kind = tasks.registered().get(read["kind"])
     if kind is None:
         raise ValueError(f"no task `{read['kind']}` is known here; load its plug-in first")
     task = kind.model_validate(fields)
-    return {"task": task, "at": read["nodes"], "place": None, "path": f"tasks.{name}"}
+    found: TaskAttributes = {
+        "task": task, "at": read["nodes"], "place": None, "path": f"tasks.{name}",
+    }  # fmt: skip
+    if "clean" in read:
+        found["clean"] = {node: (source, tap) for node, (source, tap) in read["clean"].items()}
+    return found
 
 
 def _node_attributes(read: dict[str, Any]) -> NodeAttributes:
@@ -293,5 +306,6 @@ def _edge_attributes(read: dict[str, Any]) -> EdgeAttributes:
         "map": read.get("map"),
         "resample": read.get("resample"),
         "scale": read.get("scale"),
+        "tap": read.get("tap"),
         "label": read.get("label"),
     }
