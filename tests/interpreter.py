@@ -13,7 +13,7 @@ from ladderspec.names import Shape
 from ladderspec.network.net import cell_module
 from ladderspec.nn import TimeStep, initialise
 from ladderspec.nn.modules import nest
-from ladderspec.wiring.graph import Graph, copies, groups_of
+from ladderspec.wiring.graph import Graph, copies, groups_of, in_order
 
 INPUT = "encoder.input"
 Iteration = dict[str, tuple[Tensor, dict[str, Tensor]]]  # by node: output, extras
@@ -33,24 +33,43 @@ class Interpreter(nn.Module):
         nest(self, self.cells)
         initialise(self, seed)
 
-    def forward(self, frames: Tensor, lengths: Tensor | None = None) -> list[Iteration]:
+    def forward(
+        self, frames: Tensor, lengths: Tensor | None = None, clean: bool = False
+    ) -> list[Iteration]:
         """All nodes at all t, from frames (B, T, ...) or from one input (B, ...) for all t.
 
-        K groups stand side by side: sample b of group k is b K + k.
+        K groups stand side by side: sample b of group k is b K + k. A clean pass has no noise.
         """
         over_frames = self.graph.graph["frames"] is not None
         if groups := copies(self.graph):
             frames = torch.cat([x.expand(groups, *x.shape) for x in frames])
             lengths = None if lengths is None else lengths[:, None].expand(-1, groups).flatten()
         self.starts: dict[str, Tensor] = {}  # one draw per pass
+        for node, delay in [(a, delay) for a, _, delay in self.graph.edges(data="delay")]:
+            if delay and self.graph.nodes[node]["cell"].cell == "Readout":
+                self.before(node, frames)
+        length = frames.shape[1] if over_frames else self.graph.graph["iterations"]
+        noise = self.noise(frames, length) if self.training and not clean else {}
         history: list[Iteration] = []
-        for t in range(frames.shape[1] if over_frames else self.graph.graph["iterations"]):
+        for t in range(length):
             frame = frames[:, t] if over_frames else frames
-            step = TimeStep(t, None if lengths is None else t < lengths)
+            now = {node: drawn[min(t, len(drawn) - 1)] for node, drawn in noise.items()}
+            alive = None if lengths is None else t < lengths
+            step = TimeStep(t, alive, noise=now, clean=clean)
             history.append({})
             for node in self.order:
                 history[t][node] = self.compute(node, t, frame, history, step)
         return history
+
+    def noise(self, frames: Tensor, length: int) -> dict[str, Tensor]:
+        """The noise of cells by node, (T, B, ...); iterations on one input share theirs."""
+        times = 1 if self.graph.graph["frames"] is None else length
+        found = {}
+        for node in in_order(self.graph):
+            if node != INPUT and (noise := self.graph.nodes[node]["cell"].noise):
+                shape = self.cells[node].normalised
+                found[node] = noise.gaussian * torch.randn(times, len(frames), *shape)
+        return found
 
     def compute(
         self, node: str, t: int, frame: Tensor, history: list[Iteration], step: TimeStep
@@ -62,7 +81,8 @@ class Interpreter(nn.Module):
         for source, _, key, edge in self.graph.in_edges(node, keys=True, data=True):
             past = t - edge["delay"]
             known = history[past][source] if past >= 0 else self.before(source, frame)
-            values[key] = known[0]
+            tap = edge["tap"]
+            values[key] = known[0] if tap in (None, "output") else known[1][tap]
             if key == "state":
                 previous = known[1]
         result: tuple[Tensor, dict[str, Tensor]] = self.cells[node](values, previous, step)
@@ -85,7 +105,9 @@ class Interpreter(nn.Module):
 
         shape = facts["shape"]
         extras = facts["cell"].state_shapes(shape)
-        return start("initial", shape), {k: start(f"initial_{k}", s) for k, s in extras.items()}
+        past = {k: start(f"initial_{k}", s) for k, s in extras.items()}
+        taps = dict.fromkeys(("normalised", "logits"), start("", shape))
+        return start("initial", shape), {**taps, **past}
 
     def start_of_groups(self, node: str, batch: int) -> Tensor:
         """mu is the mean of the data, pi random: as the docs say, sample by sample."""

@@ -5,13 +5,20 @@ The reference is written from the formulas of Rasmus et al. 2015 with torch alon
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 import torch
+from hypothesis import Phase, given, settings
 from torch import Tensor
 from torch.nn import functional
 
 import ladderspec as ls
+from ladderspec.language.read import Spec
 from ladderspec.network.net import Net
+from tests.interpreter import Interpreter
+from tests.network.test_equality import close, frames_of, gradients, largest, pair_of
+from tests.random_specs import features, specs
 
 SIZES = (12, 9, 7, 5)
 WEIGHTS = {"decoder.input": 1000.0, "decoder.h1": 10.0, "else": 0.1}
@@ -144,3 +151,74 @@ def test_evaluation_is_without_noise() -> None:
     assert torch.equal(
         net.cost(x, torch.arange(6) % 5).total, net.cost(x, torch.arange(6) % 5).total
     )
+
+
+# --- any network ----------------------------------------------------------------------------------
+
+
+def plain_cost(net: Net, plain: Interpreter, frames: Tensor) -> Tensor:
+    """The cost of the task `levels`, from two passes of the plain loop."""
+    clean = plain(frames, clean=True)
+    torch.manual_seed(1)
+    noisy = plain(frames)
+    task = net.tasks["levels"]
+    times = range(len(noisy)) if task.when == "all" else [len(noisy) - 1]
+    total = torch.zeros(())
+    targets = net.graph.graph["tasks"]["levels"]["clean"]
+    weights = task.node_weights(targets) or dict.fromkeys(targets, 1 / len(targets))
+    for node, (source, tap) in targets.items():
+        costs = []
+        for t in times:
+            made, (output, further) = noisy[t][node][0], clean[t][source]
+            target = further["normalised"] if tap == "normalised" else output
+            further = {k: v.detach() if task.stops else v for k, v in further.items()}
+            target = target.detach() if task.stops else target
+            if tap == "normalised" and "mean" in further:
+                wide = (1, -1, *(1 for _ in made.shape[2:]))
+                made = (made - further["mean"].view(wide)) / further["std"].view(wide)
+            costs.append((made - target).pow(2).mean())
+        total = total + weights[node] * torch.stack(costs).mean()
+    return total
+
+
+def test_random_specs_with_a_clean_pass_equal_a_plain_loop(one_thread):
+    covered: Counter[str] = Counter()
+
+    @given(specs())
+    @settings(deadline=None, max_examples=150, derandomize=True, phases=[Phase.generate])
+    def check(spec: Spec) -> None:
+        if "levels" not in spec.config.tasks:
+            return
+        net, plain = pair_of(spec)
+        frames = frames_of(net)
+        kept = [buffer.clone() for buffer in plain.buffers()]
+        theirs = plain_cost(net, plain, frames)
+        names = [name for name, _ in plain.named_parameters()]
+        wanted = gradients(theirs, plain.parameters())
+        with torch.no_grad():  # is it a matter of the last digits?
+            for buffer, value in zip(plain.buffers(), kept, strict=True):
+                buffer.copy_(value)
+            for parameter in plain.parameters():
+                parameter.mul_(1 + 1e-15 * torch.randn_like(parameter))
+        moved = gradients(plain_cost(net, plain, frames), plain.parameters())
+        if largest([a - b for a, b in zip(moved, wanted, strict=True)]) > 1e-11 * largest(wanted):
+            covered["ill-conditioned"] += 1
+            return
+        for checkpoint in (False, True):
+            torch.manual_seed(1)
+            ours = net.cost(frames, tasks=["levels"], checkpoint=checkpoint)["levels"]
+            close(ours, theirs, "cost")
+            parameters = dict(net.named_parameters())
+            found = gradients(ours, [parameters[name] for name in names])
+            for name, a, b in zip(names, found, wanted, strict=True):
+                close(a, b, f"gradient of {name}", scale=largest(wanted))
+        covered.update({*features(spec, net.plan), "all"})
+
+    torch.set_default_dtype(torch.float64)
+    try:
+        check()
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert covered["all"] >= 20, covered
+    assert covered["ill-conditioned"] < covered["all"] / 3
+    assert min(covered[name] for name in ("noise in a cell", "tap", "iterations", "loop")) >= 3
