@@ -68,7 +68,8 @@ class Interpreter(nn.Module):
         for node in in_order(self.graph):
             if node != INPUT and (noise := self.graph.nodes[node]["cell"].noise):
                 shape = self.cells[node].normalised
-                found[node] = noise.gaussian * torch.randn(times, len(frames), *shape)
+                drawn = [torch.randn(len(frames), *shape) for _ in range(times)]
+                found[node] = noise.gaussian * torch.stack(drawn)
         return found
 
     def compute(

@@ -379,7 +379,7 @@ def features(spec: Spec, plan: Plan) -> set[str]:
         ),
         "tap": bool(taps),
         "delayed tap": any(edge["delay"] for edge in taps),
-        "clean target": any("clean" in entry for entry in wired.graph["tasks"].values()),
+        "clean target": any(entry["clean"] for entry in wired.graph["tasks"].values()),
         "decoder on top": any(getattr(facts["cell"], "weights", "") == "none" for facts in nodes),
         "decoder to encoder": "decoder_to_encoder" in roles,
         "no decoder to encoder": "decoder_to_encoder" not in roles,

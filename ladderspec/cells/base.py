@@ -224,7 +224,8 @@ def normalised_shape(cell: Cell, projections: Mapping[str, Projection]) -> Shape
             "use Conv, FC or an LSTM",
         )
     if kind == "none" and not any(each.norm != "none" for each in summed):
-        raise NoNorm(f"{cell.cell} has no norm here", "give it one, like `norm: batch`")
+        hint = "give it one, like `norm: batch`" if hasattr(cell, "norm") else "leave it out"
+        raise NoNorm(f"{cell.cell} has no norm", hint)
     if kind == "none" and len(summed) > 1:
         raise ShapeProblem(
             f"{cell.cell} normalises each of its {len(summed)} arrows by itself",

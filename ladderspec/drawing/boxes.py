@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ladderspec.cells import Cell
+from ladderspec.cells.fields import Noise
 from ladderspec.drawing.options import View
 from ladderspec.drawing.picture import Change, Part, TaskLabel
 from ladderspec.drawing.scene import Box, Ink, Pill, Rect, Text
@@ -47,8 +49,8 @@ def details(part: Part, labels: frozenset[str]) -> Runs:
         found.append(part.name)
     if "shape" in labels and part.shape is not None:
         found.append(shape_text(part.shape))
-    if part.cell.cell == "Input" and part.cell.noise and "cell" in labels:
-        noise = part.cell.noise
+    noise = part.cell.noise if isinstance(part.cell, Cell) else None
+    if isinstance(noise, Noise) and "cell" in labels:
         amount = noise.gaussian if noise.gaussian is not None else noise.flip
         found += [f"noise {amount:g}"] if amount else []
     if "params" in labels and part.parameters:

@@ -179,7 +179,8 @@ def _tasks_at(graph: Graph, node: str) -> Iterator[TaskLabel]:
     for name, entry in graph.graph["tasks"].items():
         if node in entry["at"]:
             task = entry["task"]
-            text = f"{task.label or name}: {task.cost_label}{_weight(task.weight)}"
+            weight = (task.node_weights([node]) or {}).get(node, task.weight)
+            text = f"{task.label or name}: {task.cost_label}{_weight(weight)}"
             yield TaskLabel(text, task.when == "last")
 
 
@@ -194,12 +195,14 @@ def _weight(weight: Any) -> str:
 
 
 def _arrow_label(edge: Any) -> str | None:
-    """The label of an arrow; one that the spec makes weightless says so."""
+    """The label of an arrow; one without weights, or that carries a tap, says so."""
     label: str | None = edge.get("label")
     scale: float | None = edge.get("scale")
+    tap = {"normalised": "z", "logits": "logits"}.get(edge.get("tap"))
     if label or not (edge.get("map") or scale is not None):
-        return label
-    return "id" if scale in (None, 1) else f"{scale:g} id"
+        return label or tap
+    identity = "id" if scale in (None, 1) else f"{scale:g} id"
+    return f"{identity} {tap}" if tap else identity
 
 
 def _arrows(graph: Graph, names: list[str]) -> Iterator[Arrow]:

@@ -236,7 +236,7 @@ def _graph(graph: Graph, all_fields: bool) -> dict[str, Any]:
                     "kind": entry["task"].kind,
                     **_without_none(fields(entry["task"], entry["task"].kind)),
                     "nodes": entry["at"],
-                    **({"clean": entry["clean"]} if "clean" in entry else {}),
+                    **({"clean": entry["clean"]} if entry["clean"] else {}),
                 }
                 for name, entry in graph.graph["tasks"].items()
             },

@@ -13,10 +13,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ladderspec.cells import ACTIVATIONS, NORMS, Cell
+from ladderspec.cells.functions import per_channel
 from ladderspec.cells.projections import KEYWORDS
 from ladderspec.errors import UsageError
 from ladderspec.export.inline import PRESENT, Template, inline
-from ladderspec.export.instances import GROUPS, Form, Instance, Symbol, owner_of, read_at_first
+from ladderspec.export.instances import (
+    GROUPS,
+    UNSCALED,
+    Form,
+    Instance,
+    Symbol,
+    owner_of,
+    read_at_first,
+)
 from ladderspec.export.source import Definitions, fit
 from ladderspec.names import Role, Side, size_of
 
@@ -208,8 +217,11 @@ class _Class:
             groups = self.constant("groups", "int")
             linear, y = y, "y" if len(y) > 50 else y
             body = [f"y = {linear}"] if y == "y" else []
-            y = self.normalised(projection.norm, "self.norm", y, "self.gain", "None", groups)
-            doc = f"{NORMS[projection.norm].symbol}({doc}), with a gain per channel"
+            scaled = ("gain", UNSCALED) not in self.first.form.decided
+            gain = "self.gain" if scaled else "None"
+            y = self.normalised(projection.norm, "self.norm", y, gain, "None", groups)
+            by = "" if scaled else ", which the cell applies"
+            doc = f"{NORMS[projection.norm].symbol}({doc}), with a gain per channel{by}"
         if projection.extra:
             doc = f"The value as it is, with {' and '.join(projection.extra)}"
         notes = {"transposed": "; here * is transposed", "dense": "; maps are flattened"}
@@ -237,11 +249,11 @@ class _Class:
         signature = cell.signature()
         separate = [role for role in signature.positional if role in self.first.form.separate]
         taken = [*separate, *(s for s in self.first.states if s in signature.positional)]
-        body = [] if "a" not in signature.positional else [self._pre_activation(cell, signature)]
+        body = [] if "a" not in signature.positional else self._pre_activation(cell, signature)
         known, names = self._arguments(cell, signature, separate)
         source = self.definitions.method(cell.compute)
-        returned = "tuple[Tensor, " + ", ".join(["Tensor"] * len(cell.returns)) + "]"
-        result = returned if cell.returns else "Tensor"
+        count = len(cell.returns) + self.first.tapped
+        result = f"tuple[Tensor, {', '.join(['Tensor'] * count)}]" if count else "Tensor"
         owner = next(c for c in type(cell).__mro__ if "compute" in vars(c))
         doc = inspect.cleandoc(owner.__doc__ or name).splitlines()
         doc = [f'"""{doc[0]}"""'] if len(doc) == 1 else [f'"""{doc[0]}', *doc[1:], '"""']
@@ -252,10 +264,16 @@ class _Class:
             [*doc, "", *buffers] if buffers else doc,
             "super().__init__(**edges)",
             f"def forward(self, t: int{given}, **values: Tensor) -> {result}:",
-            [*body, *inline(source, known, names, self.definitions)],
+            [*body, *self._with_tap(inline(source, known, names, self.definitions))],
             ["**edges: nn.Module"],
         )
         return "\n".join([text, *first])
+
+    def _with_tap(self, lines: Iterable[str]) -> list[str]:
+        """The lines of `compute`, which returns the normalised pre-activation too if tapped."""
+        if not self.first.tapped:
+            return list(lines)
+        return [f"{line}, z" if line.lstrip().startswith("return ") else line for line in lines]
 
     def _first_value(self, cell: Cell) -> list[str]:
         """The method that makes what delayed edges carry before the first t, if there is one."""
@@ -332,20 +350,50 @@ class _Class:
         edges = [each.edges[name].projection for each in self.group if name in each.edges]
         return all(edge is not None and edge.kind == "none" for edge in edges)
 
-    def _pre_activation(self, cell: Cell, signature: Any) -> str:
+    def _pre_activation(self, cell: Cell, signature: Any) -> list[str]:
         offset = f"self.{cell.offset}" if cell.offset in self.first.parameters else ""
         module, kind, groups = cell.node_norm()
+        if self.first.carrier:
+            gain = f"self.{self.first.carrier}.gain"
+            return self._from_normalised("self.total(t, values)", gain, offset)
         if kind == "none" or not self.first.form.norm[0]:
-            return f"a = self.total(t, values{', ' + offset if offset else ''})"
-        gain = "gain" in self.first.parameters
+            return [f"a = self.total(t, values{', ' + offset if offset else ''})"]
+        has_gain = "gain" in self.first.parameters
         channels = self.named_size([each.summed for each in self.group], "width")
         if made := self.norm_module(kind, channels):
             self.lines.append(f"self.{module} = {made}")
         if "norm" in signature.keywords:
-            return "a = self.total(t, values)"
-        x = f"self.total(t, values, {offset})" if offset and not gain else "self.total(t, values)"
-        scale, shift = ("self.gain", offset) if gain else ("None", "None")
-        return f"a = {self.normalised(kind, f'self.{module}', x, scale, shift, str(groups))}"
+            return ["a = self.total(t, values)"]
+        x = (
+            f"self.total(t, values, {offset})"
+            if offset and not has_gain
+            else "self.total(t, values)"
+        )
+        scale, shift = ("self.gain", offset) if has_gain else ("None", "None")
+        if self.first.deviation or self.first.tapped:
+            y = self.normalised(kind, f"self.{module}", x, "None", "None", str(groups))
+            given = ("self.gain", offset) if has_gain else ("", "")
+            return self._from_normalised(y, *given)
+        return [f"a = {self.normalised(kind, f'self.{module}', x, scale, shift, str(groups))}"]
+
+    def _from_normalised(self, z: str, gain: str, offset: str) -> list[str]:
+        """z with its noise in training, then a = gain . z + offset."""
+        lines = [f"z = {z}"]
+        if self.first.deviation:
+            values = [repr(each.deviation) for each in self.group]
+            deviation = self.same_or_argument("deviation", "float", values)
+            if deviation == "deviation":
+                self.lines.append("self.deviation = deviation")
+                deviation = "self.deviation"
+            drawn = f"{deviation} * torch.randn_like(z)"
+            if self.first.iterates:
+                keep = ["    if t == 0:  # the same at every t", f"        self.drawn = {drawn}"]
+                lines += ["if self.training:", *keep, "    z = z + self.drawn"]
+            else:
+                lines += ["if self.training:", f"    z = z + {drawn}"]
+        wide = self.definitions.function(per_channel) if gain or offset else ""
+        a = f"{wide}({gain}, z) * z" if gain else "z"
+        return [*lines, f"a = {a} + {wide}({offset}, z)" if offset else f"a = {a}"]
 
     # --- text -------------------------------------------------------------------------------------
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ladderspec.cells import NORMS, Cell, Parameters, Projection
-from ladderspec.cells.base import iterations_of
+from ladderspec.cells.base import deviation, iterations_of
 from ladderspec.cells.grouping import Groups, Readout
 from ladderspec.cells.projections import KEYWORDS
 from ladderspec.names import size_of
-from ladderspec.wiring.graph import Graph
+from ladderspec.wiring.graph import Graph, is_tapped_by_arrows
 from ladderspec.wiring.shapes import site_of
 
 EDGES = {  # names of classes, by the function of the map
@@ -26,6 +26,7 @@ EDGES = {  # names of classes, by the function of the map
     "resampled": "Resampled",
     "same": "Direct",
 }
+UNSCALED = "unscaled"
 GROUPS = "GROUPS"  # the constant of the file that counts groups
 
 
@@ -64,11 +65,15 @@ class Instance:
     cell: Cell | None = None  # of a node
     summed: int = 0  # channels of the sum of its edges
     states: tuple[str, ...] = ()
+    carrier: str = ""  # the edge whose norm makes z in a = gain . z + offset, if that is apart
+    deviation: float = 0.0  # of the noise on z
+    tapped: bool = False  # z is returned too
+    iterates: bool = False  # on one input: all t share their noise
     expression: str = ""  # that makes it
 
 
-def edge_instance(projection: Projection, rows: int) -> Instance | None:
-    """None if the edge owns and changes nothing."""
+def edge_instance(projection: Projection, rows: int, scaled: bool = True) -> Instance | None:
+    """None if the edge owns and changes nothing; if not `scaled`, the cell applies its gain."""
     parameters = projection.parameters
     if projection.kind == "none" and not parameters:
         return None
@@ -88,7 +93,8 @@ def edge_instance(projection: Projection, rows: int) -> Instance | None:
     symbol = NORMS[projection.norm].symbol if projection.norm != "none" else ""
     name = EDGES[projection.function.__name__] + symbol
     norm = ("norm", projection.norm, 1)
-    form = Form(projection.function, norm, tuple(parameters), decided=(("square", str(square)),))
+    decided = (("square", str(square)), *(() if scaled else (("gain", UNSCALED),)))
+    form = Form(projection.function, norm, tuple(parameters), decided=decided)
     return Instance(form, name, parameters, sizes, constants, rows, projection=projection)
 
 
@@ -115,6 +121,10 @@ def cell_instance(graph: Graph, node: str, length: int | None) -> Instance:
             constants[name] = from_shapes[name]
         elif name not in ("norm", *own, *signature.optional) and not owner_of(name, edges):
             constants[name] = getattr(cell, name)
+    noise, tapped = deviation(cell), is_tapped_by_arrows(graph, node)
+    apart = [*(["noisy"] if noise else []), *(["tapped"] if tapped else [])]
+    of_edge = bool(apart) and cell.node_norm()[1] == "none"
+    carrier = next(key for key in edges if key not in signature.separate) if of_edge else ""
     form = Form(
         cell.compute,
         cell.node_norm() if summed else ("", "none", 1),
@@ -125,14 +135,18 @@ def cell_instance(graph: Graph, node: str, length: int | None) -> Instance:
             (key, value)
             for key, value in constants.items()
             if value is None or (isinstance(value, str) and key != "activation")
-        ),
+        )
+        + tuple((word, word) for word in apart),
     )
-    made = {key: edge_instance(each, rows) for key, each in edges.items()}
+    made = {key: edge_instance(each, rows, key != carrier) for key, each in edges.items()}
     present = {key: each for key, each in made.items() if each is not None}
     name = next(c.__name__ for c in type(cell).__mro__ if "compute" in vars(c)).strip("_")
     states = tuple(cell.state_shapes(out))
     channels = summed[0].target[0] if summed else 0
-    return Instance(form, name, own, sizes, constants, rows, present, None, cell, channels, states)
+    return Instance(
+        form, name, own, sizes, constants, rows, present, None, cell, channels, states,
+        carrier, noise, tapped, (graph.graph["iterations"] or 1) > 1,
+    )  # fmt: skip
 
 
 def read_at_first(cell: Cell) -> tuple[str, ...]:

@@ -222,15 +222,15 @@ class Executor:
         one input share it, as they share the noise of that input.
         """
         found: list[dict[str, Tensor]] = [{} for _ in range(call.length)]
-        times = 1 if self.plan.iterations else call.length
         for node in self.noisy if not call.clean else ():
             module = cast(CellModule, node.home.module)
-            if module.training and module.normalised is not None:
-                shape = times, call.batch, *module.normalised
-                drawn = torch.randn(shape, dtype=frames.dtype, device=frames.device)
-                for t in range(call.length):
-                    noise = module.deviation * drawn[min(t, times - 1)]
-                    found[t][node.name] = channels_last(noise)
+            for t, now in enumerate(found if module.training else ()):
+                if t and self.plan.iterations:
+                    now[node.name] = found[0][node.name]
+                else:
+                    shape = call.batch, *(module.normalised or ())
+                    drawn = torch.randn(shape, dtype=frames.dtype, device=frames.device)
+                    now[node.name] = channels_last(module.deviation * drawn)
         return found
 
     # --- what is needed ---------------------------------------------------------------------------

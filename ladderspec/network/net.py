@@ -47,7 +47,7 @@ from ladderspec.nn.modules import nest
 from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.plan import Plan
 from ladderspec.tasks import Task
-from ladderspec.wiring.graph import Graph, copies
+from ladderspec.wiring.graph import Graph, copies, is_tapped
 from ladderspec.wiring.shapes import site_of
 
 GROUPS = "encoder.groups"
@@ -473,11 +473,3 @@ def cell_module(graph: Graph, node: str) -> CellModule:
         draw=False,
         tapped=is_tapped(graph, node),
     )
-
-
-def is_tapped(graph: Graph, node: str) -> bool:
-    """Whether an arrow or a task reads the normalised pre-activation of a node."""
-    tasks = graph.graph["tasks"].values()
-    targets = [target for task in tasks for target in task.get("clean", {}).values()]
-    arrows = graph.out_edges(node, data="tap")
-    return (node, "normalised") in targets or any(tap == "normalised" for *_, tap in arrows)

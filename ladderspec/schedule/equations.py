@@ -63,6 +63,7 @@ class Reader:
     ahead: int  # the target of t is that many frames later
     parameters: int
     multiplications: int
+    clean: tuple[str, ...] = ()  # the nodes of a pass without noise that it compares with
 
 
 def equation_of(graph: Graph, node: str) -> Equation:
@@ -100,7 +101,8 @@ def reader_of(graph: Graph, name: str) -> Reader:
     heads = [(weight, out) for out in shapes for weight in task.head_parameters(out).values()]
     work = sum(_uses(weight, out) for weight, out in heads) * copies_of(graph, entry["at"][0])
     parameters = entry["parameters"]
-    return Reader(name, tuple(entry["at"]), task.when, task.horizon, parameters, work)
+    clean = tuple(dict.fromkeys(source for source, _ in entry["clean"].values()))
+    return Reader(name, tuple(entry["at"]), task.when, task.horizon, parameters, work, clean)
 
 
 def multiplications(graph: Graph, node: str) -> int:

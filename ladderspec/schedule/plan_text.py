@@ -17,6 +17,7 @@ from ladderspec.schedule.reasons import Reason, Why, explain, grouped
 from ladderspec.schedule.work import Work, flop_of_costs, show_bytes, show_flop, work_of
 
 WIDTH = 100
+TAPPED = "z(e): the normalised pre-activation of e, with its noise.\n"
 LEGEND = """\
 e encoder, h lateral cell, d decoder, s state of a recurrent cell; e' is e at t-1, e'' at t-2.
 FLOP: forward, 2 for each multiply-add of the linear maps; norms, activations, gates and pools are
@@ -44,7 +45,8 @@ def to_text(plan: Plan) -> str:
             lines += _wrapped("   ", why, hang=5)
         lines += ["", *_equations(plan, phase)]
     lines += ["", *_costs(plan, position)] if plan.tasks else []
-    return "\n".join([*map(one_line, lines), "", LEGEND])
+    tapped = any(edge.tap for each in plan.equations.values() for edge in each.edges)
+    return "\n".join([*map(one_line, lines), "", (TAPPED if tapped else "") + LEGEND])
 
 
 def as_dict(plan: Plan) -> dict[str, Any]:
@@ -80,8 +82,13 @@ def as_dict(plan: Plan) -> dict[str, Any]:
             }
             for phase, frees in zip(plan.phases, plan.frees, strict=True)
         ],
-        "tasks": {each.name: {"at": list(each.at), "t": _when(plan, each)} for each in plan.tasks},
+        "tasks": {each.name: _task_dict(plan, each) for each in plan.tasks},
     }
+
+
+def _task_dict(plan: Plan, reader: Reader) -> dict[str, Any]:
+    clean = {"clean": list(reader.clean)} if reader.clean else {}
+    return {"at": list(reader.at), "t": _when(plan, reader), **clean}
 
 
 def _node_dict(equation: Equation, why: str) -> dict[str, Any]:
@@ -125,7 +132,11 @@ def _costs(plan: Plan, position: Mapping[str, int]) -> list[str]:
     for reader in plan.tasks:
         nodes = ranges(sorted(reader.at, key=position.__getitem__), position)
         start = "        " if lines else "costs   "
-        lines += _wrapped(start, f"{reader.name} reads {nodes} at t = {_when(plan, reader)}")
+        text = f"{reader.name} reads {nodes} at t = {_when(plan, reader)}"
+        if reader.clean:
+            targets = sorted(reader.clean, key=position.__getitem__)
+            text += f", against {ranges(targets, position)} of a pass without noise"
+        lines += _wrapped(start, text)
     length = plan.length or max(map(_settled, plan.tasks))
     always, masks = (1 << length) - 1, need_masks(plan, length)
     if plan.length is None:  # only what is so for every T can be said: at the last t

@@ -50,7 +50,7 @@ def as_dict(graph: LadderGraph) -> dict[str, Any]:
             name: {
                 **entry["task"].model_dump(mode="json", exclude_none=True),
                 "nodes": entry["at"],
-                **({"clean": entry["clean"]} if "clean" in entry else {}),
+                **({"clean": entry["clean"]} if entry["clean"] else {}),
             }
             for name, entry in graph.graph["tasks"].items()
         },
@@ -269,12 +269,9 @@ def _task_attributes(name: str, read: dict[str, Any]) -> TaskAttributes:
     if kind is None:
         raise ValueError(f"no task `{read['kind']}` is known here; load its plug-in first")
     task = kind.model_validate(fields)
-    found: TaskAttributes = {
-        "task": task, "at": read["nodes"], "place": None, "path": f"tasks.{name}",
-    }  # fmt: skip
-    if "clean" in read:
-        found["clean"] = {node: (source, tap) for node, (source, tap) in read["clean"].items()}
-    return found
+    clean = {node: (source, tap) for node, (source, tap) in read.get("clean", {}).items()}
+    path = f"tasks.{name}"
+    return {"task": task, "at": read["nodes"], "place": None, "path": path, "clean": clean}
 
 
 def _node_attributes(read: dict[str, Any]) -> NodeAttributes:

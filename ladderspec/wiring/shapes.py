@@ -323,7 +323,7 @@ def tap_problem(graph: Graph, source: str, tap: str) -> ShapeProblem | None:
         return ShapeProblem(
             f"the pre-activation of {source} ({cell.cell}) is {show_shape(shape)}, but its output"
             f" is {show_shape(attributes['shape'])}",
-            "leave out `tap`",
+            "name the levels of other cells: `lateral: [{levels: [conv_1], tap: normalised}]`",
         )
     return None
 
@@ -389,7 +389,7 @@ def _check_task(work: Compilation, name: str, entry: TaskAttributes) -> None:
         if problem and "time" not in work.unsure:
             place, path = _task_place(work, name, problem[0])
             findings.add(Finding("H302", f"task `{name}`: {problem[0]}", place, path, problem[1]))
-        if node in entry.get("clean", {}):
+        if node in entry["clean"]:
             entry["clean"][node] = _clean_target(work, node, *entry["clean"][node])
         many = len(entry["at"]) > 1
         for key, size in task.head_parameters(shape).items():

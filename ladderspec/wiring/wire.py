@@ -275,7 +275,7 @@ def read_tasks(work: Compilation, spec: Spec) -> None:
                 work.findings.add(_unread(graph, spec, name, task.at))
             work.broken = True
         attributes: TaskAttributes = {
-            "task": task, "at": found, "place": node.place, "path": node.path,
+            "task": task, "at": found, "place": node.place, "path": node.path, "clean": {},
         }  # fmt: skip
         if task.clean:
             levels = [(each, node_name(Side.ENCODER, split_node(each)[1])) for each in found]
@@ -306,7 +306,7 @@ def prune(work: Compilation) -> None:
     graph = work.graph
     tasks = graph.graph["tasks"].values()
     read = {node for task in tasks for node in task["at"]}
-    read |= {source for task in tasks for source, _ in task.get("clean", {}).values()}
+    read |= {source for task in tasks for source, _ in task["clean"].values()}
     if not read or work.broken:
         return
     needed = set(chain.from_iterable(nx.bfs_layers(graph.reverse(copy=False), read)))
