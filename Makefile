@@ -16,11 +16,10 @@ SPEC   := specs/textured/rtagger_tiny.yaml
 
 .PHONY: quickstart test lint docs gallery bench check-all check-lowest clean
 
-# torch first and pinned: left free, pip would fetch the newest build with its accelerator libraries.
+# torch is pinned: left free, pip would fetch the newest build with its accelerator libraries.
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) torch
-	$(PIP) -e .
+	$(PIP) -e '.[torch]'
 	$(BIN)/python -m compileall -q ladderspec
 	touch $@
 
@@ -29,7 +28,7 @@ $(VENV)/.dev: $(VENV)/.core
 	touch $@
 
 $(VENV)/.quick: $(VENV)/.core
-	$(PIP) -e '.[data,plot]'
+	$(PIP) -e '.[torch,data,plot]'
 	touch $@
 
 # A second `make quickstart` goes on where the first was interrupted, and repeats nothing.
@@ -51,8 +50,7 @@ check-all: lint
 
 $(LOWEST)/.ready: pyproject.toml constraints-lowest.txt
 	$(PYTHON) -m venv $(LOWEST)
-	$(PIP_LOWEST) torch
-	$(PIP_LOWEST) -e '.[data,plot,completion]' pytest hypothesis jsonschema
+	$(PIP_LOWEST) -e '.[torch,data,plot,completion]' pytest hypothesis jsonschema
 	touch $@
 
 # Messages, files, identities, training, resuming and tables with the lowest versions.

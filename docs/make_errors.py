@@ -77,6 +77,7 @@ EXAMPLES = {
     "G207": "without_task_node",
     "G208": "arrow_waits_too_long",
     "G209": "statistics_of_any_frames",
+    "G210": "share_shapes",
     "H301": "shape_no_stride",
     "H302": "task_shape_prediction",
     "E401": "expect_parameters",

@@ -11,13 +11,13 @@ from pydantic import BaseModel
 
 from ladderspec.data import registered
 from ladderspec.experiments import schedules, training
-from ladderspec.experiments.config import ExperimentConfig, Patch, Row
+from ladderspec.experiments.config import ExperimentConfig, ExperimentRow, SpecChanges
 
 PAGE = Path(__file__).parent / "experiments.md"
 PROSE = Path(__file__).parent / "experiments_intro.md"
 PARTS: list[tuple[str, type[BaseModel]]] = [
     ("The file", ExperimentConfig),
-    ("A row", Row),
+    ("A row", ExperimentRow),
     ("Training", training.TrainingConfig),
     ("Optimiser", training.OptimiserConfig),
     ("Clip", training.ClipConfig),
@@ -49,7 +49,7 @@ def page() -> str:
 def table(model: type[BaseModel]) -> str:
     schema: dict[str, Any] = model.model_json_schema()
     named = {"kind"} if issubclass(model, schedules.Schedule) else set()  # by their headings
-    patches = issubclass(model, Patch)  # where `set` is no data set
+    patches = issubclass(model, SpecChanges)  # where `set` is no data set
     return fields(schema, schema, skip=named | (set() if patches else {"set"}))
 
 

@@ -23,7 +23,7 @@ CELL_FIELDS = {
     "top": "a [decoder cell](#decoder-cells)",
 }
 
-ANCHORS = {"Row": "a-row", "Column": "a-column"}
+ANCHORS = {"ExperimentRow": "a-row", "ExperimentColumn": "a-column"}
 ELSEWHERE = {"Edges": "language.md"}  # for the page of experiments
 
 
@@ -39,9 +39,10 @@ def page() -> str:
         "## A row\n\n" + fields(schema["$defs"]["Row"], schema),
         "## Time\n\n" + fields(schema["$defs"]["Time"], schema),
         "## Noise\n\n" + fields(schema["$defs"]["Noise"], schema),
-        "## Input\n\n" + fields(schema["$defs"]["Input"], schema, skip={"initial", "cell"}),
+        "## Input\n\n"
+        + fields(schema["$defs"]["Input"], schema, skip={"initial", "cell", "share"}),
         f"## Groups\n\n{inspect.getdoc(Groups)}\n\n"
-        + fields(schema["$defs"]["Groups"], schema, skip={"initial", "cell", "label"}),
+        + fields(schema["$defs"]["Groups"], schema, skip={"initial", "cell", "label", "share"}),
         "### Start\n\n" + fields(schema["$defs"]["Start"], schema),
         "### Learned\n\n" + fields(schema["$defs"]["Learned"], schema),
         *(cells(side, schema) for side in (Side.ENCODER, Side.DECODER)),

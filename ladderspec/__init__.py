@@ -41,6 +41,9 @@ _PUBLIC = {
     "graph": "api",
     "plan": "api",
     "build": "api",
+    "train": "runner",
+    "ablate": "runner",
+    "evaluate": "runner",
     "draw": "drawing",
     "dot": "drawing",
     "to_text": "wiring.graph",
@@ -74,6 +77,9 @@ if TYPE_CHECKING:
     from ladderspec.network.portable import Iteration as Iteration
     from ladderspec.network.portable import Unrolled as Unrolled
     from ladderspec.plugins import load_plugin as load_plugin
+    from ladderspec.runner import ablate as ablate
+    from ladderspec.runner import evaluate as evaluate
+    from ladderspec.runner import train as train
     from ladderspec.trained.store import open_net as open_net
     from ladderspec.trained.store import save as save
     from ladderspec.wiring.graph import to_text as to_text

@@ -21,6 +21,7 @@ from ladderspec.wiring.graph import LadderGraph, parameters
 from ladderspec.wiring.notes import take_notes
 from ladderspec.wiring.patches import apply
 from ladderspec.wiring.shapes import infer, infer_levels
+from ladderspec.wiring.sharing import check_owners, name_owners
 from ladderspec.wiring.wire import place_nodes, prune, read_tasks, wire
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def load(
     """Read and check a spec file.
 
     Args:
-        path: The file; `-` is standard input.
+        path: The file; `-` is standard input, `ladderspec:ommnist/rladder` a shipped spec.
         variant: The variant to apply, or several in order.
         without: Selectors of what to remove: `"lateral@conv_*"`, `"task.digit"`.
         add: Arrows to add: `"decoder.input(t-1) -> encoder.conv_2"`.
@@ -169,9 +170,11 @@ def compile_graph(spec: Spec, findings: Findings) -> LadderGraph:
     work = place_nodes(spec, findings)  # the nodes of the rows
     if findings.enough:
         return work.graph
+    name_owners(work)  # the cells with which others share weights
     wire(work)  # the edges that follow from the rows
     for patch in spec.patches:
         apply(work, patch)  # edges removed, moved and added
+    check_owners(work)  # the edges with which others share weights
     read_tasks(work, spec)  # the nodes that tasks read
     infer_levels(work)  # the shapes of all levels, including those that no task reads
     prune(work)  # what no task reads

@@ -7,9 +7,11 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.util import find_spec
 from unicodedata import combining, east_asian_width
 
 from ladderspec.wording import did_you_mean as did_you_mean
+from ladderspec.wording import name_or_pattern_meant as name_or_pattern_meant
 from ladderspec.wording import one_of as one_of
 from ladderspec.wording import printable
 from ladderspec.wording import spell as spell
@@ -53,6 +55,7 @@ CODES = {
     "G207": "a task at a node that does not exist",
     "G208": "an arrow whose delay is longer than the sequence",
     "G209": "statistics per iteration although the number of iterations is not fixed",
+    "G210": "weights that cannot be shared",
     "H301": "shapes that do not fit together",
     "H302": "a task at a node of the wrong shape, or at the wrong t",
     "E401": "an `expect` that does not hold",
@@ -187,6 +190,19 @@ class SpecError(LadderspecError):
 
 class UsageError(LadderspecError):
     """A command or a call with arguments that make no sense."""
+
+
+class TorchMissing(UsageError, ImportError):
+    """Something needs PyTorch, which is an optional dependency."""
+
+
+def require_torch() -> None:
+    """Raise an error that says how to install PyTorch, if it is not installed."""
+    if find_spec("torch") is None:
+        raise TorchMissing(
+            "networks need PyTorch, which is not installed: pip install 'ladderspec[torch]';"
+            " checking, printing and drawing specs work without it"
+        )
 
 
 class Findings:

@@ -7,6 +7,8 @@ folders of others. Every writer therefore escapes every text with the function o
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
+from textwrap import wrap
 
 from ladderspec.wording import printable
 
@@ -37,6 +39,22 @@ def one_line(text: str) -> str:
     return _CONTROL.sub(UNKNOWN, text)
 
 
+def fitted(lines: Iterable[str], width: int | None = None) -> list[str]:
+    """Texts as single lines, broken between words if they are wider than `width`.
+
+    >>> fitted(["note: one two three"], 14)
+    ['note: one two', '    three']
+    """
+    plain = map(one_line, lines)
+    if width is None:
+        return list(plain)
+    return [
+        part
+        for line in plain
+        for part in ([line] if len(line) <= width else wrap(line, width, subsequent_indent="    "))
+    ]
+
+
 def escape_terminal(text: str) -> str:
     r"""The text as it may be printed: control characters other than line breaks are visible.
 
@@ -52,6 +70,21 @@ def escape_xml(text: str) -> str:
     'a &lt; &quot;b&quot; &amp; c'
     """
     return "".join(_XML.get(character, character) for character in _NOT_XML.sub(UNKNOWN, text))
+
+
+def html_table(head: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> str:
+    """A table for notebooks.
+
+    >>> html_table(["run"], [["a<b"]])
+    '<table><thead><tr><th>run</th></tr></thead><tbody><tr><td>a&lt;b</td></tr></tbody></table>'
+    """
+
+    def line(cells: Sequence[str], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{escape_xml(c)}</{tag}>" for c in cells) + "</tr>"
+
+    caption = f"<caption>{escape_xml(title)}</caption>" if title else ""
+    body = "".join(line(row, "td") for row in rows)
+    return f"<table>{caption}<thead>{line(head, 'th')}</thead><tbody>{body}</tbody></table>"
 
 
 def escape_tex(text: str) -> str:

@@ -42,6 +42,17 @@ def did_you_mean(word: object, known: Iterable[str]) -> str:
     return f"did you mean `{lower[close[0]]}`?" if close else ""
 
 
+def name_or_pattern_meant(word: str, known: Iterable[str]) -> str:
+    """As `did_you_mean`, also for the copies of a repeated row.
+
+    >>> name_or_pattern_meant("conv", ["conv_1", "conv_2"])
+    'did you mean `conv_*`?'
+    """
+    known = list(known)
+    repeated = f"{word}_1" in known and f"{word}_2" in known
+    return f"did you mean `{word}_*`?" if repeated else did_you_mean(word, known)
+
+
 def one_of(known: Iterable[str], last: str = "or") -> str:
     """
     >>> one_of(["a", "b", "c"])

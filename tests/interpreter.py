@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from ladderspec.names import Shape
-from ladderspec.network.net import cell_module
+from ladderspec.network.net import nest_cells
 from ladderspec.nn import TimeStep, initialise
-from ladderspec.nn.modules import nest
 from ladderspec.wiring.graph import Graph, copies, groups_of, in_order
 
 INPUT = "encoder.input"
@@ -29,8 +28,7 @@ class Interpreter(nn.Module):
         now.add_nodes_from(graph)
         now.add_edges_from((a, b) for a, b, delay in graph.edges(data="delay") if delay == 0)
         self.order = list(nx.topological_sort(now))
-        self.cells = {node: cell_module(graph, node) for node in graph}
-        nest(self, self.cells)
+        self.cells = nest_cells(self, graph)
         initialise(self, seed)
 
     def forward(

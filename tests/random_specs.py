@@ -45,6 +45,8 @@ FEATURES = {
     "delay of one level",
     "no weights",
     "resampled",
+    "shared weights",
+    "shared weights without their owner",
     "delay 2",
     "state of delay 2",
     "parallel edges",
@@ -106,6 +108,9 @@ def words(draw: st.DrawFn) -> Words:
         row: Words = {"name": f"l{index}", "encoder": cell}
         if draw(st.integers(0, 3)):
             row["decoder"] = draw(decoder_cells(shapes[-1]))
+        if draw(st.integers(0, 2)) == 0:
+            row = draw(sharing(row, spec["levels"], shapes, widths))
+            cell = row["encoder"]
         spec["levels"].append(row)
         shapes.append(shapes[-1] and cell["cell"] not in DENSE)
         widths.append(cell.get("channels", widths[-1] * (2 if cell.get("crelu") else 1)))
@@ -131,6 +136,9 @@ def words(draw: st.DrawFn) -> Words:
     if draw(st.booleans()):
         spec["edges"]["add"] += draw(weightless(spec, shapes, widths))
     spec["tasks"] = draw(tasks(spec))
+    owners = [row["encoder"]["share"] for row in spec["levels"] if "share" in row["encoder"]]
+    if owners and draw(st.booleans()):
+        spec["without"] = [f"level.{draw(st.sampled_from(owners))}"]
     return spec
 
 
@@ -221,6 +229,29 @@ def decoder_cells(draw: st.DrawFn, maps: bool) -> Words:
     if draw(st.integers(0, 3)) == 0:
         cell["initial"] = "learned"
     return cell
+
+
+@st.composite
+def sharing(
+    draw: st.DrawFn, row: Words, rows: list[Words], shapes: list[bool], widths: list[int]
+) -> Words:
+    """The same row, or one that shares weights with an earlier row of as many channels."""
+    found = [
+        other
+        for i, other in enumerate(rows)
+        if (shapes[i], widths[i]) == (shapes[-1], widths[-1])
+        and "channels" in other["encoder"]
+        and "share" not in other["encoder"]
+    ]
+    if not found:
+        return row
+    other = draw(st.sampled_from(found))
+    cell = {**other["encoder"], "share": other["name"]}
+    if "stride" in cell:
+        cell["stride"] = draw(st.integers(1, 2))
+    if "decoder" in other and "share" not in other["decoder"] and draw(st.integers(0, 3)) == 0:
+        row["decoder"] = {**other["decoder"], "share": other["name"]}
+    return {**row, "encoder": cell}
 
 
 @st.composite
@@ -345,6 +376,7 @@ def features(spec: Spec, plan: Plan) -> set[str]:
     delays = {(edge["role"], edge["delay"]) for *_, edge in wired.edges(data=True)}
     sizes = [facts["shape"][1:] for facts in nodes]
     taps = [edge for *_, edge in wired.edges(data=True) if edge["tap"] not in (None, "output")]
+    shared = {facts["shared"] for facts in nodes} - {None}
     has = {
         "batch norm": "batch" in norms,
         "layer norm": "layer" in norms,
@@ -361,6 +393,10 @@ def features(spec: Spec, plan: Plan) -> set[str]:
         "delay of one level": len({d for role, d in delays if role == "encoder"}) > 1,
         "no weights": any(each.kind == "scaled" for each in projections),
         "resampled": any(each.kind == "resampled" for each in projections),
+        "shared weights": bool(shared),
+        "shared weights without their owner": any(
+            name.count(".") == 1 and name not in wired for name in shared
+        ),
         "joint norm": any("gain" in facts["own"] for facts in nodes),
         "delay 2": any(delay == 2 for _, delay in delays),
         "state of delay 2": ("state", 2) in delays,

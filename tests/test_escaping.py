@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 import pytest
 
 import ladderspec as ls
-from ladderspec.ablation.results import Cell, Measure, Place, Results, Time
+from ladderspec.ablation.results import CellPosition, Measure, Results, TableCell, TimeAxis
 from ladderspec.ablation.table import tables
 from ladderspec.ablation.writers import runs_csv, summary_csv
 from ladderspec.ablation.writers import to_latex as results_latex
@@ -104,14 +104,14 @@ def results(text: str) -> Results:
     """Results of an experiment with a text in every title."""
     error = Measure("digit.error", "%")
     cells = [
-        Cell(
-            Place(row, column, text, text),
+        TableCell(
+            CellPosition(row, column, text, text),
             {error.name: {0: 1.0, 1: 2.0}},
             {},
             {},
             12,
             "test",
-            Time(False, None, frozenset()),
+            TimeAxis(False, None, frozenset()),
         )
         for row in ("a", "b")
         for column in ("one", "two")

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent / "ladderspec"
 # holds for every import: at the top of a module, inside functions, and for type checkers alone.
 LAYERS = [
     "names errors wording escaping grouping_scores version display",
-    "files plugins",
+    "files plugins shipped",
     "text",
     "cells",
     "tasks data",
@@ -34,6 +34,7 @@ LAYERS = [
     "learn",
     "trained",
     "ablation",
+    "runner",
     "cli __init__ __main__",
 ]
 LAYER = {package: index for index, line in enumerate(LAYERS) for package in line.split()}
@@ -139,3 +140,16 @@ def test_private_functions_of_torch_are_used_in_ops_alone() -> None:
                 line for line in path.read_text(encoding="utf-8").splitlines() if "torch" in line
             ]
             assert [line for line in lines if private.search(line)] == [], path
+
+
+# The module of a norm or cell, and its plain form in exported files.
+SAME_THING = {"BatchNorm", "Cell"}
+
+
+def test_class_names_are_unique() -> None:
+    found: dict[str, list[str]] = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and node.name not in SAME_THING:
+                found.setdefault(node.name, []).append(str(path))
+    assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}

@@ -28,8 +28,8 @@ def test_the_page_is_up_to_date(maker: dict[str, Any]) -> None:
 
 def test_every_recorded_run_is_one_of_its_file(maker: dict[str, Any]) -> None:
     """The command of the page would train just these runs: not others, and not in another way."""
-    studies = {study.name: results for study, results in maker["recorded"]().items()}
-    for name, results in (studies | {maker["ARROWS"]: maker["arrows"]()}).items():
+    for study, results in maker["recorded"]().items():
+        name = study.name
         shown = {
             (cell.place.row, cell.place.column, seed)
             for cell in results.cells
@@ -46,7 +46,8 @@ def test_every_recorded_run_is_one_of_its_file(maker: dict[str, Any]) -> None:
 
 
 def test_the_pictured_run_is_that_of_its_file(maker: dict[str, Any]) -> None:
-    (run,) = (run for run in maker["experiment_of"]("prediction").runs if run.row == "probed")
+    experiment = maker["experiment_of"](maker["Study"]("prediction"))
+    (run,) = (run for run in experiment.runs if run.row == "probed")
     assert read_result(DOCS / "results" / "prediction" / run.id, run) is not None
 
 
@@ -54,14 +55,16 @@ def test_the_section_of_grouping_shows_iterations_baselines_and_orders(
     maker: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From made-up runs, recorded as real ones are."""
-    runs = finish_all(tmp_path / "runs")
-    monkeypatch.setitem(maker["section"].__globals__, "RECORDS", tmp_path / "docs")
+    finish_all(tmp_path / "runs")
+    monkeypatch.setitem(maker["record"].__globals__, "RECORDS", tmp_path / "docs")
     (tmp_path / "docs").mkdir()
     maker["record"]("table4_small", tmp_path / "runs")
     (study,) = (study for study in maker["STUDIES"] if study.name == "table4_small")
-    results = maker["results_of"](study)
-    text = "\n\n".join(maker["section"](study, results))
-    assert text.startswith("## Perceptual grouping, small")
+    (section,) = (section for section in maker["SECTIONS"] if study in section.studies)
+    results = {study: maker["results_of"](study)}
+    (tmp_path / "docs/grouping.md").write_text("Prose.", encoding="utf-8")
+    text = "\n\n".join(maker["section_text"](section, results))
+    assert text.startswith("## Perceptual grouping (Table 4)\n\nProse.")
     assert "ladderspec ablate specs/experiments/table4_small.yaml" in text
     assert "segment ami by iteration" in text
     (ami,) = (part for part in text.split("**") if "| t = 1 |" in part and "0.55" in part)
@@ -73,12 +76,7 @@ def test_the_section_of_grouping_shows_iterations_baselines_and_orders(
     for title, value in KMEANS.items():
         assert f"| {title} | - | - |  |  | {value:.2f} ± 0.00 |" in text
     assert "In segment ami, RTagger is ahead of Tagger," in text
-    (order,) = (line for line in text.splitlines() if line.startswith("| RTagger > Tagger |"))
-    assert "| -0.07 ± 0.02 | -0.27 [" in order
-    assert order.endswith("(3 seeds) | the paper's way |")
-    for run in runs:
-        assert f"| {run.id} | 248,418 | 4,000 | 17 |" in text
-    assert "![metrics over iterations](results/table4_small/by_time.png)" in text
-    compared = maker["overview"]({study: results}).splitlines()
-    assert sum("RTagger |" in line for line in compared) == 2
-    assert not any("means" in line for line in compared)
+    summary = maker["summary"](results).splitlines()
+    (line,) = (line for line in summary if "| segment ami |" in line)
+    assert line.endswith("| 3 | width 16, 24x24, 4,000 updates | ahead of Tagger |")
+    assert not any("means" in line for line in summary)

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import signal
-import sys
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, TextIO
+from typing import Any
 
-from ladderspec.ablation.jobs import Engine, Job, Outcome, run_here, waves
+from ladderspec.ablation.jobs import Engine, Job, Outcome, waves
 from ladderspec.experiments.runs import Experiment, Run
+from ladderspec.learn.progress import Callback, Display, numbers, read_status, without_nll
 from ladderspec.learn.run_folder import check, read_result
-
-PAUSE = 1.0  # seconds between two looks
-TAIL = 4096  # bytes at the end of the metrics that hold the last row
 
 
 @dataclass(frozen=True)
-class Options:
+class AblationOptions:
     """How the runs of an ablation are trained."""
 
     output: Path
@@ -31,37 +27,45 @@ class Options:
     data: Path | None = None
     machine: dict[str, Any] = field(default_factory=dict)
     plugins: tuple[Path, ...] = ()
-    quiet: bool = False
+    display: Display | None = None
+    on_update: Callback | None = None  # for runs in this process
+    on_evaluation: Callback | None = None
 
 
 def ablate(
-    experiment: Experiment, runs: Sequence[Run], options: Options, engine: Engine
+    experiment: Experiment, runs: Sequence[Run], options: AblationOptions, engine: Engine
 ) -> list[Outcome]:
     """Train the runs that are not finished. Returns the failed ones, with their errors."""
     unfinished = [run for run in runs if read_result(options.output / run.id, run) is None]
     for run in unfinished:  # before anything is trained
         check(options.output / run.id, run, options.resume)
-    watch, failed = Watch(len(runs), len(runs) - len(unfinished), options.quiet), list[Outcome]()
-    if watch.done:
-        watch.say(f"{watch.done} of {len(runs)} runs are finished already")
+    display = options.display or Display()
+    display.total, display.done = len(runs), len(runs) - len(unfinished)
+    failed = list[Outcome]()
+    if display.done:
+        display.say(f"{display.done} of {len(runs)} runs are finished already")
     with _sigterm_as_interrupt():
         for wave in waves(unfinished):
-            jobs = {run.id: _job(experiment, run, options) for run in wave}
-            following = watch.following(jobs) if engine is not run_here else nullcontext()
-            with following, closing(engine(list(jobs.values()))) as outcomes:
+            jobs = [_job(experiment, run, options, display) for run in wave]
+            statuses = {job.id: partial(read_status, job.folder, time.time()) for job in jobs}
+            with display.following(statuses), closing(engine(jobs)) as outcomes:
                 for outcome in outcomes:
-                    del jobs[outcome.job.id]
-                    watch.done += not outcome.error
+                    display.forget(outcome.job.id)
+                    display.done += not outcome.error
                     failed += [outcome] if outcome.error else []
-                    watch.say(f"{_line(outcome)} ({watch.done} of {len(runs)} runs)")
+                    display.say(f"{_line(outcome)} ({display.done} of {len(runs)} runs)")
     return failed
 
 
 def _line(outcome: Outcome) -> str:
-    return f"{outcome.job.id} " + (f"failed: {outcome.error}" if outcome.error else "finished")
+    if outcome.error:
+        return f"{outcome.job.id} failed: {outcome.error}"
+    metrics = (read_result(outcome.job.folder) or {"metrics": {}})["metrics"]
+    shown = metrics.get("test") or metrics.get("valid") or {}
+    return f"{outcome.job.id} finished: {numbers(without_nll(shown))}".removesuffix(": ")
 
 
-def _job(experiment: Experiment, run: Run, options: Options) -> Job:
+def _job(experiment: Experiment, run: Run, options: AblationOptions, display: Display) -> Job:
     threads = {} if run.machine.threads is None else {"threads": run.machine.threads}
     return Job(
         experiment=experiment.path.resolve(),  # other processes have other working folders
@@ -72,8 +76,10 @@ def _job(experiment: Experiment, run: Run, options: Options) -> Job:
         data=None if options.data is None else options.data.resolve(),
         machine={**threads, **options.machine},
         plugins=tuple(plugin.resolve() for plugin in options.plugins),
-        quiet=options.quiet,
         run=run,
+        display=display,
+        on_update=options.on_update,
+        on_evaluation=options.on_evaluation,
     )
 
 
@@ -89,67 +95,3 @@ def _sigterm_as_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-# --- progress -------------------------------------------------------------------------------------
-
-
-@dataclass
-class Watch:
-    """Shows which runs are finished, and on a terminal the progress of the others."""
-
-    total: int
-    done: int = 0
-    quiet: bool = False
-    out: TextIO = field(default_factory=lambda: sys.stderr)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def say(self, line: str) -> None:
-        """Print a line."""
-        if not self.quiet:
-            clear = "\r\033[K" if self.out.isatty() else ""
-            with self.lock:
-                print(f"{clear}{line}", file=self.out, flush=True)
-
-    @contextmanager
-    def following(self, jobs: Mapping[str, Job]) -> Iterator[None]:
-        """Show the progress of jobs, which are removed from the mapping when they end."""
-        over = threading.Event()
-        thread = threading.Thread(target=self._follow, args=(jobs, over), daemon=True)
-        if not self.quiet and self.out.isatty():
-            thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            if thread.is_alive():
-                thread.join()
-
-    def _follow(self, jobs: Mapping[str, Job], over: threading.Event) -> None:
-        while not over.wait(PAUSE):
-            updates = [(job.id, last_update(job)) for job in list(jobs.values())]
-            parts = [f"{name} at update {update}" for name, update in updates if update]
-            line = f"{self.done} of {self.total} runs finished; " + ", ".join(parts)
-            width = shutil.get_terminal_size().columns - 1
-            with self.lock:
-                self.out.write(f"\r\033[K{line[:width]}")
-                self.out.flush()
-        with self.lock:
-            self.out.write("\r\033[K")
-            self.out.flush()
-
-
-def last_update(job: Job) -> int:
-    """The update of the last row of metrics of a run, or 0."""
-    try:
-        with (job.folder / "metrics.jsonl").open("rb") as file:
-            file.seek(max(0, file.seek(0, 2) - TAIL))
-            lines = file.read().decode(errors="replace").splitlines()
-    except OSError:
-        return 0
-    for line in reversed(lines):
-        try:
-            return int(json.loads(line)["update"])
-        except (ValueError, KeyError, TypeError):
-            continue
-    return 0

@@ -15,6 +15,7 @@ from typing import Any
 from ladderspec.ablation.jobs import TRIES, Engine, Job, Outcome, run_here
 from ladderspec.errors import UsageError
 from ladderspec.files import make_folder
+from ladderspec.learn.progress import Status, write_status
 
 GRACE = 600  # seconds for an interrupted process to finish its update and save
 
@@ -122,6 +123,7 @@ class Processes:
     def _start(self, job: Job) -> subprocess.Popen[bytes] | None:
         command = [sys.executable, "-m", "ladderspec", *job.arguments()]
         place = make_folder(job.folder) / "log.txt"
+        write_status(job.folder, Status(note="starting"))
         with place.open("ab") as log, self.lock:
             if self.stopped:
                 return None

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from ladderspec.ablation.results import Cell, Measure, Results
+from ladderspec.ablation.results import Measure, Results, TableCell
 from ladderspec.ablation.statistics import spread
-from ladderspec.ablation.table import Entry, Group, groups_of, label, unit_of_time
+from ladderspec.ablation.table import ColumnGroup, TableEntry, groups_of, label, unit_of_time
 from ladderspec.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Curve = dict[int, float]  # update -> validation metric
 STEEP = 4  # a metric that falls by more than this factor has a logarithmic axis
-Panel = tuple[Measure, Group]
+Panel = tuple[Measure, ColumnGroup]
 ACROSS = 4  # panels side by side
 MOST_TICKS = 10  # t that are labelled one by one
 
@@ -272,7 +272,7 @@ def _over_time(axes: Axes, results: Results, column: str, measure: Measure) -> b
     return quoted
 
 
-def _levels(axes: Axes, cells: Sequence[Cell], measure: Measure) -> None:
+def _levels(axes: Axes, cells: Sequence[TableCell], measure: Measure) -> None:
     """Reference methods, as horizontal lines with their names."""
     means = {c.place.title: spread(list(c.values.get(measure.name, {}).values())) for c in cells}
     found = sorted((mean.mean, title) for title, mean in means.items() if mean is not None)
@@ -353,7 +353,7 @@ def _rows(panels: list[Panel]) -> list[int]:
     return [i for i, row in enumerate(zip(*entries, strict=True)) if any(e.due for e in row)]
 
 
-def _compared(group: Group) -> bool:
+def _compared(group: ColumnGroup) -> bool:
     return any(entry.change for entry in group.entries)
 
 
@@ -372,7 +372,7 @@ def _fill(axes: Axes, panel: Panel | None, rows: list[int], difference: str) -> 
     )
 
 
-def _bars(axes: Axes, group: Group, rows: list[int]) -> None:
+def _bars(axes: Axes, group: ColumnGroup, rows: list[int]) -> None:
     for y, row in enumerate(rows):
         _bar(axes, y, group.entries[row], _colour(group.entries[row], row))
     low, high = axes.get_xlim()
@@ -380,11 +380,11 @@ def _bars(axes: Axes, group: Group, rows: list[int]) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def _colour(entry: Entry, row: int) -> str:
+def _colour(entry: TableEntry, row: int) -> str:
     return GREY if entry.cell.baseline else COLOURS[row % len(COLOURS)]
 
 
-def _bar(axes: Axes, y: int, entry: Entry, colour: str) -> None:
+def _bar(axes: Axes, y: int, entry: TableEntry, colour: str) -> None:
     """The mean as a bar, its seeds as circles, the paper's number as a diamond below it."""
     quoted = entry.quoted
     if quoted is not None:
@@ -398,7 +398,7 @@ def _bar(axes: Axes, y: int, entry: Entry, colour: str) -> None:
         axes.plot(seeds, [y - 0.08] * len(seeds), "o", ms=2.6, mfc="white", mec="black", mew=0.6)
 
 
-def _differences(axes: Axes, group: Group, rows: list[int]) -> None:
+def _differences(axes: Axes, group: ColumnGroup, rows: list[int]) -> None:
     """Paired differences with their intervals."""
     axes.axvline(0, color="black", lw=0.6)
     for y, row in enumerate(rows):
@@ -412,7 +412,7 @@ def _differences(axes: Axes, group: Group, rows: list[int]) -> None:
     axes.locator_params(axis="x", nbins=4)  # labels with signs and decimals are long
 
 
-def _bar_legend(figure: Figure, entries: list[Entry]) -> None:
+def _bar_legend(figure: Figure, entries: list[TableEntry]) -> None:
     """Explain circles, diamonds and lines, if there are any."""
     from matplotlib.lines import Line2D
 

@@ -10,6 +10,7 @@ from typing import Any
 from ladderspec.errors import LadderspecError
 from ladderspec.experiments.reader import open_experiment
 from ladderspec.experiments.runs import Run
+from ladderspec.learn.progress import Callback, Display
 
 TRIES = 4  # how often a run is started if its process is killed
 
@@ -26,12 +27,16 @@ class Job:
     data: Path | None = None
     machine: dict[str, Any] = field(default_factory=dict)  # overrides the section of the file
     plugins: tuple[Path, ...] = ()
-    quiet: bool = False
-    run: Run | None = field(default=None, repr=False, compare=False)  # already open, if here
+    # In this process alone:
+    run: Run | None = field(default=None, repr=False, compare=False)
+    display: Display | None = field(default=None, repr=False, compare=False)
+    on_update: Callback | None = field(default=None, repr=False, compare=False)
+    on_evaluation: Callback | None = field(default=None, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """Another process opens the run itself."""
-        return {**self.__dict__, "run": None}
+        here = ("run", "display", "on_update", "on_evaluation")
+        return {**self.__dict__, **dict.fromkeys(here)}
 
     @property
     def id(self) -> str:
@@ -81,7 +86,8 @@ def perform(job: Job) -> Outcome:
     machine = run.machine.model_copy(update=job.machine)
     try:
         train(replace(run, machine=machine), job.folder, resume=True, data=job.data,
-              quiet=job.quiet)  # fmt: skip
+              display=job.display, on_update=job.on_update,
+              on_evaluation=job.on_evaluation)  # fmt: skip
     except LadderspecError as error:
         return Outcome(job, str(error))
     return Outcome(job)

@@ -3,19 +3,103 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ladderspec.ablation import figures, writers
-from ladderspec.ablation.results import Measure, Results
+from ladderspec.ablation.baselines import measure_baselines
+from ladderspec.ablation.jobs import Outcome
+from ladderspec.ablation.results import Measure, Results, collect
 from ladderspec.ablation.study import Study
-from ladderspec.ablation.table import group, label, tables, tables_by_time
+from ladderspec.ablation.table import Table, group, label, tables, tables_by_time
+from ladderspec.data import DataError
 from ladderspec.drawing import draw
 from ladderspec.errors import UsageError
-from ladderspec.experiments.runs import Run
+from ladderspec.escaping import escape_xml
+from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.files import make_folder, sweep, write_atomic
+from ladderspec.learn.progress import Display
 from ladderspec.learn.run_folder import ABANDONED
 
 MOST_PICTURES = 8
+
+
+@dataclass(frozen=True)
+class AblationReport:
+    """What came out of an ablation; it prints as its tables, and notebooks show them.
+
+    Attributes:
+        results: The numbers of all finished runs.
+        written: The files: tables, numbers, figures.
+        messages: What is missing, and why.
+        failed: The runs that failed, with their errors.
+    """
+
+    results: Results
+    written: tuple[Path, ...]
+    messages: tuple[str, ...] = ()
+    failed: tuple[Outcome, ...] = ()
+
+    @property
+    def tables(self) -> list[Table]:
+        """The tables, those by iteration last."""
+        return [*tables(self.results), *tables_by_time(self.results)]
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """A mapping for each row, column and metric, for `pandas.DataFrame`."""
+        return writers.records(self.results)
+
+    def text(self, width: int | None = None) -> str:
+        """The tables in lines of at most `width` characters."""
+        return "\n\n".join(writers.to_text(table, width) for table in self.tables)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return f"<AblationReport of {len(self.results.cells)} rows>"
+
+    def _repr_html_(self) -> str:
+        failed = [f"{outcome.job.id}: {outcome.error}" for outcome in self.failed]
+        lines = "".join(f"<p>{escape_xml(line)}</p>" for line in [*self.messages, *failed])
+        return "\n".join(map(writers.to_html, self.tables)) + lines
+
+
+def report(
+    experiment: Experiment,
+    runs: Sequence[Run],
+    folder: Path,
+    data: Path | None = None,
+    by_time: bool = False,
+    study: Study | None = None,
+    display: Display | None = None,
+) -> AblationReport:
+    """Measure baselines, and write tables and figures of all finished runs.
+
+    Args:
+        experiment: the experiment.
+        runs: all its runs, finished or not.
+        folder: the folder of the runs, and of what is written.
+        data: the data folder.
+        by_time: metrics at every t, also over frames.
+        study: what is left out, if the rows leave out one arrow after the other.
+        display: where to show progress.
+    """
+    written, unmeasured, display = list[Path](), "", display or Display()
+    try:
+        with display.working("baselines", "measuring"):
+            written += measure_baselines(experiment, runs, folder, data)
+    except DataError as error:
+        unmeasured = f"no baselines: {error}"
+    with display.working("tables and figures", "writing"):
+        results = collect(experiment, runs, folder, by_time)
+        tables_and_figures, missing = write_report(results, folder)
+        written += tables_and_figures
+        written += draw_worths(results, study, runs, folder) if study else []
+    messages = [*(f"left out: {line}" for line in results.left_out), missing, unmeasured]
+    return AblationReport(results, tuple(written), tuple(filter(None, messages)))
 
 
 def write_report(results: Results, folder: Path) -> tuple[list[Path], str]:

@@ -33,7 +33,7 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class Place:
+class CellPosition:
     """Row and column of a cell of the table: their names, and their titles in tables."""
 
     row: str
@@ -43,7 +43,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Time:
+class TimeAxis:
     """How time runs in a network, and which metrics count at its last iteration alone."""
 
     iterations: bool  # on one input, not over frames
@@ -52,16 +52,16 @@ class Time:
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """A cell of the table: the finished runs of a row and column, or a reference method."""
 
-    place: Place
+    place: CellPosition
     values: dict[str, dict[int, float]]  # metric -> seed -> value
     by_time: dict[str, dict[int, list[float]]]  # metric -> seed -> value at t = 1, 2, ...
     paper: dict[str, Quoted]
     parameters: int | None
     split: str  # the data that were measured; empty if no run is finished
-    time: Time
+    time: TimeAxis
     baseline: int = 0  # number of items that a reference method was measured on; 0: a network
 
     def quoted(self, measure: Measure, t: int | None = None) -> Quoted | None:
@@ -86,7 +86,7 @@ class Results:
     title: str
     base: str  # the row that others are compared with
     all_measures: tuple[Measure, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[TableCell, ...]
     curves: dict[tuple[str, str, int], list[dict[str, Any]]] = field(repr=False)
     left_out: tuple[str, ...] = ()  # messages about folders that hold other runs
     show_times: bool = False  # metrics at every t, also if time runs over frames
@@ -123,7 +123,7 @@ class Results:
     def columns(self) -> list[str]:
         return list(dict.fromkeys(cell.place.column for cell in self.cells))
 
-    def cell(self, row: str, column: str) -> Cell:
+    def cell(self, row: str, column: str) -> TableCell:
         return next(c for c in self.cells if (c.place.row, c.place.column) == (row, column))
 
 
@@ -143,7 +143,7 @@ def collect(
     cells = []
     for row, column in dict.fromkeys((run.row, run.column) for run in runs):
         own = [run for run in runs if (run.row, run.column) == (row, column)]
-        place = Place(row, column, own[0].title, headings.get(column, ""))
+        place = CellPosition(row, column, own[0].title, headings.get(column, ""))
         cells.append(_cell(place, own[0], {r.seed: found[r.id] for r in own if r.id in found}))
     measures = _measures(found.values())
     return Results(
@@ -180,7 +180,7 @@ def _found(runs: Sequence[Run], folder: Path) -> tuple[dict[str, Result], tuple[
     return found, tuple(left_out)
 
 
-def _cell(place: Place, run: Run, results: Mapping[int, Result]) -> Cell:
+def _cell(place: CellPosition, run: Run, results: Mapping[int, Result]) -> TableCell:
     values, parameters, split = dict[str, dict[int, float]](), None, ""
     by_time, time = dict[str, dict[int, list[float]]](), _time(run)
     for seed, result in results.items():
@@ -193,19 +193,21 @@ def _cell(place: Place, run: Run, results: Mapping[int, Result]) -> Cell:
                 # Early runs recorded the mean of all iterations instead.
                 value = times[name][-1] if name in time.last else value
             values.setdefault(name, {})[seed] = value
-    return Cell(place, values, by_time, run.paper, parameters, split, time)
+    return TableCell(place, values, by_time, run.paper, parameters, split, time)
 
 
 def _baselines(
     experiment: Experiment, runs: Sequence[Run], folder: Path, measures: Sequence[Measure]
-) -> Iterator[Cell]:
+) -> Iterator[TableCell]:
     """Reference methods, row by row, with their scores of the seeds that count."""
     headings = {column.name: column.title or column.name for column in experiment.config.columns}
     seeds, stored = {run.seed for run in runs}, read_baselines(experiment, runs, folder)
     for title in dict.fromkeys(scores.title for scores in stored):
         for column in dict.fromkeys(run.column for run in runs):
-            place = Place(title, column, title, headings.get(column, ""))
-            cell = Cell(place, {}, {}, {}, None, "", Time(True, None, frozenset()), baseline=1)
+            place = CellPosition(title, column, title, headings.get(column, ""))
+            cell = TableCell(
+                place, {}, {}, {}, None, "", TimeAxis(True, None, frozenset()), baseline=1
+            )
             for scores in stored:
                 if (scores.title, scores.column) == (title, column):
                     own = {seed: x for seed, x in scores.values.items() if seed in seeds}
@@ -215,7 +217,7 @@ def _baselines(
             yield cell
 
 
-def _time(run: Run) -> Time:
+def _time(run: Run) -> TimeAxis:
     still = run.graph.graph["frames"] is None
     noise, tasks = EvaluationNoise(run.evaluation.noise, noise_of(run.graph)), tasks_of(run.graph)
     last = frozenset(
@@ -225,7 +227,7 @@ def _time(run: Run) -> Time:
         for metric, each in task.metrics.items()
         if task.when == "last" or (each.last and still)
     )
-    return Time(still, steps_of(run.graph), last)
+    return TimeAxis(still, steps_of(run.graph), last)
 
 
 def _tested(result: Result) -> tuple[str, dict[str, float]]:

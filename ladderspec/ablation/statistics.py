@@ -19,7 +19,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Difference:
+class PairedDifference:
     """The mean of paired differences and its confidence interval. One pair has no interval."""
 
     mean: float
@@ -47,15 +47,15 @@ def spread(values: Sequence[float]) -> Spread | None:
     return Spread(mean, math.sqrt(squares / (len(values) - 1)), len(values))
 
 
-def difference(values: Mapping[int, float], base: Mapping[int, float]) -> Difference | None:
+def difference(values: Mapping[int, float], base: Mapping[int, float]) -> PairedDifference | None:
     """Differences paired by seed: what the runs of a seed have in common cancels."""
     found = spread([values[seed] - base[seed] for seed in values if seed in base])
     if found is None:
         return None
     if found.deviation is None:
-        return Difference(found.mean, None, None, 1)
+        return PairedDifference(found.mean, None, None, 1)
     half = student(CONFIDENCE, found.count - 1) * found.deviation / math.sqrt(found.count)
-    return Difference(found.mean, found.mean - half, found.mean + half, found.count)
+    return PairedDifference(found.mean, found.mean - half, found.mean + half, found.count)
 
 
 def student(confidence: float, freedom: int) -> float:

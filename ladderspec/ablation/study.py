@@ -16,10 +16,11 @@ import yaml
 
 from ladderspec.errors import LadderspecError, UsageError, did_you_mean, one_of
 from ladderspec.experiments.checks import frozen_prefixes
-from ladderspec.experiments.reader import Networks, open_experiment, read_experiment
+from ladderspec.experiments.reader import Networks, file_beside, open_experiment, read_experiment
 from ladderspec.experiments.runs import Run
 from ladderspec.files import make_folder, write_atomic
 from ladderspec.names import Role
+from ladderspec.shipped import located
 from ladderspec.text.tree import Node
 from ladderspec.trained.lesion import lesion
 from ladderspec.wiring.graph import Graph
@@ -103,7 +104,7 @@ def _config(source: Path, like: Path | None, networks: Networks) -> dict[str, An
     for key in ("base", "title", "columns", "params", "set", "tasks", "edges", "without"):
         found.pop(key, None)  # about another spec
     rows = [{"name": "whole", "title": "whole"}]
-    return {**found, "name": source.stem, "spec": str(source.resolve()), "rows": rows}
+    return {**found, "name": source.stem, "spec": str(located(source).resolve()), "rows": rows}
 
 
 def _portable(tree: Node) -> dict[str, Any]:
@@ -115,7 +116,7 @@ def _portable(tree: Node) -> dict[str, Any]:
         for key in ("spec", "start"):
             value = node.get(key)
             if value is not None and value.value is not None and (key, value.value) not in rows:
-                own[key] = os.path.abspath(Path(value.source.name).parent / str(value.value))
+                own[key] = os.path.abspath(located(file_beside(value)))
     return config
 
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 
-from ladderspec.ablation.results import Cell, Measure, Results
-from ladderspec.ablation.statistics import Difference, Spread, difference, spread
+from ladderspec.ablation.results import Measure, Results, TableCell
+from ladderspec.ablation.statistics import PairedDifference, Spread, difference, spread
 from ladderspec.experiments.config import Quoted
 
 NOTHING = "-"
@@ -25,13 +25,13 @@ _DATA = {
 
 
 @dataclass(frozen=True)
-class Entry:
+class TableEntry:
     """One number of a table, what it is compared with, and its number of decimals."""
 
-    cell: Cell
+    cell: TableCell
     measure: Measure
     ours: Spread | None
-    change: Difference | None  # to the base row
+    change: PairedDifference | None  # to the base row
     decimals: int
     t: int | None = None  # the iteration; None: the metric over all that count
 
@@ -71,11 +71,11 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Group:
+class ColumnGroup:
     """Columns of text under one heading."""
 
     heading: str
-    entries: tuple[Entry, ...]  # one for each row
+    entries: tuple[TableEntry, ...]  # one for each row
 
     def columns(self) -> list[tuple[str, list[str]]]:
         """The columns that are not empty."""
@@ -112,7 +112,7 @@ class Table:
     rows: tuple[str, ...]
     base: str  # title of the row that others are compared with
     parameters: tuple[tuple[int, ...], ...]  # of each row; several if its columns differ
-    groups: tuple[Group, ...]
+    groups: tuple[ColumnGroup, ...]
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -187,17 +187,19 @@ def tables_by_time(results: Results) -> list[Table]:
     return found
 
 
-def unit_of_time(cells: Sequence[Cell]) -> str:
+def unit_of_time(cells: Sequence[TableCell]) -> str:
     """What t counts."""
     return "iteration" if any(cell.time.iterations for cell in cells) else "frame"
 
 
-def _group_at(cells: Sequence[Cell], measure: Measure, t: int) -> Group:
+def _group_at(cells: Sequence[TableCell], measure: Measure, t: int) -> ColumnGroup:
     spreads = [spread(list(cell.at(measure, t).values())) for cell in cells]
     means = [spread(list(cell.values.get(measure.name, {}).values())) for cell in cells]
     decimals = _decimals([found.mean for found in means if found is not None])
-    entries = [Entry(c, measure, s, None, decimals, t) for c, s in zip(cells, spreads, strict=True)]
-    return Group(f"t = {t}", tuple(entries))
+    entries = [
+        TableEntry(c, measure, s, None, decimals, t) for c, s in zip(cells, spreads, strict=True)
+    ]
+    return ColumnGroup(f"t = {t}", tuple(entries))
 
 
 def _due(table: Table) -> Table:
@@ -208,11 +210,11 @@ def _due(table: Table) -> Table:
         table,
         rows=tuple(compress(table.rows, kept)),
         parameters=tuple(compress(table.parameters, kept)),
-        groups=tuple(Group(g.heading, tuple(compress(g.entries, kept))) for g in groups),
+        groups=tuple(ColumnGroup(g.heading, tuple(compress(g.entries, kept))) for g in groups),
     )
 
 
-def groups_of(results: Results, measure: Measure) -> list[Group]:
+def groups_of(results: Results, measure: Measure) -> list[ColumnGroup]:
     """A metric in all columns of the experiment."""
     first = results.rows[0]
     return [
@@ -230,7 +232,7 @@ def label(measure: Measure) -> str:
     return f"{name} ({measure.unit})" if measure.unit else name
 
 
-def _table(results: Results, title: str, groups: Sequence[Group]) -> Table:
+def _table(results: Results, title: str, groups: Sequence[ColumnGroup]) -> Table:
     cells = [results.cell(row, results.columns[0]) for row in results.rows]
     rows = tuple(cell.place.title for cell in cells)
     base = results.cell(results.base, results.columns[0]).place.title
@@ -242,7 +244,7 @@ def _table(results: Results, title: str, groups: Sequence[Group]) -> Table:
     return Table(title, rows, base, parameters, tuple(groups))
 
 
-def group(results: Results, column: str, measure: Measure, heading: str) -> Group:
+def group(results: Results, column: str, measure: Measure, heading: str) -> ColumnGroup:
     """A metric in one column of the experiment, row by row."""
     cells = [results.cell(row, column) for row in results.rows]
     values = [cell.values.get(measure.name, {}) for cell in cells]
@@ -254,7 +256,9 @@ def group(results: Results, column: str, measure: Measure, heading: str) -> Grou
     ]
     decimals = _decimals([found.mean for found in spreads if found is not None])
     entries = zip(cells, spreads, changes, strict=True)
-    return Group(heading, tuple(Entry(c, measure, s, d, decimals) for c, s, d in entries))
+    return ColumnGroup(
+        heading, tuple(TableEntry(c, measure, s, d, decimals) for c, s, d in entries)
+    )
 
 
 def _decimals(means: Sequence[float]) -> int:

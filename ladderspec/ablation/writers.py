@@ -10,10 +10,17 @@ from dataclasses import replace
 from textwrap import wrap
 from typing import Any
 
-from ladderspec.ablation.results import Cell, Measure, Results
+from ladderspec.ablation.results import Measure, Results, TableCell
 from ladderspec.ablation.statistics import difference, spread
 from ladderspec.ablation.table import NOTHING, Table
-from ladderspec.escaping import escape_csv, escape_markdown, escape_tex, one_line
+from ladderspec.escaping import (
+    escape_csv,
+    escape_markdown,
+    escape_tex,
+    escape_xml,
+    html_table,
+    one_line,
+)  # fmt: skip
 
 GAP = "  "
 
@@ -62,16 +69,29 @@ def _aligned(texts: Sequence[str], right: bool = True) -> list[str]:
 
 def to_markdown(table: Table) -> str:
     """A table in GitHub's Markdown: one row of headings."""
-    columns = [("", [escape_markdown(row) for row in table.rows]), ("parameters", counts(table))]
-    for group in table.groups:
-        (_, ours), *rest = group.columns()
-        columns.append((escape_markdown(group.heading), ours))
-        columns += rest
-    lines = [[name for name, _ in columns], ["---", *["---:"] * (len(columns) - 1)]]
-    lines += [list(line) for line in zip(*(texts for _, texts in columns), strict=True)]
+    head, *rows = _one_head(table)
+    lines = [[escape_markdown(name) for name in head], ["---", *["---:"] * (len(head) - 1)]]
+    lines += [[escape_markdown(row[0]), *row[1:]] for row in rows]
     body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     title, note = escape_markdown(table.title), "\n\n".join(map(escape_markdown, _notes(table)))
     return f"**{title}**\n\n{body}\n\n{note}\n"
+
+
+def to_html(table: Table) -> str:
+    """A table for notebooks."""
+    head, *rows = _one_head(table)
+    notes = "".join(f"<p>{escape_xml(note)}</p>" for note in _notes(table))
+    return html_table(head, rows, table.title) + notes
+
+
+def _one_head(table: Table) -> list[list[str]]:
+    """The table with one row of headings, and its rows."""
+    columns = [["", *table.rows], ["parameters", *counts(table)]]
+    for group in table.groups:
+        (_, ours), *rest = group.columns()
+        columns.append([group.heading, *ours])
+        columns += [[name, *texts] for name, texts in rest]
+    return [list(line) for line in zip(*columns, strict=True)]
 
 
 # --- LaTeX ----------------------------------------------------------------------------------------
@@ -140,17 +160,20 @@ def _number(text: str) -> str:
 
 def summary_csv(results: Results) -> str:
     """Over seeds: a line for each row, column and metric."""
-    return _csv(
-        [
-            _csv_line(results, cell, measure)
-            for cell in results.cells
-            for measure in results.all_measures
-            if measure.name in cell.values or (measure in results.measures and cell.quoted(measure))
-        ]
-    )
+    return _csv(records(results))
 
 
-def _csv_line(results: Results, cell: Cell, measure: Measure) -> dict[str, Any]:
+def records(results: Results) -> list[dict[str, Any]]:
+    """Over seeds: the numbers of each row, column and metric."""
+    return [
+        _csv_line(results, cell, measure)
+        for cell in results.cells
+        for measure in results.all_measures
+        if measure.name in cell.values or (measure in results.measures and cell.quoted(measure))
+    ]
+
+
+def _csv_line(results: Results, cell: TableCell, measure: Measure) -> dict[str, Any]:
     own, first = cell.values.get(measure.name, {}), results.cell(results.base, cell.place.column)
     found = spread(list(own.values()))
     change = None if first is cell else difference(own, first.values.get(measure.name, {}))

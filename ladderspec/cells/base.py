@@ -82,6 +82,7 @@ class Cell(Config):
         label: The text in drawings, instead of the name.
         initial: What delayed edges carry before the first iteration: `zeros` or `learned`.
         noise: Gaussian noise on the normalised pre-activation, in training.
+        share: The row with whose cell on the same side it shares its weights, or a node.
     """
 
     cell: str
@@ -93,6 +94,10 @@ class Cell(Config):
         None,
         description="Gaussian noise on the normalised pre-activation in training, before gain,"
         " offset and activation: {gaussian: 0.3}.",
+    )
+    share: OneLine | None = Field(
+        None,
+        description="Shared weights: the row with whose cell on this side it shares, or a node.",
     )
 
     sides: ClassVar[frozenset[Side]]

@@ -50,7 +50,7 @@ def norm_names() -> list[str]:
 
 
 @register_norm
-class Batch(Norm):
+class BatchNormalisation(Norm):
     """BN(x) = gain . (x - mean) / std + bias, with the statistics of each iteration by itself."""
 
     name = "batch"
@@ -60,7 +60,7 @@ class Batch(Norm):
 
 
 @register_norm
-class Layer(Norm):
+class LayerNormalisation(Norm):
     """LN(x) = gain . (x - mean) / std + bias, over channels and places of each sample."""
 
     name = "layer"
@@ -74,7 +74,7 @@ class Layer(Norm):
 
 
 @register_norm
-class Group(Norm):
+class GroupNormalisation(Norm):
     """GN(x) = gain . (x - mean) / std + bias, over a group of channels and all places."""
 
     name = "group"
@@ -103,7 +103,7 @@ class Group(Norm):
 
 
 @register_norm
-class Instance(Norm):
+class InstanceNormalisation(Norm):
     """IN(x) = gain . (x - mean) / std + bias, over the places of each channel by itself."""
 
     name = "instance"

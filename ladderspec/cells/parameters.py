@@ -5,6 +5,7 @@ Never imports torch by itself: shapes and counts are known before any tensor exi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,15 @@ class Parameter:
 
 
 Parameters = dict[str, Parameter]
+
+
+def shareable(parameters: Mapping[str, Parameter]) -> Parameters:
+    """What cells and arrows share: not buffers, nor initial values, which belong to a node."""
+    return {
+        name: parameter
+        for name, parameter in parameters.items()
+        if not parameter.buffer and not name.startswith("initial")
+    }
 
 
 def zeros(*shape: int) -> Parameter:

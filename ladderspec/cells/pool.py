@@ -84,7 +84,7 @@ class Pool(EncoderCell):
 
     def out_shape(self, site: Site) -> Shape:
         below = site.main().shape
-        need_map(below, "Pool", "Pool on maps only")
+        need_map(below, "Pool", "FC")
         if self.window_stride is None:
             return below[:1]
         return (below[0], *strided(below, self.window_stride))

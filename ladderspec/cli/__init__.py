@@ -26,6 +26,7 @@ class Command(NamedTuple):
 # In the order of the pipeline.
 COMMANDS = {
     "new": Command("authoring", "write a commented template to start from"),
+    "specs": Command("authoring", "list the shipped specs and experiments"),
     "validate": Command("validate", "check specs and their variants"),
     "show": Command("show", "print a spec as the paper's table, with shapes and parameters"),
     "graph": Command("show", "print the typed graph"),
@@ -72,7 +73,9 @@ def _run(words: Sequence[str]) -> int:
         sys.stdout.flush()
         return code
     except SpecError as error:
-        print(escape_terminal(str(error)), file=sys.stderr)
+        from ladderspec.cli._terminal import coloured
+
+        print(coloured(escape_terminal(str(error)), "error", sys.stderr), file=sys.stderr)
         return 2 if all(finding.code == "F001" for finding in error.findings) else 1
     except LadderspecError as error:
         print(escape_terminal(f"ladderspec: {error}"), file=sys.stderr)

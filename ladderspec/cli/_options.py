@@ -16,7 +16,8 @@ from ladderspec.wiring.graph import LadderGraph
 def add_spec(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "spec", metavar="SPEC",
-        help="a spec file, - for standard input, or the folder of a saved network or of a run",
+        help="a spec file, ladderspec:NAME for a shipped one, - for standard input, or the folder"
+        " of a saved network or of a run",
     )  # fmt: skip
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ladderspec.cli._options import add_plugin, at_least, load_plugins
+from ladderspec.cli._terminal import width
 from ladderspec.errors import UsageError
 
 if TYPE_CHECKING:
@@ -85,7 +85,15 @@ def run_ablate(args: argparse.Namespace) -> int:
     output = study.path.parent if study else args.output or Path("out") / experiment.name
     failed = [] if args.table_only else _train(args, experiment, runs, output)
     seeds = dict.fromkeys([*(run.seed for run in experiment), *asked])
-    _report(args, experiment, experiment.select(seeds=seeds), output, study)
+    from ladderspec.ablation.report import list_files, report
+
+    found = report(
+        experiment, experiment.select(seeds=seeds), output, args.data, args.by_time, study
+    )
+    print(found.text(width()))
+    print("\nwrote " + "\n      ".join(list_files(found.written)))
+    for line in found.messages:
+        print(f"ladderspec: {line}", file=sys.stderr)
     for outcome in failed:
         print(f"ladderspec: {outcome.job.id}: {outcome.error}", file=sys.stderr)
     return 1 if failed else 0
@@ -105,46 +113,17 @@ def _study(args: argparse.Namespace) -> Study:
 def _train(
     args: argparse.Namespace, experiment: Experiment, runs: Sequence[Run], output: Path
 ) -> list[Outcome]:
-    from ladderspec.ablation.ablate import Options, ablate
-    from ladderspec.learn.setup import check_runs
+    from ladderspec.learn.progress import Display
 
-    if args.engine not in ("ray", "slurm"):  # the data may be on other machines alone
-        check_runs(runs, output, args.data, args.device)
+    with Display().working(experiment.name, "preparing"):
+        from ladderspec.ablation.ablate import AblationOptions, ablate
+        from ladderspec.learn.setup import check_runs
+
+        if args.engine not in ("ray", "slurm"):  # the data may be on other machines alone
+            check_runs(runs, output, args.data, args.device)
     machine = {w: v for w in ("threads", "device") if (v := getattr(args, w)) is not None}
-    order = Options(output, args.resume, args.data, machine, tuple(args.plugin))
+    order = AblationOptions(output, args.resume, args.data, machine, tuple(args.plugin))
     return ablate(experiment, runs, order, _engine(args, output))
-
-
-def _report(
-    args: argparse.Namespace,
-    experiment: Experiment,
-    runs: Sequence[Run],
-    output: Path,
-    study: Study | None,
-) -> None:
-    from ladderspec.ablation.baselines import measure_baselines
-    from ladderspec.ablation.report import draw_worths, list_files, write_report
-    from ladderspec.ablation.results import collect
-    from ladderspec.ablation.table import tables, tables_by_time
-    from ladderspec.ablation.writers import to_text
-    from ladderspec.data import DataError
-
-    written, unmeasured = list[Path](), ""
-    try:
-        written += measure_baselines(experiment, runs, output, args.data)
-    except DataError as error:
-        unmeasured = f"no baselines: {error}"
-    results = collect(experiment, runs, output, args.by_time)
-    tables_and_figures, missing = write_report(results, output)  # nobody may be left to read
-    written += tables_and_figures
-    written += draw_worths(results, study, runs, output) if study else []
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    found = [*tables(results), *tables_by_time(results)]
-    print("\n\n".join(to_text(table, width) for table in found))
-    print("\nwrote " + "\n      ".join(list_files(written)))
-    for line in [*(f"left out: {line}" for line in results.left_out), missing, unmeasured]:
-        if line:
-            print(f"ladderspec: {line}", file=sys.stderr)
 
 
 def _seeds(args: argparse.Namespace) -> list[int]:

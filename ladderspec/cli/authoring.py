@@ -9,26 +9,40 @@ import sys
 from importlib import resources
 from pathlib import Path
 
+from ladderspec.api import compiled, spec_of
 from ladderspec.cli._options import add_plugin, load_plugins
-from ladderspec.errors import UsageError, did_you_mean
+from ladderspec.errors import UsageError, did_you_mean, one_of
 from ladderspec.files import write_atomic
+from ladderspec.language.read import Request, open_document
+from ladderspec.shipped import PREFIX, folder, located, shipped
+from ladderspec.wiring.graph import parameters
+
+SCHEMA = "ladderspec.schema.json"  # as the first line of the templates says
 
 # --- new ------------------------------------------------------------------------------------------
 
 
 def add_new_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="FILE", nargs="?", help="the file to write; - prints it")
-    parser.add_argument("--template", metavar="NAME", default="ladder", help="default: ladder")
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--template", metavar="NAME", default="ladder", help="default: ladder")
+    source.add_argument("--from", metavar="NAME", dest="shipped",
+                        help="a copy of a shipped spec, like ommnist/rladder")  # fmt: skip
     parser.add_argument("--list", action="store_true", help="list the templates")
     parser.add_argument("--force", action="store_true", help="replace a file that exists")
 
 
 def run_new(args: argparse.Namespace) -> int:
-    """Write a commented template to start from.
+    """Write a file to start from: a commented template, or a copy of a shipped spec.
+
+    The schema beside it, ladderspec.schema.json, gives editors completion and descriptions on
+    hover.
 
     Example:
       ladderspec new mine.yaml --template ladder
+      ladderspec new mine.yaml --from ommnist/rladder
     """
+    from ladderspec.language.spec import dump_schema
     from ladderspec.text.parse import resolve_scalar
 
     known = templates()
@@ -42,7 +56,7 @@ def run_new(args: argparse.Namespace) -> int:
     if args.template not in known:
         hint = did_you_mean(args.template, known) or f"there are: {', '.join(known)}"
         raise UsageError(f"no template `{args.template}`; {hint}")
-    text = known[args.template]
+    text = copy_of(args.shipped) if args.shipped else known[args.template]
     if args.path == "-":
         sys.stdout.write(text)
         return 0
@@ -52,9 +66,30 @@ def run_new(args: argparse.Namespace) -> int:
     name = path.stem
     if not re.fullmatch(r"[A-Za-z_][\w.-]*", name) or not isinstance(resolve_scalar(name), str):
         name = json.dumps(name, ensure_ascii=False)  # in quotes: no number, no second `: `
-    write_atomic(path, text.replace("name: mine", f"name: {name}", 1))
-    print(f"wrote {path}; next: ladderspec show {path}")
+    named = re.sub(r"^name: .*\n", lambda _: f"name: {name}\n", text, count=1, flags=re.MULTILINE)
+    write_atomic(path, named)
+    schema, written = path.with_name(SCHEMA), str(path)
+    if f"$schema={SCHEMA}" in text and not schema.exists():  # one may have the user's own cells
+        written += f" and {write_atomic(schema, dump_schema())}"
+    command = "train --list" if re.search(r"^rows:", text, re.MULTILINE) else "show"
+    print(f"wrote {written}; next: ladderspec {command} {path}")
     return 0
+
+
+def copy_of(name: str) -> str:
+    """The text of a shipped spec; files beside it are named so that they are found from anywhere.
+
+    `extends: rladder.yaml` becomes `extends: ladderspec:ommnist/rladder`.
+    """
+    path = located(PREFIX + name.removeprefix(PREFIX))
+
+    def absolute(match: re.Match[str]) -> str:
+        target = (path.parent / match[2]).resolve().relative_to(folder())
+        return f"{match[1]}{PREFIX}{target.with_suffix('').as_posix()}"
+
+    text = path.read_text(encoding="utf-8")
+    text = re.sub(r"(\b(?:extends|spec): )([\w./]+\.yaml)", absolute, text)
+    return re.sub(r"\$schema=\S*/", "$schema=", text)
 
 
 def templates() -> dict[str, str]:
@@ -68,6 +103,49 @@ def _about(text: str) -> str:
     return next(
         line[2:] for line in text.splitlines() if line.startswith("# ") and "$schema" not in line
     )
+
+
+# --- specs ----------------------------------------------------------------------------------------
+
+
+def add_specs_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", metavar="FOLDER", nargs="?", help="only those in it: ommnist")
+    parser.add_argument("--json", action="store_true", help="print JSON for programs")
+
+
+def run_specs(args: argparse.Namespace) -> int:
+    """List the shipped specs, with their parameters and titles, and the shipped experiments.
+
+    Every command that takes a file takes their names.
+
+    Example:
+      ladderspec specs
+      ladderspec show ladderspec:ommnist/rladder
+    """
+    names = [name for name in shipped() if not args.folder or name.startswith(f"{args.folder}/")]
+    if not names:
+        folders = dict.fromkeys(name.split("/")[0] for name in shipped())
+        raise UsageError(f"no shipped specs in `{args.folder}`; there are {one_of(folders, 'and')}")
+    found = [_described(PREFIX + name) for name in names]
+    if args.json:
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+        return 0
+    width = max(len(str(each["name"])) for each in found)
+    for each in found:
+        size = "experiment" if each["parameters"] is None else f"{each['parameters']:,}"
+        print(f"{each['name']:<{width}}  {size:>10}  {each['title']}")
+    return 0
+
+
+def _described(name: str) -> dict[str, object]:
+    """The name, the parameters and the title of a shipped file."""
+    document = open_document(name)
+    words = [node.value for key in ("title", "name") if (node := document.tree.get(key))]
+    if document.is_experiment:
+        return {"name": name, "parameters": None, "title": words[0] if words else ""}
+    spec = spec_of(document, Request())
+    about = spec.config.description or spec.title or spec.name
+    return {"name": name, "parameters": parameters(compiled(spec)), "title": about}
 
 
 # --- schema ---------------------------------------------------------------------------------------
@@ -121,5 +199,17 @@ def run_completion(args: argparse.Namespace) -> int:
         ) from None
     from ladderspec.cli import whole_parser
 
-    print(shtab.complete(whole_parser(arguments=True), shell=args.shell))
+    parser = whole_parser(arguments=True)
+    _complete_shipped(parser)
+    print(shtab.complete(parser, shell=args.shell))
     return 0
+
+
+def _complete_shipped(parser: argparse.ArgumentParser) -> None:
+    """Offer the shipped specs after `--from`."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for sub in action.choices.values():
+                _complete_shipped(sub)
+        elif action.dest == "shipped":
+            action.choices = list(shipped())

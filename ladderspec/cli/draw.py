@@ -5,16 +5,27 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 from ladderspec.cli._options import add_changes, add_spec, open_graph, request
 from ladderspec.drawing import draw, render, scene_of
 from ladderspec.drawing.formats import formats
 from ladderspec.drawing.options import KINDS, LAYOUTS, LEVELS, Options
+from ladderspec.drawing.scene import Scene
 from ladderspec.drawing.style import THEMES
 from ladderspec.errors import UsageError
 from ladderspec.language.read import Request
 
-_READABLE = 5.0  # points
+_READABLE = 6.0  # points
+_PAGE = 24.0  # centimetres: the height of the text on a page
+_SMALLER: dict[str, Options] = {  # options that make a drawing smaller, tried in turn
+    "--group": {"group": True},
+    "--view rolled": {"view": "rolled", "iterations": None},
+    "--view rolled --group": {"view": "rolled", "iterations": None, "group": True},
+    "--view rolled --group --labels cell": {
+        "view": "rolled", "iterations": None, "group": True, "labels": "cell",
+    },
+}  # fmt: skip
 
 
 def add_draw_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +48,16 @@ def _add_view(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "-n", "--iterations", metavar="N", type=int, help="side by side, when unrolled; default: 2"
     )
-    group.add_argument("--fold", action="store_true", help="rows that are truly identical as one")
+    group.add_argument("--fold", action="store_true", help="draw identical rows as one")
+    group.add_argument(
+        "--group",
+        action="store_true",
+        help="draw neighbouring rows without delayed arrows as one: 3 x Conv 3x3, Pool",
+    )
+    group.add_argument(
+        "--show", metavar="LEVELS",
+        help="levels that keep a row, like lstm1,lstm6,top; the rows between them become one",
+    )  # fmt: skip
     group.add_argument(
         "--changes", action="store_true", help="show what --variant, --without and so on changed"
     )
@@ -64,10 +84,10 @@ def _add_look(group: argparse._ArgumentGroup) -> None:
         help="what boxes say: cell, shape, params, name; or none",
     )  # fmt: skip
     group.add_argument(
-        "--width",
-        metavar="LENGTH",
-        help="at most, on paper, like 8.5cm: less air, so words stay large",
-    )
+        "--width", metavar="LENGTH",
+        help="maximum width on paper, like 8.5cm; gaps shrink before words do",
+    )  # fmt: skip
+    group.add_argument("--height", metavar="LENGTH", help="maximum height on paper, like 12cm")
     group.add_argument(
         "--worth", metavar="SELECTOR=NUMBER", action="append", default=[],
         help="arrows as thick as their worth, like lateral=0.5; several may be given",
@@ -106,8 +126,8 @@ def run_draw(args: argparse.Namespace) -> int:
     written = draw(built, args.output or [_default(args.spec)], **options)
     for path in written:
         print(f"wrote {path}")
-    if args.width:
-        _warn_of_small_words(scene_of(built, **options).smallest)
+    if args.layout == "ladder" and any(path.suffix != ".html" for path in written):
+        _warn_about_size(built, options)
     if args.open:
         import webbrowser
 
@@ -115,12 +135,30 @@ def run_draw(args: argparse.Namespace) -> int:
     return 0
 
 
-def _warn_of_small_words(points: float) -> None:
-    if points < _READABLE:
-        note = f"note: at this width the smallest words have {points:.1f} points on paper"
-        print(
-            f"{note}; --view rolled, --view mini or --labels cell need less room", file=sys.stderr
-        )
+def _warn_about_size(built: Any, options: Options) -> None:
+    """Say if a drawing is taller than a page or hard to read, and which option helps."""
+    problems = _problems(scene_of(built, **options))
+    if not problems:
+        return
+    helps = "--view mini needs less room"
+    for words, smaller in _SMALLER.items():
+        if smaller.get("view") == "rolled" and options["start"]:
+            continue
+        fewer: Options = {**options, **smaller}
+        if not _problems(scene_of(built, **fewer)):
+            helps = f"{words} helps"
+            break
+    print(f"note: on paper, {' and '.join(problems)}; {helps}", file=sys.stderr)
+
+
+def _problems(scene: Scene) -> list[str]:
+    height = scene.paper[1] / 72 * 2.54
+    found = []
+    if height > _PAGE:
+        found.append(f"this drawing is {height:.0f} cm high, more than a page ({_PAGE:.0f} cm)")
+    if 0 < scene.smallest < _READABLE:
+        found.append(f"its smallest words have {scene.smallest:.1f} points")
+    return found
 
 
 def _options(args: argparse.Namespace) -> Options:
@@ -128,6 +166,8 @@ def _options(args: argparse.Namespace) -> Options:
         "view": args.view,
         "iterations": args.iterations,
         "fold": args.fold,
+        "group": args.group,
+        "show": args.show,
         "plan": args.plan,
         "labels": args.labels,
         "levels": args.levels,
@@ -137,6 +177,7 @@ def _options(args: argparse.Namespace) -> Options:
         "layout": args.layout,
         "plates": dict(_plate(text) for text in args.plate),
         "width": args.width,
+        "height": args.height,
         "worth": dict(_worth(text) for text in args.worth),
         "worth_of": args.worth_of,
     }

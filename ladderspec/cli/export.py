@@ -68,9 +68,9 @@ def run_export(args: argparse.Namespace) -> int:
 def _write_onnx(what: Spec | Graph, args: argparse.Namespace) -> int:
     if args.name is not None:
         raise UsageError("ONNX has no classes: leave --class out")
-    from ladderspec.export.onnx import to_onnx  # imports torch
-
     net = build(what)
+    from ladderspec.export.onnx import to_onnx
+
     if args.weights is not None:
         from ladderspec.trained.run import take_weights
 

@@ -16,8 +16,9 @@ from ladderspec.cli._options import (
     request,
     saved,
 )
+from ladderspec.cli._terminal import coloured, width
 from ladderspec.errors import UsageError
-from ladderspec.escaping import one_line
+from ladderspec.escaping import fitted, one_line
 from ladderspec.language.read import Document, Request, open_document
 from ladderspec.wiring import table
 from ladderspec.wiring.graph import LadderGraph, parameters, to_text
@@ -47,20 +48,23 @@ def run_show(args: argparse.Namespace) -> int:
         raise UsageError("--ladder is text: leave --json and --format out")
     built, variants = _open_with_variants(args)
     if args.ladder:
-        print(_ladder(built, args.ascii))
+        print(coloured(_ladder(built, args.ascii), "ladder"))
         return 0
     if args.json:
         data = {**table.as_dict(built), "variants": variants}
         print(json.dumps(data, indent=2, ensure_ascii=False))
         return 0
-    writers = {"text": table.to_text, "markdown": table.to_markdown, "latex": table.to_latex}
-    print(writers[args.format](built))
-    if variants and args.format != "latex":
-        print("\nvariants:")
-        width = max(len(str(variant["name"])) for variant in variants)
+    if args.format == "latex":
+        print(table.to_latex(built))
+        return 0
+    text = table.to_markdown(built) if args.format == "markdown" else table.to_text(built, width())
+    if variants:
+        names = max(len(str(variant["name"])) for variant in variants)
+        text += "\n\nvariants:"
         for variant in variants:
-            line = f"  {variant['name']:<{width}}  {variant['parameters']:>12,}  {variant['title']}"
-            print(one_line(line))
+            line = f"  {variant['name']:<{names}}  {variant['parameters']:>12,}  {variant['title']}"
+            text += f"\n{one_line(line)}"
+    print(coloured(text, "show") if args.format == "text" else text)
     return 0
 
 
@@ -68,11 +72,11 @@ def _ladder(built: LadderGraph, ascii_only: bool) -> str:
     """The ladder as text; in ASCII too if the terminal knows nothing else."""
     from ladderspec.drawing import ladder
 
-    text = ladder(built, ascii_only=ascii_only).rstrip("\n")
+    text = ladder(built, ascii_only=ascii_only, width=width()).rstrip("\n")
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
-        return ladder(built, ascii_only=True).rstrip("\n")
+        return ladder(built, ascii_only=True, width=width()).rstrip("\n")
     return text
 
 
@@ -116,7 +120,7 @@ def run_graph(args: argparse.Namespace) -> int:
 
         print(dumps(built))
     else:
-        print(to_text(built), end="")
+        print(coloured(to_text(built, width()), "graph"), end="")
     return 0
 
 
@@ -138,13 +142,13 @@ def run_plan(args: argparse.Namespace) -> int:
       ladderspec plan specs/ommnist/rladder.yaml --variant no_decoder_to_encoder
     """
     from ladderspec.schedule.plan import schedule
-    from ladderspec.schedule.plan_text import as_dict, to_text
+    from ladderspec.schedule.plan_text import WIDTH, as_dict, to_text
 
     plan = schedule(open_graph(args))
     if args.json:
         print(json.dumps(as_dict(plan), indent=2, ensure_ascii=False))
     else:
-        print(to_text(plan))
+        print(coloured(to_text(plan, width() or WIDTH), "plan"))
     return 0
 
 
@@ -183,5 +187,6 @@ def run_diff(args: argparse.Namespace) -> int:
         print(json.dumps(data, indent=2, ensure_ascii=False))
     elif found:
         notes = [f"note: {note}" for note in second.graph["notes"]]
-        print("\n".join(map(one_line, [*map(str, found), summary(first, second), *notes])))
+        lines = fitted([*map(str, found), summary(first, second), *notes], width())
+        print(coloured("\n".join(lines), "diff"))
     return 1 if found else 0

@@ -45,8 +45,7 @@ def run_train(args: argparse.Namespace) -> int:
         return 0
     from dataclasses import replace
 
-    from ladderspec.learn.setup import check_runs
-    from ladderspec.learn.train import train
+    from ladderspec.learn.progress import Display
 
     machine = {
         word: value
@@ -54,10 +53,18 @@ def run_train(args: argparse.Namespace) -> int:
         if (value := getattr(args, word)) is not None
     }
     output = args.output or Path("out") / experiment.name
-    check_runs(runs, output, args.data, args.device)
+    display = Display(quiet=os.environ.get("RANK", "0") != "0", total=len(runs))
+    with display.working(experiment.name, "preparing"):
+        from ladderspec.learn.setup import check_runs
+        from ladderspec.learn.train import train
+
+        check_runs(runs, output, args.data, args.device)
     for one in runs:
         changed = replace(one, machine=one.machine.model_copy(update=machine))
-        result = train(changed, output / one.id, resume=args.resume, data=args.data)
+        result = train(
+            changed, output / one.id, resume=args.resume, data=args.data, display=display
+        )
+        display.done += 1
         if os.environ.get("RANK", "0") == "0":  # one of several processes speaks
             print(f"{one.id}: {_line(result)}  {output / one.id}")
     return 0

@@ -57,11 +57,11 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 def open_run_of(args: argparse.Namespace) -> TrainedRun:
     """The run that the arguments name."""
     load_plugins(args.plugin)
-    import torch
-
     from ladderspec.trained.run import open_run
 
     if args.threads is not None:
+        import torch
+
         torch.set_num_threads(args.threads)
     return open_run(args.run_folder, args.checkpoint, args.data)
 
@@ -73,6 +73,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
       ladderspec evaluate out/quickstart/rtagger.seed0 --without decoder_to_encoder
     """
     from ladderspec.trained.evaluate import evaluate, samples
+    from ladderspec.trained.lesion import notes_on
 
     opened = open_run_of(args)
     report = evaluate(opened, args.split, args.without, args.statistics, args.noise)
@@ -85,12 +86,16 @@ def run_evaluate(args: argparse.Namespace) -> int:
         files.append(output / f"{args.split}.png")
     if args.activations:
         files += _activations(opened, args, output)
+    notes = notes_on(opened.graph, args.without) if args.without else []
     if args.json:
         data = {"metrics": report.metrics, "by_time": report.by_time, "units": report.units,
-                 "confusion": report.confusion, "files": [str(file) for file in files]}  # fmt: skip
+                 "confusion": report.confusion, "files": [str(file) for file in files],
+                 "notes": notes}  # fmt: skip
         print(json.dumps(data, indent=1))
         return 0
     _print(report, opened, args)
+    for note in notes:
+        print(f"note: {one_line(note)}")
     for file in files:
         print(f"wrote {file}")
     return 0

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ladderspec.api import ROOT_WIDENS, Checked, validate_document
 from ladderspec.cli._options import add_changes, request
+from ladderspec.cli._terminal import coloured
 from ladderspec.errors import Finding, SpecError, UsageError, as_json
 from ladderspec.language.read import Request, open_document
 
@@ -54,7 +55,7 @@ def run_validate(args: argparse.Namespace) -> int:
     else:
         blank = "\n\n" if form == "full" else "\n"
         text = blank.join(getattr(finding, form)() for finding in found)
-        print(text, end="\n" if found else "", file=sys.stderr)
+        print(coloured(text, "error", sys.stderr), end="\n" if found else "", file=sys.stderr)
     return 2 if unread else 1 if found else 0
 
 

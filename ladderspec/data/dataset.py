@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # numpy is imported when a data set is opened
 
     from ladderspec.data.batching import Batch, Indices
     from ladderspec.data.config import DataConfig
-    from ladderspec.data.picture import Picture
+    from ladderspec.data.picture import ImageSheet
 
 
 class DataError(LadderspecError):
@@ -176,7 +176,7 @@ class DataSet(ABC):
                 " make them equal, or write `time: {frames: any}` in the spec"
             )
 
-    def preview(self, split: str = "test", first: int = 0, count: int = 4) -> Picture:
+    def preview(self, split: str = "test", first: int = 0, count: int = 4) -> ImageSheet:
         """A contact sheet of `count` items; `.save("sheet.png")` writes it."""
         import numpy as np
 
@@ -191,7 +191,7 @@ class DataSet(ABC):
         """Name of the data set on contact sheets."""
         return self.config.set
 
-    def contact_sheet(self, title: str, split: str, indices: Indices) -> Picture:
+    def contact_sheet(self, title: str, split: str, indices: Indices) -> ImageSheet:
         """The picture of `preview`. By default, the input of each item as one row."""
         from ladderspec.data import sheet
 

@@ -48,7 +48,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Text:
+class SheetText:
     """A line of text; (x, y) is its anchor on the baseline."""
 
     x: int
@@ -59,17 +59,17 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Picture:
+class ImageSheet:
     """Tiles and lines of text on a white page."""
 
     width: int
     height: int
     tiles: tuple[Tile, ...]
-    texts: tuple[Text, ...]
+    texts: tuple[SheetText, ...]
 
     def save(self, path: str | Path) -> Path:
         """Write a .png or .svg file."""
-        writers: dict[str, Callable[[Picture], str | bytes]] = {".png": to_png, ".svg": to_svg}
+        writers: dict[str, Callable[[ImageSheet], str | bytes]] = {".png": to_png, ".svg": to_svg}
         suffix = Path(path).suffix.lower()
         if suffix not in writers:
             raise DataError(f"{path}: pictures are written as .png or .svg")
@@ -100,7 +100,7 @@ def encode_png(pixels: Pixels) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + body + chunk(b"IEND", b"")
 
 
-def to_png(picture: Picture) -> bytes:
+def to_png(picture: ImageSheet) -> bytes:
     sheet = np.full((picture.height, picture.width, 3), PAPER, np.uint8)
     for tile in picture.tiles:
         height, width = tile.size
@@ -119,7 +119,7 @@ def to_png(picture: Picture) -> bytes:
 # --- SVG ------------------------------------------------------------------------------------------
 
 
-def to_svg(picture: Picture) -> str:
+def to_svg(picture: ImageSheet) -> str:
     size = f'width="{picture.width}" height="{picture.height}"'
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size}'

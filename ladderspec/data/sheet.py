@@ -18,9 +18,9 @@ from ladderspec.data.picture import (
     INK,
     PAPER,
     Colour,
-    Picture,
+    ImageSheet,
     Pixels,
-    Text,
+    SheetText,
     Tile,
     shade,
     text_width,
@@ -55,7 +55,7 @@ def strips(
     columns: Sequence[str],
     groups: Sequence[tuple[str, list[Strip]]],
     colours: Mapping[str, Colour] | None = None,
-) -> Picture:
+) -> ImageSheet:
     """A sheet of strips.
 
     Args:
@@ -73,21 +73,21 @@ def strips(
     pitch = max(wide, *map(text_width, columns)) + GAP
     right = left + len(columns) * pitch - GAP
     total = max(right, MARGIN + text_width(title)) + MARGIN
-    texts = [Text(MARGIN, MARGIN + BASELINE, title)]
+    texts = [SheetText(MARGIN, MARGIN + BASELINE, title)]
     tiles: list[Tile] = []
     y = MARGIN + LINE + GAP
     for number, (name, group) in enumerate(groups):
         y += LINE if name or not number else 0
-        texts += [Text(MARGIN, y, name, colour=GREY)] if name else []
+        texts += [SheetText(MARGIN, y, name, colour=GREY)] if name else []
         if not number:
             middles = [left + i * pitch + (pitch - GAP) // 2 for i in range(len(columns))]
             named = [(x, c) for x, c in zip(middles, columns, strict=True) if c]
-            texts += [Text(x, y, c, "middle", colours.get(c, GREY)) for x, c in named]
+            texts += [SheetText(x, y, c, "middle", colours.get(c, GREY)) for x, c in named]
         y += GAP
         for strip in group:
             if strip.label:
                 colour = colours.get(strip.label, INK)
-                texts.append(Text(MARGIN, y + tall // 2 + 5, strip.label, colour=colour))
+                texts.append(SheetText(MARGIN, y + tall // 2 + 5, strip.label, colour=colour))
             down, across = _scales(strip.images[0], (height, width), scale)
             for i, image in enumerate(strip.images):
                 coloured = image.dtype == np.uint8 and image.ndim == 3
@@ -96,7 +96,7 @@ def strips(
                 tiles.append(Tile(x, y, pixels, (down, across)))
             y += strip.images[0].shape[0] * down + GAP
         y += GAP
-    return Picture(total, y + MARGIN - 2 * GAP, tuple(tiles), tuple(texts))
+    return ImageSheet(total, y + MARGIN - 2 * GAP, tuple(tiles), tuple(texts))
 
 
 def _scales(image: NDArray[Any], frame: tuple[int, int], scale: int) -> tuple[int, int]:
@@ -107,7 +107,7 @@ def _scales(image: NDArray[Any], frame: tuple[int, int], scale: int) -> tuple[in
     return max(1, TILE // height), max(1, frame[1] * scale // width)
 
 
-def items(data: DataSet, title: str, split: str, indices: Indices) -> Picture:
+def items(data: DataSet, title: str, split: str, indices: Indices) -> ImageSheet:
     """The input of each item as one row, with its label if there is one."""
     batch = data.batch(split, 0, indices)
     values = batch[data.config.input]
@@ -187,7 +187,7 @@ def rolls(
     pieces: Sequence[tuple[str, NDArray[Any]]],
     longest: int = 192,
     given: int | None = None,
-) -> Picture:
+) -> ImageSheet:
     """Piano rolls (steps, 88) one below the other: time to the right, high notes at the top.
 
     Args:
@@ -200,22 +200,22 @@ def rolls(
     steps = min(longest, max(len(roll) for _, roll in pieces))
     across = max(2, min(6, 960 // steps))
     left = MARGIN + text_width("C8") + GAP
-    texts = [Text(MARGIN, MARGIN + BASELINE, title)]
+    texts = [SheetText(MARGIN, MARGIN + BASELINE, title)]
     tiles = []
     y = MARGIN + LINE + GAP
     for name, roll in pieces:
         y += LINE
         cut = "" if len(roll) <= steps else f", the first {steps} shown"
-        texts.append(Text(left, y, f"{name}, {len(roll)} steps{cut}", colour=GREY))
+        texts.append(SheetText(left, y, f"{name}, {len(roll)} steps{cut}", colour=GREY))
         y += GAP
         tiles.append(Tile(left, y, _keyboard(roll[:steps], low, high, given), (4, across)))
         for note in range(low, high + 1):
             if (note + LOWEST) % 12 == 0:
                 octave = f"C{(note + LOWEST) // 12 - 1}"
-                texts.append(Text(left - GAP, y + (high - note) * 4 + 7, octave, "end", GREY))
+                texts.append(SheetText(left - GAP, y + (high - note) * 4 + 7, octave, "end", GREY))
         y += (high - low + 1) * 4 + GAP
     width = max(left + steps * across, *(t.x + text_width(t.text) for t in texts)) + MARGIN
-    return Picture(width, y + MARGIN - GAP, tuple(tiles), tuple(texts))
+    return ImageSheet(width, y + MARGIN - GAP, tuple(tiles), tuple(texts))
 
 
 def _range(pieces: Sequence[NDArray[Any]]) -> tuple[int, int]:

@@ -113,15 +113,17 @@ def dot(what: Any, **options: Unpack[Options]) -> graphviz.Source:
     return graphviz.Source(text, filename=f"{drawing.picture.name}.gv")
 
 
-def ladder(what: Any, *, fold: bool = False, ascii_only: bool = False) -> str:
-    """The ladder as lines of text for the terminal."""
+def ladder(
+    what: Any, *, fold: bool = False, ascii_only: bool = False, width: int | None = None
+) -> str:
+    """The ladder as lines of text for the terminal, `width` columns wide if that is possible."""
     from ladderspec.drawing import transforms
     from ladderspec.drawing.compose import graph_of
     from ladderspec.drawing.picture import picture_of
     from ladderspec.drawing.terminal import to_terminal
 
     picture = picture_of(graph_of(what))
-    return to_terminal(transforms.fold(picture) if fold else picture, ascii_only)
+    return to_terminal(transforms.fold(picture) if fold else picture, ascii_only, width)
 
 
 def scene_of(what: Any, **options: Unpack[Options]) -> Scene:

@@ -5,14 +5,16 @@ A `label` in the spec replaces the text for the cell.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from ladderspec.cells import Cell
 from ladderspec.cells.fields import Noise
 from ladderspec.drawing.options import View
 from ladderspec.drawing.picture import Change, Part, TaskLabel
-from ladderspec.drawing.scene import Box, Ink, Pill, Rect, Text
-from ladderspec.drawing.style import PAD_Y, PILL_GAP, PILL_HEIGHT, PILL_SIZE, Sizes, Theme
+from ladderspec.drawing.scene import Backdrop, Box, Ink, Pill, Rect, Text
+from ladderspec.drawing.style import OTHER_FONTS, PILL_GAP, PILL_SIZE, Sizes, Theme
 from ladderspec.drawing.typesetting import (
     ASCENT,
     DESCENT,
@@ -31,7 +33,7 @@ from ladderspec.names import Shape
 
 def heading(part: Part, labels: frozenset[str]) -> Runs:
     """The first line, in bold."""
-    copies = f"{part.copies} {TIMES} " if part.copies > 1 else ""
+    copies = f"{len(part.members)} {TIMES} " if part.members else ""
     if "cell" in labels:
         if part.cell.label:
             return (*plain(copies, "bold"), *formula(part.cell.label, "bold"))
@@ -40,6 +42,46 @@ def heading(part: Part, labels: frozenset[str]) -> Runs:
             return (*formula(part.symbol), *plain(made_by, "bold"))
         return plain(copies + cell_text(part.cell), "bold")
     return plain(copies + part.name, "bold") if "name" in labels else ()
+
+
+def headings(part: Part, labels: frozenset[str], sizes: Sizes) -> list[Runs]:
+    """The first lines: of a group, its cells in the order in which they run."""
+    full = [_member_text(each, cell_text(each.cell)) for each in part.members]
+    if "cell" not in labels or len(set(full)) <= 1:
+        return [heading(part, labels)]
+    lines = _wrapped(_counted(full), sizes)
+    if len(lines) <= _MOST_LINES:
+        return lines
+    return _wrapped(_counted([_member_text(m, str(m.cell.cell)) for m in part.members]), sizes)
+
+
+_MOST_LINES = 2  # of a group, before filters are left out
+
+
+def _member_text(part: Part, name: str) -> Runs:
+    if part.cell.label:
+        return formula(part.cell.label, "bold")
+    return plain("Pool" if part.cell.cell == "Pool" else name, "bold")
+
+
+def _counted(items: Iterable[Runs]) -> list[Runs]:
+    """Equal neighbours once, with their number."""
+    found = [(item, len(list(same))) for item, same in groupby(items)]
+    return [(*plain(f"{n} {TIMES} " if n > 1 else "", "bold"), *item) for item, n in found]
+
+
+def _wrapped(items: Sequence[Runs], sizes: Sizes) -> list[Runs]:
+    """Items separated by commas, in lines as wide as `sizes.wrap` if possible."""
+    lines: list[Runs] = []
+    comma = plain(", ", "bold")
+    for item in items:
+        longer = (*lines[-1], *comma, *item) if lines else item
+        if lines and width_of_runs(longer, sizes.heading) <= sizes.wrap:
+            lines[-1] = longer
+        else:
+            lines[-1:] = [(*line, *plain(",", "bold")) for line in lines[-1:]]
+            lines.append(item)
+    return lines
 
 
 def details(part: Part, labels: frozenset[str]) -> Runs:
@@ -53,6 +95,8 @@ def details(part: Part, labels: frozenset[str]) -> Runs:
     if isinstance(noise, Noise) and "cell" in labels:
         amount = noise.gaussian if noise.gaussian is not None else noise.flip
         found += [f"noise {amount:g}"] if amount else []
+    if part.cell.share and "cell" in labels:
+        found.append(f"weights of {part.cell.share}")
     if "params" in labels and part.parameters:
         found.append(count_text(part.parameters))
     return plain(f" {DOT} ".join(found))
@@ -60,12 +104,16 @@ def details(part: Part, labels: frozenset[str]) -> Runs:
 
 def difference(part: Part, labels: frozenset[str]) -> Runs:
     """The third line, if a variant changed the part: what it was before."""
+    if part.change is Change.ADDED and labels:
+        return plain("new")
     if part.change is not Change.CHANGED or part.before is None or not labels:
         return ()
     before = part.before
     was = [cell_text(before.cell)] if cell_text(before.cell) != cell_text(part.cell) else []
     if before.shape != part.shape and before.shape is not None:
         was.append(shape_text(before.shape))
+    if before.parameters != part.parameters and "params" in labels:
+        was.append(count_text(before.parameters))
     return plain("was " + f" {DOT} ".join(was or [_old_fields(before.cell, part.cell)]))
 
 
@@ -124,7 +172,7 @@ _PILL_MARGIN = 4.0  # left and right of a pill
 _LEADING = 1.22  # from one base line to the next, relative to the font size
 
 
-class Line(NamedTuple):
+class BoxLine(NamedTuple):
     runs: Runs
     size: float
     faint: bool
@@ -144,48 +192,63 @@ class Line(NamedTuple):
 class Content(NamedTuple):
     """The lines and tasks of a box that has no position yet."""
 
-    lines: tuple[Line, ...] = ()
+    lines: tuple[BoxLine, ...] = ()
     tasks: tuple[TaskLabel, ...] = ()
-    pad: float = 0.0  # left and right of its lines
+    sizes: Sizes = Sizes()
 
     @property
     def width(self) -> float:
-        lines = [width_of_runs(line.runs, line.size) + 2 * self.pad for line in self.lines]
-        pills = [_pill_width(task) + 2 * _PILL_MARGIN for task in self.tasks]
+        lines = [_room(width_of_runs(line.runs, line.size), self.sizes.pad) for line in self.lines]
+        pills = [_pill_size(task, self.sizes)[0] + 2 * _PILL_MARGIN for task in self.tasks]
         return max([*lines, *pills], default=0.0)
 
     @property
     def inner_height(self) -> float:
         lines = sum(line.height for line in self.lines)
-        return lines + len(self.tasks) * (PILL_HEIGHT + PILL_GAP)
+        return lines + sum(_pill_size(task, self.sizes)[1] + PILL_GAP for task in self.tasks)
 
     @property
     def height(self) -> float:
-        return self.inner_height + 2 * PAD_Y
+        return self.inner_height + 2 * self.sizes.pad_y
 
 
 def content_of(part: Part, view: View, sizes: Sizes, last: bool) -> Content:
     """`last`: in the last iteration shown, which some tasks read exclusively."""
     if view.mini:
         symbol = formula(part.symbol) if part.symbol and view.labels else ()
-        return Content((Line(symbol, sizes.label, False),) if symbol else ())
+        return Content((BoxLine(symbol, sizes.label, False),) if symbol else (), sizes=sizes)
     lines = [
-        Line(heading(part, view.labels), sizes.heading, False),
-        Line(details(part, view.labels), sizes.detail, True),
-        Line(difference(part, view.labels), sizes.detail, True),
+        *(BoxLine(runs, sizes.heading, False) for runs in headings(part, view.labels, sizes)),
+        BoxLine(details(part, view.labels), sizes.detail, True),
+        BoxLine(difference(part, view.labels), sizes.detail, True),
     ]
     tasks = tuple(task for task in part.tasks if last or not task.only_last)
     shown = tuple(line for line in lines if line.runs)
-    return Content(shown, tasks if view.labels else (), sizes.pad)
+    return Content(shown, tasks if view.labels else (), sizes)
 
 
-def _pill_width(task: TaskLabel) -> float:
-    return width_of_runs(plain(task.text), PILL_SIZE) + 8
+def _room(width: float, pad: float) -> float:
+    """For a text with its padding, or for the same text in a wider font."""
+    return max(width + 2 * pad, width * OTHER_FONTS + 4)
+
+
+def _pill_lines(task: TaskLabel, sizes: Sizes) -> list[Runs]:
+    """A task that is too wide for one line is broken behind its name."""
+    name, colon, cost = task.text.partition(": ")
+    if not colon or width_of_runs(plain(task.text), PILL_SIZE) <= sizes.wrap:
+        return [plain(task.text)]
+    return [plain(f"{name}:"), plain(cost)]
+
+
+def _pill_size(task: TaskLabel, sizes: Sizes) -> tuple[float, float]:
+    lines = _pill_lines(task, sizes)
+    widest = max(width_of_runs(line, PILL_SIZE) for line in lines)
+    return _room(widest, 4.0), len(lines) * PILL_SIZE * 1.15 + 2.5
 
 
 # --- boxes ----------------------------------------------------------------------------------------
 
-_LINE, _STATEFUL, _CHANGED = 1.2, 2.0, 3.2  # widths of outlines
+LINE, STATEFUL = 1.0, 2.2  # widths of outlines
 
 
 def box_of(
@@ -204,33 +267,48 @@ def box_of(
     pills = []
     for task in content.tasks:
         top += PILL_GAP
-        pills.append(_pill(task, x, top, theme))
-        top += PILL_HEIGHT
+        pills.append(_pill(task, x, top, theme, sizes))
+        top = pills[-1].rect.bottom
     fill = theme.sides[part.side].fill if sizes.filled and not removed else theme.background
     ink = outline(part, theme, sizes.filled)
     return Box(rect, ink, fill, part.name, iteration, tuple(texts), tuple(pills), sizes.radius)
 
 
-def _pill(task: TaskLabel, x: float, top: float, theme: Theme) -> Pill:
-    width = _pill_width(task)
+def _pill(task: TaskLabel, x: float, top: float, theme: Theme, sizes: Sizes) -> Pill:
+    width, height = _pill_size(task, sizes)
     removed = task.change is Change.REMOVED
-    ink = Ink(theme.task.line, 1.6 if task.change is Change.ADDED else 0.7)
-    base = top + PILL_HEIGHT / 2 + PILL_SIZE * 0.35
     colour = theme.removed.colour if removed else theme.text
+    lines = _pill_lines(task, sizes)
+    bases = [top + height * (i + 0.5) / len(lines) + PILL_SIZE * 0.35 for i in range(len(lines))]
+    fill = theme.changed if task.change is Change.ADDED else theme.task.fill
     return Pill(
-        rect=Rect(x - width / 2, top, width, PILL_HEIGHT),
-        ink=theme.removed if removed else ink,
-        fill=theme.background if removed else theme.task.fill,
-        text=Text(x, base, PILL_SIZE, plain(task.text), colour, struck=removed),
+        rect=Rect(x - width / 2, top, width, height),
+        ink=theme.removed if removed else Ink(theme.task.line, 0.7),
+        fill=theme.background if removed else fill,
+        texts=tuple(
+            Text(x, base, PILL_SIZE, line, colour, struck=removed)
+            for base, line in zip(bases, lines, strict=True)
+        ),
     )
 
 
 def outline(part: Part, theme: Theme, show_state: bool = True) -> Ink:
-    """Cells with a state have a thick line; in comparisons, changed parts a thicker one."""
+    """Cells with a state have a thick line."""
     if part.change is Change.REMOVED:
         return theme.removed
     colour = theme.sides[part.side].line
-    if part.change in (Change.ADDED, Change.CHANGED):
-        return Ink(colour, _CHANGED)
-    stateful = show_state and getattr(part.cell, "stateful", False)
-    return Ink(colour, _STATEFUL if stateful else _LINE)
+    return Ink(colour, STATEFUL if show_state and is_stateful(part) else LINE)
+
+
+def is_stateful(part: Part) -> bool:
+    return any(getattr(each.cell, "stateful", False) for each in part.members or (part,))
+
+
+HALO = 3.5  # around a box that a variant changed
+
+
+def halo_of(part: Part, box: Box, theme: Theme) -> Backdrop | None:
+    """The mark of a box that a variant changed or added."""
+    if part.change not in (Change.CHANGED, Change.ADDED):
+        return None
+    return Backdrop(box.rect.grown(HALO), None, theme.changed, box.radius + HALO)

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any
 
 from ladderspec.drawing import frame
-from ladderspec.drawing.boxes import box_of
-from ladderspec.drawing.label_placement import Line, Obstacles, place_labels
+from ladderspec.drawing.boxes import box_of, halo_of
+from ladderspec.drawing.label_placement import ArrowLine, Obstacles, place_labels
 from ladderspec.drawing.layout import Layout, lay_out
 from ladderspec.drawing.legend import Legend, entries, place_legend
 from ladderspec.drawing.options import (
@@ -21,10 +21,18 @@ from ladderspec.drawing.options import (
 )
 from ladderspec.drawing.paths import curve_of, square_positions, square_size
 from ladderspec.drawing.picture import Change, Picture, picture_of
-from ladderspec.drawing.scene import Box, Ink, Mark, Panel, Rect, Rule, Scene, Text, Wire
-from ladderspec.drawing.style import MARGIN, PAPER, TIME_SIZE, TITLE_SIZE, Theme, ink_of, theme_of
-from ladderspec.drawing.transforms import compare, fold, set_worth
-from ladderspec.drawing.typesetting import height_of_runs, plain
+from ladderspec.drawing.scene import Backdrop, Box, Ink, Mark, Rect, Rule, Scene, Text, Wire, moved
+from ladderspec.drawing.style import (
+    OTHER_FONTS,
+    PAPER,
+    TIME_SIZE,
+    TITLE_SIZE,
+    Theme,
+    ink_of,
+    theme_of,
+)
+from ladderspec.drawing.transforms import compare, merge_rows, set_worth
+from ladderspec.drawing.typesetting import Runs, height_of_runs, plain, width_of, width_of_runs
 from ladderspec.errors import UsageError
 from ladderspec.wiring.graph import Graph
 
@@ -80,22 +88,62 @@ def _picture(graph: Graph, options: Options) -> Picture:
 def compose(picture: Picture, view: View) -> Scene:
     """Everything that is drawn, with its position and its ink."""
     theme = theme_of(view.theme)
-    picture = fold(picture) if view.fold else picture
+    picture = merge_rows(picture, view)
     for spread in _SPREADS:
         layout = lay_out(picture, view, spread)
         ladder, clear = _ladder(layout, theme)
         if clear:
             break
     legend = _legend(layout, ladder, theme)
-    texts = (*ladder.texts, *legend.texts)
-    width = max([layout.right, *(text.rect.right for text in texts)]) + MARGIN
-    return ladder._replace(
-        width=width,
-        height=legend.bottom + MARGIN,
-        texts=texts,
+    margin = layout.sizes.margin
+    rights = [text.left + text.width * OTHER_FONTS for text in legend.texts]
+    rights += [text.rect.right for text in ladder.texts]
+    scene = ladder._replace(
+        width=max([layout.right, *rights]) + margin,
+        height=legend.bottom + margin,
+        texts=(*ladder.texts, *legend.texts),
         samples=legend.samples,
-        scale=min(1.0, view.width / width) if view.width else 1.0,
     )
+    scene = _titled(scene, layout, theme)
+    scales = [view.width / scene.width] if view.width else []
+    scales += [view.height / scene.height] if view.height else []
+    return scene._replace(scale=min([1.0, *scales]))
+
+
+def _titled(scene: Scene, layout: Layout, theme: Theme) -> Scene:
+    """The scene below its title, which is as wide as the scene at most."""
+    if not layout.title:
+        return scene
+    margin, left = layout.sizes.margin, layout.places.columns[0].start
+    if left + _title_width(layout.title) > scene.width - margin:
+        left = margin
+    lines = [""]
+    for word in layout.title.split():
+        longer = f"{lines[-1]} {word}".strip()
+        if lines[-1] and left + _title_width(longer) > scene.width - margin:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    width = max(scene.width, *(left + _title_width(line) + margin for line in lines))
+    pitch = TITLE_SIZE * 1.2
+    texts = [
+        Text(
+            left,
+            margin + TITLE_SIZE + i * pitch,
+            TITLE_SIZE,
+            plain(line, "bold"),
+            theme.text,
+            "start",
+        )
+        for i, line in enumerate(lines)
+    ]
+    high = TITLE_SIZE * 0.7 + len(lines) * pitch
+    below = moved(scene, 0, high)
+    return below._replace(width=width, height=scene.height + high, texts=(*below.texts, *texts))
+
+
+def _title_width(text: str) -> float:
+    return width_of(text, TITLE_SIZE, "bold") * OTHER_FONTS
 
 
 def _ladder(layout: Layout, theme: Theme) -> tuple[Scene, bool]:
@@ -111,7 +159,7 @@ def _ladder(layout: Layout, theme: Theme) -> tuple[Scene, bool]:
         background=theme.background,
         title=layout.title or layout.picture.title,
         description=_description(layout),
-        panels=(*frame.phase_panels(grid, places, theme), *plates),
+        panels=(*frame.phase_panels(grid, places, theme), *plates, *_halos(layout, boxes, theme)),
         rules=rules,
         wires=wires,
         boxes=boxes,
@@ -126,6 +174,13 @@ def _boxes(layout: Layout, theme: Theme) -> Iterator[Box]:
         yield box_of(part, layout.contents[spot], rect, iteration, theme, layout.sizes)
 
 
+def _halos(layout: Layout, boxes: Sequence[Box], theme: Theme) -> Iterator[Backdrop]:
+    for box in boxes:
+        halo = halo_of(layout.picture.parts[box.node], box, theme)
+        if halo:
+            yield halo
+
+
 def _texts(layout: Layout, theme: Theme) -> Iterator[Text]:
     places = layout.places
     yield from frame.levels(layout.levels, places, layout.levels_end, theme)
@@ -138,9 +193,6 @@ def _texts(layout: Layout, theme: Theme) -> Iterator[Text]:
             removed = route.link.arrow.change is Change.REMOVED
             colour = theme.removed.colour if removed else theme.faint
             yield Text(x - 3, base, size, route.link.origin, colour, "end")
-    if layout.title:
-        at = (places.columns[0].start, MARGIN + TITLE_SIZE)
-        yield Text(*at, TITLE_SIZE, plain(layout.title, "bold"), theme.text, "start")
 
 
 def _legend(layout: Layout, ladder: Scene, theme: Theme) -> Legend:
@@ -153,8 +205,9 @@ def _legend(layout: Layout, ladder: Scene, theme: Theme) -> Legend:
     top = places.extent.bottom + below + (8 if found else 0)
     left = places.columns[0].start
     if layout.right - left < _LEGEND_WIDTH:
-        left = MARGIN
-    return place_legend(found, theme, (left, top), max(layout.right - left, _LEGEND_WIDTH))
+        left = layout.sizes.margin
+    width = max(layout.right - left, _LEGEND_WIDTH)
+    return place_legend(found, theme, layout.sizes, (left, top), width)
 
 
 def _description(layout: Layout) -> str:
@@ -173,7 +226,7 @@ def _description(layout: Layout) -> str:
 
 
 def _obstacles(
-    layout: Layout, items: Sequence[Box | Text], plates: Sequence[Panel], rules: Sequence[Rule]
+    layout: Layout, items: Sequence[Box | Text], plates: Sequence[Backdrop], rules: Sequence[Rule]
 ) -> Obstacles:
     """Everything that labels must not touch, except the arrows."""
     extent, left = layout.places.extent, layout.outside
@@ -196,14 +249,19 @@ def _wires(layout: Layout, obstacles: Obstacles, theme: Theme) -> tuple[tuple[Wi
     largest = layout.picture.largest_worth
     inks = [ink_of(link.arrow, theme, largest) for link in links]
     lines = [
-        Line(traced, ink.width, square_size(ink.width) if link.delayed else 0.0, link.label)
+        ArrowLine(traced, ink.width, square_size(ink.width) if link.delayed else 0.0, link.label)
         for traced, ink, link in zip(layout.traces, inks, links, strict=True)
     ]
     marks: dict[int, Mark] = {}
     if any(line.label or line.square for line in lines):
         for line in lines:
             obstacles.add_line(line.points, line.width)
-        marks = {i: _mark(line, obstacles, inks[i]) for i, line in enumerate(lines) if line.square}
+        size = layout.sizes.label
+        marks = {
+            i: _mark(line, obstacles, inks[i], links[i].steps, size)
+            for i, line in enumerate(lines)
+            if line.square
+        }
     labels, clear = place_labels(lines, obstacles, layout.sizes.label, theme.text)
     wires = []
     for index, (link, ink) in enumerate(zip(links, inks, strict=True)):
@@ -219,10 +277,41 @@ def _wires(layout: Layout, obstacles: Obstacles, theme: Theme) -> tuple[tuple[Wi
     return tuple(wires), clear
 
 
-def _mark(line: Line, obstacles: Obstacles, ink: Ink) -> Mark:
-    """The square of a delayed arrow, on no other line if possible."""
+_APART = 2.0  # between a square and anything else
+
+
+def _mark(line: ArrowLine, obstacles: Obstacles, ink: Ink, count: Runs, size: float) -> Mark:
+    """The square of a delayed arrow with its number, on nothing else if possible."""
     side = line.square
-    rects = [Rect(x - side / 2, y - side / 2, side, side) for x, y in square_positions(line.trace)]
-    best = min(rects, key=lambda rect: obstacles.lines_through(rect) + len(obstacles.covered(rect)))
-    obstacles.add_rect(best)
-    return Mark(best.centre, side, ink.colour)
+    best: tuple[float, Mark] | None = None
+    for centre in square_positions(line.trace):
+        mark = Mark(centre, side, ink.colour)
+        cost = 100.0 * len(obstacles.covered(mark.rect.grown(_APART)))
+        cost += 10.0 * obstacles.lines_through(mark.rect, line.points)
+        for number in _numbers(mark, count, size):
+            total = cost + (obstacles.cost(number.rect) if number else 0.0)
+            if best is None or total < best[0]:
+                best = total, mark._replace(label=number)
+    assert best is not None
+    found = best[1]
+    obstacles.add_rect(found.rect)
+    if found.label:
+        obstacles.add_rect(found.label.rect)
+    return found
+
+
+def _numbers(mark: Mark, count: Runs, size: float) -> Iterator[Text | None]:
+    """Places for the number of a square: right, left, below, above."""
+    if not count:
+        yield None
+        return
+    (x, y), near = mark.centre, mark.side / 2 + 1.5
+    above, below = (size * height for height in height_of_runs(count))
+    aside, middle = near + width_of_runs(count, size) / 2, y + (above - below) / 2
+    for at in (
+        (x + aside, middle),
+        (x - aside, middle),
+        (x, y + near + above),
+        (x, y - near - below),
+    ):
+        yield Text(*at, size, count, mark.colour)

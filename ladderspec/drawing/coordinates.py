@@ -9,7 +9,7 @@ from ladderspec.drawing.boxes import Content
 from ladderspec.drawing.grid import Channel, Grid, Spot, horizontal, vertical
 from ladderspec.drawing.routing import ChannelLanes, Face, Lane, Lanes, Port
 from ladderspec.drawing.scene import Point, Rect
-from ladderspec.drawing.style import CLEARANCE, TEXT_PITCH, Sizes
+from ladderspec.drawing.style import CLEARANCE, LOOP, TEXT_PITCH, Sizes
 from ladderspec.names import Side
 
 _OUTER = 4.0  # minimum width of channels around the ladder
@@ -44,16 +44,17 @@ class Coordinates(NamedTuple):
         column, row = self.columns[spot.column], self.rows[spot.row]
         return Rect(column.start, row.start, column.size, row.size)
 
-    def point(self, spot: Spot, port: Port, slot: int) -> Point:
+    def point(self, spot: Spot, port: Port, slot: int, loop: bool = False) -> Point:
         """The point where an arrow meets the edge of a box."""
         box = self.box(spot)
         x, y = box.centre
-        inwards = slot * self.pitches.get(port.face, self.sizes.pitch)
+        steps = slot * self.pitches.get(port.face, self.sizes.pitch)
         channel = port.face.channel
         if channel.axis == "H":
-            x += port.sign * (box.width / 2 - self.sizes.corner - inwards)
+            from_middle = LOOP + steps if loop else box.width / 2 - self.sizes.corner - steps
+            x += port.sign * from_middle
             return (x, box.bottom if channel.at == spot.row else box.y)
-        y -= port.sign * (box.height / 2 - self.sizes.edge - inwards)
+        y -= port.sign * (LOOP + steps if loop else box.height / 2 - self.sizes.edge - steps)
         return (box.x if channel.at == spot.column else box.right, y)
 
     @property
@@ -113,7 +114,7 @@ class _Gaps(NamedTuple):
         if lanes is None:
             return max(least, labels)
         needed = _thickness(lanes, self.sizes.pitch) + _labels_beyond_lanes(lanes, labels)
-        return max(least, 2 * CLEARANCE + needed)
+        return max(least, CLEARANCE + (_OUTER if least == _OUTER else CLEARANCE) + needed)
 
     def between_rows(self, count: int) -> list[float]:
         inner = [self.room(horizontal(index), self.sizes.row_gap) for index in range(1, count)]
@@ -159,18 +160,19 @@ def _lane_positions(
     for channel, here in lanes.channels.items():
         span = channels[channel]
         labels = _labels_beyond_lanes(here, label_rooms.get(channel, 0.0))
-        for lane, offset in _offsets(here, span.size, labels, pitch):
+        first = CLEARANCE if channel.at else _OUTER  # there is no box outside the ladder
+        for lane, offset in _offsets(here, span.size, labels, pitch, first):
             # Channels between rows count upwards, like levels.
             positions[lane] = span.start + offset if channel.axis == "V" else span.end - offset
     return positions
 
 
 def _offsets(
-    lanes: ChannelLanes, size: float, labels: float, pitch: float
+    lanes: ChannelLanes, size: float, labels: float, pitch: float, first: float
 ) -> list[tuple[Lane, float]]:
     """Offsets of lanes in a channel; spare room goes to the labels, or else to both sides."""
-    spare = size - 2 * CLEARANCE - _thickness(lanes, pitch) - labels
-    at = CLEARANCE if labels else CLEARANCE + spare / 2
+    spare = max(0.0, size - first - CLEARANCE - _thickness(lanes, pitch) - labels)
+    at = first if labels else first + spare / 2
     found = []
     for group in (lanes.low, lanes.middle + lanes.high):
         for lane in group:
@@ -204,10 +206,10 @@ def _widths(
     for spot, content in contents.items():
         lateral = is_lateral[spot.column]
         widest[lateral] = max(widest[lateral], content.width)
-    for face, count in lanes.most_slots.items():
+    for face in lanes.faces:
         if face.channel.axis == "H":
             lateral = is_lateral[face.line]
-            needed = 2 * (sizes.corner + count * sizes.pitch - _NARROWER)
+            needed = 2 * (sizes.corner + _half(face, lanes, sizes.pitch, sizes.pitch))
             widest[lateral] = max(widest[lateral], needed)
     return [widest[lateral] for lateral in is_lateral]
 
@@ -222,10 +224,18 @@ def _heights(
     heights = [sizes.box_height] * len(grid.rows)
     for spot, content in contents.items():
         heights[spot.row] = max(heights[spot.row], content.height)
-    for face, count in lanes.most_slots.items():
+    for face in lanes.faces:
         if face.channel.axis == "V":
-            pitch = pitches.get(face, sizes.pitch)
-            middle = pitch - (_NARROWER if pitch == sizes.pitch else 0)
-            needed = 2 * (sizes.edge + (count - 1) * pitch + middle)
+            needed = 2 * (
+                sizes.edge + _half(face, lanes, pitches.get(face, sizes.pitch), sizes.pitch)
+            )
             heights[face.line] = max(heights[face.line], needed)
     return heights
+
+
+def _half(face: Face, lanes: Lanes, pitch: float, usual: float) -> float:
+    """The length of half a face, without the edge: its slots, and its loops around the middle."""
+    slots, loops = lanes.most_slots.get(face, 0), lanes.loops.get(face, 0)
+    if loops:
+        return slots * pitch + LOOP + (loops - 1) * pitch
+    return slots * pitch - (_NARROWER if pitch == usual else 0)

@@ -10,32 +10,39 @@ from typing import NamedTuple
 from ladderspec.drawing.coordinates import Coordinates
 from ladderspec.drawing.grid import Channel, Grid, Spot, horizontal
 from ladderspec.drawing.options import View, check_choice
-from ladderspec.drawing.picture import Picture
+from ladderspec.drawing.picture import Level, Picture
 from ladderspec.drawing.routing import Lanes
-from ladderspec.drawing.scene import Ink, Panel, Rect, Rule, Text
+from ladderspec.drawing.scene import Backdrop, Ink, Rect, Rule, Text
 from ladderspec.drawing.style import LEVEL_SIZE, TIME_SIZE, Theme
-from ladderspec.drawing.typesetting import Runs, formula, plain, width_of_runs
+from ladderspec.drawing.typesetting import DASH, Runs, formula, plain, width_of_runs
 from ladderspec.errors import UsageError
 
 # --- levels ---------------------------------------------------------------------------------------
 
 
-def level_texts(grid: Grid, view: View) -> list[Runs]:
-    """The texts at the left, from the input upwards."""
-    if view.levels == "none":
-        return [() for _ in grid.rows]
+_LEVEL_WIDTH = 40.0  # at most, if several levels are drawn as one
+
+
+def level_lines(level: Level, view: View) -> list[Runs]:
+    """The lines at the left of a row; the names of several levels may need two."""
+    if view.levels == "none" or not level.shown:
+        return []
     if view.levels == "numbers" or view.mini:  # in mini, as in the subscripts of its letters
-        return [plain(level.number if level.shown else "", "serif") for level in grid.rows]
-    return [(formula if level.labelled else plain)(level.shown) for level in grid.rows]
+        return [plain(level.number, "serif")]
+    names = [level.shown]
+    if level.members and width_of_runs(plain(level.shown), LEVEL_SIZE) > _LEVEL_WIDTH:
+        first, _, last = level.shown.rpartition(DASH)
+        names = [first + DASH, last]
+    return [(formula if level.labelled else plain)(name) for name in names]
 
 
 def levels(
-    texts: Sequence[Runs], places: Coordinates, right: float, theme: Theme
+    texts: Sequence[Sequence[Runs]], places: Coordinates, right: float, theme: Theme
 ) -> Iterator[Text]:
-    for runs, row in zip(texts, places.rows, strict=True):
-        if runs:
-            base = row.middle + LEVEL_SIZE * 0.34
-            yield Text(right, base, LEVEL_SIZE, runs, theme.faint, "end")
+    for lines, row in zip(texts, places.rows, strict=True):
+        for number, runs in enumerate(lines):
+            middle = row.middle + LEVEL_SIZE * 1.15 * (number - (len(lines) - 1) / 2)
+            yield Text(right, middle + LEVEL_SIZE * 0.34, LEVEL_SIZE, runs, theme.faint, "end")
 
 
 # --- iterations -----------------------------------------------------------------------------------
@@ -84,22 +91,27 @@ class Plate(NamedTuple):
 
 def plates_of(view: View, picture: Picture) -> tuple[Plate, ...]:
     """The plates of a view and that of the groups, small ones first."""
-    names = [level.name.rpartition(".")[2] for level in picture.levels]
-    found = [_plate(label, list(levels), names) for label, levels in (view.plates or {}).items()]
+    rows = [level.names for level in picture.levels]
+    found = [_plate(label, list(levels), rows) for label, levels in (view.plates or {}).items()]
     if picture.groups:  # the lowest row contains the input, which all groups share
-        found.append(Plate(picture.plate_label, 1, len(names) - 1))
+        found.append(Plate(picture.plate_label, 1, len(rows) - 1))
     return tuple(sorted(found, key=lambda plate: plate.top - plate.bottom))
 
 
-def _plate(label: str, patterns: Sequence[str], names: Sequence[str]) -> Plate:
+def _plate(label: str, patterns: Sequence[str], levels: Sequence[Sequence[str]]) -> Plate:
+    names = [name for row in levels for name in row]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             check_choice("level", pattern, names, f"plate `{label}`: ")
-    rows = [i for i, name in enumerate(names) if any(fnmatchcase(name, p) for p in patterns)]
+    rows = [
+        index
+        for index, row in enumerate(levels)
+        if any(fnmatchcase(name, pattern) for name in row for pattern in patterns)
+    ]
     if not rows:
         raise UsageError(f"plate `{label}` needs at least one level")
     if rows != list(range(rows[0], rows[-1] + 1)):
-        between = names[next(i for i in range(rows[0], rows[-1]) if i not in rows)]
+        between = levels[next(i for i in range(rows[0], rows[-1]) if i not in rows)][0]
         raise UsageError(f"plate `{label}`: level `{between}` is between its levels")
     return Plate(label, rows[0], rows[-1])
 
@@ -121,7 +133,7 @@ def _label_room(plate: Plate) -> float:
 
 def plate_panels(
     plates: Sequence[Plate], places: Coordinates, lanes: Lanes, theme: Theme, outside: float
-) -> Iterator[Panel]:
+) -> Iterator[Backdrop]:
     """A labelled rectangle for each plate; `outside` is the width of texts left of the ladder."""
     unused = {channel: list(found) for channel, found in lanes.rules.items()}
     edges = {
@@ -135,7 +147,7 @@ def plate_panels(
         runs = formula(plate.label)
         label = Text(right - 4, bottom - 6, _PLATE_LABEL, runs, theme.text, "end")
         rect = Rect(left, top, right - left, bottom - top)
-        yield Panel(rect, Ink(theme.text, 0.9), None, 0, label)
+        yield Backdrop(rect, Ink(theme.text, 0.9), None, 0, label)
 
 
 # --- phases ---------------------------------------------------------------------------------------
@@ -143,7 +155,7 @@ def plate_panels(
 _PHASE_MARGIN = 6.0  # around the boxes of a phase
 
 
-def phase_panels(grid: Grid, places: Coordinates, theme: Theme) -> Iterator[Panel]:
+def phase_panels(grid: Grid, places: Coordinates, theme: Theme) -> Iterator[Backdrop]:
     """A shade behind neighbouring boxes of one phase."""
     for column in range(len(grid.columns)):
         spots = [Spot(column, row) for row in range(len(grid.rows))]
@@ -152,7 +164,7 @@ def phase_panels(grid: Grid, places: Coordinates, theme: Theme) -> Iterator[Pane
             if phase:
                 bottom, top = places.box(found[0]), places.box(found[-1])
                 rect = Rect(top.x, top.y, top.width, bottom.bottom - top.y).grown(_PHASE_MARGIN)
-                yield Panel(rect, theme.phase_ink, theme.phases[phase], 12)
+                yield Backdrop(rect, theme.phase_ink, theme.phases[phase], 12)
 
 
 def _phase(grid: Grid, spot: Spot) -> str | None:

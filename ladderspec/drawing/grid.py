@@ -36,7 +36,7 @@ def vertical(index: int) -> Channel:
     return Channel("V", index)
 
 
-class Column(NamedTuple):
+class GridColumn(NamedTuple):
     iteration: int
     side: Side
 
@@ -50,6 +50,7 @@ class Link(NamedTuple):
     target: Spot
     delayed: bool = False  # rolled view: drawn with a square
     label: Runs = ()
+    steps: Runs = ()  # rolled view: how many iterations later, if more than one
     origin: Runs = ()  # text at the start of a link without a source
 
     def origin_height(self, size: float) -> float:
@@ -57,7 +58,7 @@ class Link(NamedTuple):
 
 
 class Grid(NamedTuple):
-    columns: tuple[Column, ...]
+    columns: tuple[GridColumn, ...]
     rows: tuple[Level, ...]
     parts: Mapping[Spot, Part]
     links: tuple[Link, ...]
@@ -76,7 +77,7 @@ def grid_of(picture: Picture, view: View) -> Grid:
     """Assign every part its spot in every iteration shown."""
     shown = iterations_shown(view, picture)
     sides = [side for side in Side if any(part.side is side for part in picture.parts.values())]
-    columns = tuple(Column(iteration, side) for iteration in range(shown) for side in sides)
+    columns = tuple(GridColumn(iteration, side) for iteration in range(shown) for side in sides)
     row = {level.name: index for index, level in enumerate(picture.levels)}
     spots = {
         (part.name, column.iteration): Spot(index, row[part.level])
@@ -101,7 +102,8 @@ def _links(
             if before <= iteration:
                 source = spots[arrow.source, iteration - before]
                 delayed = view.rolled and arrow.delay > 0
-                yield Link(arrow, iteration, source, target, delayed, label)
+                steps = plain(str(arrow.delay)) if delayed and arrow.delay > 1 else ()
+                yield Link(arrow, iteration, source, target, delayed, label, steps)
             elif view.start:
                 value = formula("0") if arrow.initial == "zeros" else plain(arrow.initial)
                 origin = (*label, *plain(" = "), *value) if label else value
@@ -121,11 +123,8 @@ class _Letters:
 
     def label(self, arrow: Arrow) -> Runs:
         """The label in the spec; in the mini view, the paper's letters."""
-        count = str(arrow.delay) if self.view.rolled and arrow.delay > 1 else ""
         if arrow.label:
-            return formula(f"{arrow.label}, {count}" if count else arrow.label)
-        if count:
-            return plain(count)
+            return formula(arrow.label)
         if self.view.mini and self.view.labels and ROLES[arrow.role].basic:
             return self.symbol(arrow)
         return ()

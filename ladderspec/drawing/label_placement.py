@@ -13,7 +13,7 @@ from math import floor
 from typing import NamedTuple
 
 from ladderspec.drawing.paths import BOW_DEPTH, Trace, between, curve_of, flat
-from ladderspec.drawing.routing import Form
+from ladderspec.drawing.routing import PathForm
 from ladderspec.drawing.scene import Point, Rect, Text
 from ladderspec.drawing.typesetting import Runs, height_of_runs, width_of_runs
 
@@ -52,11 +52,14 @@ class Obstacles:
         covered = len(self.covered(rect)) + 2 * outside
         return COVERED * covered + STRUCK * self.lines_through(rect)
 
-    def lines_through(self, rect: Rect) -> int:
+    def lines_through(self, rect: Rect, besides: Sequence[Point] = ()) -> int:
+        """The number of lines through `rect`, apart from the pieces of one line."""
+        own = set(pairwise(besides))
         near = {
             line
             for bucket in _buckets(rect.grown(_CLEARANCE))
             for line in self._lines.get(bucket, ())
+            if line[:2] not in own
         }
         return sum(crosses(rect.grown(_CLEARANCE + half), a, b) for a, b, half in near)
 
@@ -98,7 +101,7 @@ _FROM_START = (0.2, *(k / 20 for k in range(2, 19)))  # near the start, as in th
 _FINE = tuple(k / 48 for k in range(2, 47))
 
 
-class Line(NamedTuple):
+class ArrowLine(NamedTuple):
     """The line of an arrow, with its label."""
 
     trace: Trace
@@ -114,7 +117,7 @@ class Line(NamedTuple):
 
 
 def place_labels(
-    lines: Sequence[Line], obstacles: Obstacles, size: float, colour: str
+    lines: Sequence[ArrowLine], obstacles: Obstacles, size: float, colour: str
 ) -> tuple[dict[int, Text], bool]:
     """The labels by index of their line, and whether all of them are clear of everything.
 
@@ -132,7 +135,7 @@ def place_labels(
 
 class _Placer:
     def __init__(
-        self, lines: Sequence[Line], obstacles: Obstacles, size: float, colour: str
+        self, lines: Sequence[ArrowLine], obstacles: Obstacles, size: float, colour: str
     ) -> None:
         self.lines, self.obstacles, self.size, self.colour = lines, obstacles, size, colour
         self.found: dict[int, Text] = {}
@@ -209,15 +212,15 @@ class _Reach(NamedTuple):
     air: float
 
 
-def _positions(line: Line, size: float) -> Iterator[Point]:
+def _positions(line: ArrowLine, size: float) -> Iterator[Point]:
     """Candidates for the middle of the base line, best first."""
     traced, half = line.trace, width_of_runs(line.label, size) / 2
     above, below = (size * height for height in height_of_runs(line.label))
     reach = _Reach(half, above, below, _AIR + max(line.width, line.square) / 2)
-    if traced.form is Form.BOW:
+    if traced.form is PathForm.BOW:
         yield from _beside_bow(traced, reach)
         return
-    shares = _FROM_START if traced.form is Form.ORTHOGONAL else _FROM_MIDDLE
+    shares = _FROM_START if traced.form is PathForm.ORTHOGONAL else _FROM_MIDDLE
     yield from _beside_line(*traced.main, shares, reach)
     reach = reach._replace(air=_AIR + line.width / 2)
     yield from _beside_line(*traced.main, _FINE, reach)

@@ -13,11 +13,10 @@ from ladderspec.drawing.grid import Channel, Grid, Spot, grid_of
 from ladderspec.drawing.options import View
 from ladderspec.drawing.paths import Trace, trace
 from ladderspec.drawing.picture import Picture
-from ladderspec.drawing.routing import Form, Lanes, Route, assign_lanes, find_routes
-from ladderspec.drawing.style import LEVEL_SIZE, MARGIN, TITLE_SIZE, Sizes, sizes_of
+from ladderspec.drawing.routing import Lanes, Route, assign_lanes, find_routes
+from ladderspec.drawing.style import LEVEL_SIZE, OTHER_FONTS, Sizes, sizes_of
 from ladderspec.drawing.typesetting import Runs, width_of_runs
 
-_BESIDE_LEVELS = 8.0
 _SQUARE_ROOM = 3.0  # additional width of a lane with a square on it
 
 
@@ -34,7 +33,7 @@ class Layout(NamedTuple):
     lanes: Lanes
     places: Coordinates
     traces: Sequence[Trace]
-    levels: Sequence[Runs]  # the texts at the left
+    levels: Sequence[Sequence[Runs]]  # the lines at the left of each row
     levels_end: float
     outside: float  # width of the texts at the start of arrows from iterations not shown
 
@@ -56,15 +55,14 @@ def lay_out(picture: Picture, view: View, spread: float = 1.0) -> Layout:
     rules = [*grid.iteration_borders(), *(channel for channel, *_ in frame.plate_edges(plates))]
     lanes = assign_lanes(routes, _label_rooms(routes, sizes), rules)
     contents = _contents(grid, view, sizes)
-    levels = frame.level_texts(grid, view)
-    levels_end = MARGIN + max((width_of_runs(runs, LEVEL_SIZE) for runs in levels), default=0.0)
+    levels = [frame.level_lines(level, view) for level in grid.rows]
+    widths = [width_of_runs(runs, LEVEL_SIZE) for lines in levels for runs in lines]
+    levels_end = sizes.margin + max(widths, default=0.0) * OTHER_FONTS
     title = picture.title if view.title is None and picture.is_comparison else view.title or ""
     outside = _outside(grid, sizes)
-    left = levels_end + _BESIDE_LEVELS + frame.plate_margins(plates)[0] + outside
-    origin = (left, MARGIN + (TITLE_SIZE * 1.9 if title else 0.0))
-    places = coordinates_of(
-        grid, contents, lanes, _straight_label_rooms(routes, sizes), sizes, origin
-    )
+    left = levels_end + sizes.beside_levels + frame.plate_margins(plates)[0] + outside
+    rooms = _straight_label_rooms(routes, sizes)
+    places = coordinates_of(grid, contents, lanes, rooms, sizes, (left, sizes.margin))
     traces = [trace(route, index, places, lanes) for index, route in enumerate(routes)]
     return Layout(
         view, picture, title, plates, grid, contents, routes, lanes, places, traces, levels,
@@ -100,7 +98,8 @@ def _label_rooms(routes: Sequence[Route], sizes: Sizes) -> dict[int, float]:
             width = width_of_runs(label, sizes.label)
             rooms[index] = sizes.label * 1.1 if horizontal else width + 4
         elif route.legs and (route.link.origin or route.link.delayed):
-            rooms[index] = max(_SQUARE_ROOM, highest - sizes.pitch)
+            count = width_of_runs(route.link.steps, sizes.label)
+            rooms[index] = max(_SQUARE_ROOM + count, highest - sizes.pitch)
     return rooms
 
 
@@ -109,7 +108,7 @@ def _straight_label_rooms(routes: Sequence[Route], sizes: Sizes) -> dict[Channel
     rooms: dict[Channel, float] = defaultdict(float)
     for route in routes:
         label, channel = route.link.label, route.target.face.channel
-        if label and route.form is not Form.ORTHOGONAL:
+        if label and not route.legs:
             width = width_of_runs(label, sizes.label) + 16
             needed = width if channel.axis == "V" else sizes.label * 1.3 + 5
             rooms[channel] = max(rooms[channel], needed)

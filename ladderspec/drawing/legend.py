@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from ladderspec.drawing.boxes import LINE, STATEFUL
 from ladderspec.drawing.paths import rounded, square_size
 from ladderspec.drawing.picture import Change, Picture
-from ladderspec.drawing.scene import Box, Ink, Mark, Panel, Point, Rect, Sample, Text, Wire
-from ladderspec.drawing.style import LEGEND_SIZE, ROLES, SQUARE, Theme
+from ladderspec.drawing.scene import Backdrop, Box, Ink, Mark, Point, Rect, Sample, Text, Wire
+from ladderspec.drawing.style import LEGEND_SIZE, OTHER_FONTS, ROLES, SQUARE, Sizes, Theme
 from ladderspec.drawing.typesetting import MINUS, formula, width_of_runs
 from ladderspec.names import Role
 
@@ -17,48 +18,55 @@ _PHASES = {
     "once": "needs nothing from its past",
     "loop": "loop over $t$",
 }
-_SAMPLE, _SPACE, _BETWEEN, _ROW = 28.0, 5.0, 16.0, 16.0  # widths, and the height of a row
+_SPACE = 5.0  # between a sample and its text
 _BARS = (0.7, 1.8, 3.6)  # thin to thick
 _MIDDLE = LEGEND_SIZE * 0.33  # from the base line to the middle of lower-case letters
 
 
-class Entry(NamedTuple):
+class LegendEntry(NamedTuple):
     text: str
-    sample: Callable[[Point], list[Sample]]  # draws the sample; the point is its left middle
+    sample: Callable[[float, Point], list[Sample]]  # of a width; the point is its left middle
 
-    @property
-    def width(self) -> float:
-        return _SAMPLE + _SPACE + width_of_runs(formula(self.text), LEGEND_SIZE)
+    def width(self, sample: float) -> float:
+        """With room for a wider font."""
+        return sample + _SPACE + width_of_runs(formula(self.text), LEGEND_SIZE) * OTHER_FONTS
 
 
 def entries(
     picture: Picture, wires: Sequence[Wire], boxes: Sequence[Box], worth_of: str, theme: Theme
-) -> Iterator[Entry]:
+) -> Iterator[LegendEntry]:
     """An entry for everything that is drawn."""
     yield from _roles(picture, wires, worth_of, theme)
     if any(wire.mark for wire in wires):
         more = any(wire.mark and wire.delay > 1 for wire in wires)
-        text = "one iteration later" + (" (or as many as it says)" if more else "")
-        yield Entry(text, partial(_square, theme.text))
-    changes = {
-        Change.REMOVED: partial(_line, theme.removed),
-        Change.ADDED: partial(_line, Ink(theme.text, 2.4)),
-        Change.CHANGED: partial(_frame, Ink(theme.text, 3.0), None, 3),
-    }
-    found = set(picture.changes())
-    yield from (
-        Entry(change.value, sample) for change, sample in changes.items() if change in found
-    )
+        text = "one iteration later" + (" (or the number beside it)" if more else "")
+        yield LegendEntry(text, partial(_square, theme.text))
+    yield from _changes(picture, theme)
+    if any(box.ink.width == STATEFUL for box in boxes):
+        yield LegendEntry("cell with a state", partial(_frame, Ink(theme.text, STATEFUL), None, 4))
     if any(box.pills for box in boxes):
         sample = partial(_frame, Ink(theme.task.line, 0.7), theme.task.fill, 5)
-        yield Entry("task, where it reads", sample)
+        yield LegendEntry("task, where it reads", sample)
     phases = {part.phase for part in picture.parts.values()}
     for phase, text in _PHASES.items():
         if phase in phases:
-            yield Entry(text, partial(_frame, theme.phase_ink, theme.phases[phase], 3))
+            yield LegendEntry(text, partial(_frame, theme.phase_ink, theme.phases[phase], 3))
 
 
-def _roles(picture: Picture, wires: Sequence[Wire], worth_of: str, theme: Theme) -> Iterator[Entry]:
+def _changes(picture: Picture, theme: Theme) -> Iterator[LegendEntry]:
+    """What a variant removed, added or changed."""
+    if Change.REMOVED in set(picture.changes()):
+        yield LegendEntry("removed", partial(_line, theme.removed))
+    if any(arrow.change is Change.ADDED for arrow in picture.arrows):
+        yield LegendEntry("added", partial(_line, Ink(theme.text, 2.4)))
+    tasks = [task.change for part in picture.parts.values() for task in part.tasks]
+    if {Change.CHANGED, Change.ADDED} & {*tasks, *(p.change for p in picture.parts.values())}:
+        yield LegendEntry("changed or new", partial(_halo, theme))
+
+
+def _roles(
+    picture: Picture, wires: Sequence[Wire], worth_of: str, theme: Theme
+) -> Iterator[LegendEntry]:
     """The roles of arrows; if arrows have a worth, its range and the meaning of line widths."""
     has_worth = picture.largest_worth is not None
     arrows = {a.edge: a for a in picture.arrows if a.change is not Change.REMOVED}
@@ -74,11 +82,11 @@ def _roles(picture: Picture, wires: Sequence[Wire], worth_of: str, theme: Theme)
         delayed = all(wire.mark for wire in found)
         thickest = max((wire.ink for wire in found), key=lambda ink: ink.width)
         ink = thickest if has_worth else theme.inks[role]
-        yield Entry(text, partial(_arrow, ink, bent, delayed))
+        yield LegendEntry(text, partial(_arrow, ink, bent, delayed))
     if has_worth:
-        yield Entry(f"thickness: {worth_of}", partial(_bars, theme.faint))
+        yield LegendEntry(f"thickness: {worth_of}", partial(_bars, theme.faint))
     if len(shown) < len(drawn):
-        yield Entry("not measured", partial(_line, theme.unmeasured))
+        yield LegendEntry("not measured", partial(_line, theme.unmeasured))
 
 
 def _range(numbers: Sequence[float]) -> str:
@@ -98,38 +106,40 @@ class Legend(NamedTuple):
     bottom: float
 
 
-def place_legend(found: Sequence[Entry], theme: Theme, start: Point, width: float) -> Legend:
-    """Rows of entries, at most `width` wide, with at least one entry each."""
-    x, y = start
+def place_legend(
+    found: Sequence[LegendEntry], theme: Theme, sizes: Sizes, start: Point, width: float
+) -> Legend:
+    """Rows of entries, at most `width` wide; each entry is in the first row that has room."""
     texts: list[Text] = []
     samples: list[Sample] = []
+    ends: list[float] = []  # of the rows
     for entry in found:
-        if x > start[0] and x + entry.width > start[0] + width:
-            x, y = start[0], y + _ROW
-        base = y + LEGEND_SIZE
-        samples += entry.sample((x, base - _MIDDLE))
+        needed = entry.width(sizes.sample)
+        row = next((i for i, end in enumerate(ends) if end + needed <= width), len(ends))
+        ends += [0.0] * (row == len(ends))
+        x, base = start[0] + ends[row], start[1] + row * sizes.legend_row + LEGEND_SIZE
+        samples += entry.sample(sizes.sample, (x, base - _MIDDLE))
         runs = formula(entry.text)
-        texts.append(Text(x + _SAMPLE + _SPACE, base, LEGEND_SIZE, runs, theme.faint, "start"))
-        x += entry.width + _BETWEEN
-    height = y - start[1] + _ROW if found else 0.0
-    return Legend(tuple(texts), tuple(samples), start[1] + height)
+        texts.append(Text(x + sizes.sample + _SPACE, base, LEGEND_SIZE, runs, theme.faint, "start"))
+        ends[row] += needed + sizes.between
+    return Legend(tuple(texts), tuple(samples), start[1] + len(ends) * sizes.legend_row)
 
 
 # --- samples --------------------------------------------------------------------------------------
 
 
-def _arrow(ink: Ink, bent: bool, delayed: bool, at: Point) -> list[Sample]:
+def _arrow(ink: Ink, bent: bool, delayed: bool, width: float, at: Point) -> list[Sample]:
     """An arrow of a role; a bent one goes over boxes, as the state does in the drawing."""
     x, y = at
-    mark = Mark((x + _SAMPLE * 0.4, y - 5 * bent), square_size(ink.width) * 0.8, ink.colour)
-    end = x + _SAMPLE - 4
+    mark = Mark((x + width * 0.4, y - 5 * bent), square_size(ink.width) * 0.8, ink.colour)
+    end = x + width - 4
     over = [(x + 2, y + 4), (x + 2, y - 5), (end, y - 5), (end, y + 5)]
-    line = [_wire(over, ink)] if bent else _line(ink, at)
+    line = [_wire(over, ink)] if bent else _line(ink, width, at)
     return [*line, *[mark] * delayed]
 
 
-def _line(ink: Ink, at: Point) -> list[Sample]:
-    return [_wire([at, (at[0] + _SAMPLE, at[1])], ink)]
+def _line(ink: Ink, width: float, at: Point) -> list[Sample]:
+    return [_wire([at, (at[0] + width, at[1])], ink)]
 
 
 def _wire(corners: Sequence[Point], ink: Ink) -> Wire:
@@ -137,15 +147,26 @@ def _wire(corners: Sequence[Point], ink: Ink) -> Wire:
     return Wire(start, segments, tip, ink)
 
 
-def _square(colour: str, at: Point) -> list[Sample]:
-    return [Mark((at[0] + _SAMPLE / 2, at[1]), SQUARE, colour)]
+def _square(colour: str, width: float, at: Point) -> list[Sample]:
+    return [Mark((at[0] + width / 2, at[1]), SQUARE, colour)]
 
 
-def _frame(ink: Ink | None, fill: str | None, radius: float, at: Point) -> list[Sample]:
-    return [Panel(Rect(at[0] + 2, at[1] - 5, _SAMPLE - 4, 10), ink, fill, radius)]
+def _frame(
+    ink: Ink | None, fill: str | None, radius: float, width: float, at: Point
+) -> list[Sample]:
+    return [Backdrop(Rect(at[0] + 2, at[1] - 5, width - 4, 10), ink, fill, radius)]
 
 
-def _bars(colour: str, at: Point) -> list[Sample]:
+def _halo(theme: Theme, width: float, at: Point) -> list[Sample]:
+    inner = Rect(at[0] + 5, at[1] - 3.5, width - 10, 7)
+    outline = Ink(theme.text, LINE)
+    return [
+        Backdrop(inner.grown(2.5), None, theme.changed, 4),
+        Backdrop(inner, outline, theme.background, 3),
+    ]
+
+
+def _bars(colour: str, width: float, at: Point) -> list[Sample]:
     x, y = at
-    bars = [Rect(x + 2, y + 4 * i - 4 - w / 2, _SAMPLE - 4, w) for i, w in enumerate(_BARS)]
-    return [Panel(bar, None, colour) for bar in bars]
+    bars = [Rect(x + 2, y + 4 * i - 4 - w / 2, width - 4, w) for i, w in enumerate(_BARS)]
+    return [Backdrop(bar, None, colour) for bar in bars]

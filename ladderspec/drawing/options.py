@@ -26,6 +26,8 @@ class Options(TypedDict, total=False):
     view: str  # unrolled (default), rolled or mini
     iterations: int | None  # shown side by side if unrolled; default: two, or one without delays
     fold: bool  # draw identical rows as one
+    group: bool  # draw neighbouring rows without delayed arrows as one
+    show: str | Iterable[str] | None  # levels that keep a row; the rows between them become one
     base: Any  # a spec or graph: show what was removed from it and added to it
     plan: bool | Mapping[str, str]  # shade the phases of the plan, or of {node: once|loop}
     labels: str | Iterable[str]  # in boxes: cell, shape, params, name; or none
@@ -36,6 +38,7 @@ class Options(TypedDict, total=False):
     plates: Mapping[str, Sequence[str]] | None  # {"K": ["lstm1", "conv_*"]}: frames around levels
     start: bool  # the first iteration shown is the first of all: draw initial values
     width: str | float | None  # maximum width on paper, like "8.5cm"; gaps shrink before text does
+    height: str | float | None  # maximum height on paper
     worth: Mapping[str, float] | None  # {selector: number}: line widths proportional to the worth
     worth_of: str  # name of the worth in the legend: "rise of the error without it, %"
     layout: str  # ladder; or dot: Graphviz places the boxes
@@ -43,7 +46,8 @@ class Options(TypedDict, total=False):
 
 _TYPES: dict[str, tuple[tuple[type, ...], str]] = {
     **dict.fromkeys(("view", "levels", "theme", "worth_of", "layout"), ((str,), "a text")),
-    **dict.fromkeys(("fold", "start"), ((bool,), "True or False")),
+    **dict.fromkeys(("fold", "group", "start"), ((bool,), "True or False")),
+    "show": ((str, Iterable, NoneType), "a text or a list of levels"),
     "title": ((str, NoneType), "a text"),
     "legend": ((bool, NoneType), "True or False"),
     "iterations": ((Integral, NoneType), "a whole number"),
@@ -60,6 +64,8 @@ class View(NamedTuple):
     kind: str = "unrolled"
     iterations: int | None = None
     fold: bool = False
+    group: bool = False
+    show: tuple[str, ...] | None = None
     labels: frozenset[str] = DEFAULT_LABELS
     levels: str = "names"
     theme: str = "paper"
@@ -68,6 +74,7 @@ class View(NamedTuple):
     plates: Mapping[str, Sequence[str]] | None = None
     start: bool = False
     width: float | None = None  # in points
+    height: float | None = None
     worth_of: str = "worth"
 
     @property
@@ -77,6 +84,11 @@ class View(NamedTuple):
     @property
     def mini(self) -> bool:
         return self.kind == "mini"
+
+    @property
+    def compact(self) -> bool:
+        """Whether it must fit a given size on paper."""
+        return bool(self.width or self.height) and not self.mini
 
 
 def check_choice(kind: str, name: str, known: Iterable[str], prefix: str = "") -> None:
@@ -105,7 +117,12 @@ def view_of(options: Mapping[str, Any]) -> View:
     chosen = {name: options[name] for name in View._fields if name in options}
     chosen["kind"] = options.get("view", "unrolled")
     chosen["labels"] = parse_labels(options.get("labels", DEFAULT_LABELS))
-    chosen["width"] = parse_width(options.get("width"))
+    for side in ("width", "height"):
+        chosen[side] = parse_length(options.get(side), side)
+    show = options.get("show")
+    if show is not None:
+        names = show.replace(",", " ").split() if isinstance(show, str) else show
+        chosen["show"] = tuple(names)
     view = View(**chosen)
     check_choice("view", view.kind, KINDS)
     check_choice("levels", view.levels, LEVELS)
@@ -134,21 +151,21 @@ def parse_labels(labels: str | Iterable[str]) -> frozenset[str]:
 
 _UNITS = {"pt": 1.0, "cm": 72 / 2.54, "mm": 7.2 / 2.54, "in": 72.0}
 _LENGTH = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(pt|cm|mm|in)\s*")
-_MIN_WIDTH, _MAX_WIDTH = 36.0, 7200.0
+_SHORTEST, _LONGEST = 36.0, 7200.0
 
 
-def parse_width(length: str | float | None) -> float | None:
-    """A width on paper in points.
+def parse_length(length: str | float | None, kind: str = "width") -> float | None:
+    """A length on paper in points.
 
-    >>> parse_width("1in"), parse_width(" 2.54 cm "), parse_width(240), parse_width(None)
+    >>> parse_length("1in"), parse_length(" 2.54 cm "), parse_length(240), parse_length(None)
     (72.0, 72.0, 240.0, None)
     """
     if length is None:
         return None
     found = _LENGTH.fullmatch(length) if isinstance(length, str) else None
     points = float(found[1]) * _UNITS[found[2]] if found else length
-    if not isinstance(points, int | float) or not _MIN_WIDTH <= points <= _MAX_WIDTH:
-        raise UsageError(f"no width `{length}`: 36pt to 7200pt, like 8.5cm, 85mm, 3.3in or 240pt")
+    if not isinstance(points, int | float) or not _SHORTEST <= points <= _LONGEST:
+        raise UsageError(f"no {kind} `{length}`: 36pt to 7200pt, like 8.5cm, 85mm, 3.3in or 240pt")
     return float(points)
 
 

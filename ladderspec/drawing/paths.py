@@ -8,7 +8,7 @@ from math import hypot
 from typing import NamedTuple
 
 from ladderspec.drawing.coordinates import Coordinates
-from ladderspec.drawing.routing import SOURCE, TARGET, Form, Lanes, Route
+from ladderspec.drawing.routing import SOURCE, TARGET, Lanes, PathForm, Route
 from ladderspec.drawing.scene import Point, Segment
 from ladderspec.drawing.style import HEAD_LENGTH, HEAD_NOTCH, HEAD_WIDTH, SQUARE, TURN
 
@@ -21,24 +21,26 @@ BOW_DEPTH = 8.0
 class Trace(NamedTuple):
     """The corners of an arrow's line; its square and label are on the `main` side."""
 
-    form: Form
+    form: PathForm
     corners: tuple[Point, ...]
     main: tuple[Point, Point]
 
 
 def trace(route: Route, index: int, places: Coordinates, lanes: Lanes) -> Trace:
     """The corners of a route; `index` is its number among all routes."""
-    target = places.point(route.link.target, route.target, lanes.slots.get((index, TARGET), 0))
+    loop = route.form is PathForm.LOOP
+    slot = lanes.slots.get((index, TARGET), 0)
+    target = places.point(route.link.target, route.target, slot, loop)
     spot = route.link.source
     if spot is None or route.source is None:
         source = (places.extent.x, target[1])
     else:
-        end = TARGET if route.form is Form.BOW else SOURCE
-        source = places.point(spot, route.source, lanes.slots.get((index, end), 0))
-    if route.form is Form.ELBOW:
+        end = TARGET if route.form is PathForm.BOW else SOURCE
+        source = places.point(spot, route.source, lanes.slots.get((index, end), 0), loop)
+    if route.form is PathForm.ELBOW:
         turn = (target[0], source[1])
         return Trace(route.form, (source, turn, target), (source, turn))
-    if route.form is not Form.ORTHOGONAL:
+    if not route.legs:
         return Trace(route.form, (source, target), (source, target))
     lines = [places.lanes[lanes.of_leg[index, number]] for number in range(len(route.legs))]
     corners = tuple(_corners(route, source, target, lines))
@@ -65,7 +67,7 @@ Curve = tuple[Point, tuple[Segment, ...], Point]  # start, line to the base of t
 
 
 def curve_of(traced: Trace, width: float) -> Curve:
-    if traced.form is not Form.BOW:
+    if traced.form is not PathForm.BOW:
         return rounded(traced.corners, width)
     source, target = traced.corners
     reach = (target[0] - source[0]) * 0.28
@@ -163,13 +165,16 @@ def dashes(
 def square_positions(traced: Trace) -> Iterator[Point]:
     """Candidates for the square of a delayed arrow: on its main side, away from its head."""
     a, b = traced.main
-    if traced.form is Form.BOW:
-        yield ((a[0] + b[0]) / 2, a[1] + BOW_DEPTH)
+    if traced.form is PathForm.BOW:
+        start, segments, _ = curve_of(traced, SQUARE)
+        points = list(flat(start, segments, 16))
+        yield from (points[i] for i in (8, 6, 10, 5, 11))
         return
     if b == traced.corners[-1]:
         b = _towards(b, a, HEAD_LENGTH)
     # On a slant: clear of the bow in the next row.
-    shares = (0.3, 0.5, 0.7) if traced.form is Form.SLANT else (0.5, 0.42, 0.58, 0.34, 0.66, 0.25)
+    middle = (0.5, 0.42, 0.58, 0.34, 0.66, 0.25, 0.75, 0.18, 0.82, 0.1, 0.9)
+    shares = (0.3, 0.5, 0.7, 0.2, 0.8) if traced.form is PathForm.SLANT else middle
     yield from (between(a, b, share) for share in shares)
 
 

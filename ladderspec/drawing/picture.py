@@ -44,8 +44,8 @@ class Part(NamedTuple):
     change: Change = Change.UNCHANGED
     before: Part | None = None  # the same part in the base, if it changed
     phase: str | None = None  # its phase in the plan: once or loop
-    copies: int = 1
     symbol: str | None = None  # the paper's letters for its value
+    members: tuple[Part, ...] = ()  # the nodes drawn as one, in the order in which they run
 
 
 class Arrow(NamedTuple):
@@ -74,6 +74,12 @@ class Level(NamedTuple):
     shown: str
     number: str
     labelled: bool = False  # `shown` is a label from the spec, not the name
+    members: tuple[str, ...] = ()  # the levels drawn as one
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all levels in this row, as a user writes them."""
+        return tuple(name.rpartition(".")[2] for name in self.members or (self.name,))
 
 
 class Picture(NamedTuple):
@@ -195,14 +201,19 @@ def _weight(weight: Any) -> str:
 
 
 def _arrow_label(edge: Any) -> str | None:
-    """The label of an arrow; one without weights, or that carries a tap, says so."""
+    """The label of an arrow; one without weights, that shares or that carries a tap says so."""
     label: str | None = edge.get("label")
     scale: float | None = edge.get("scale")
-    tap = {"normalised": "z", "logits": "logits"}.get(edge.get("tap"))
-    if label or not (edge.get("map") or scale is not None):
-        return label or tap
-    identity = "id" if scale in (None, 1) else f"{scale:g} id"
-    return f"{identity} {tap}" if tap else identity
+    if label:
+        return label
+    found = []
+    if edge.get("share") and edge.get("shared"):
+        found.append(f"= {edge['shared'].split('.')[1]}")
+    elif edge.get("map") or scale is not None:
+        found.append("id" if scale in (None, 1) else f"{scale:g} id")
+    if edge.get("tap") not in (None, "output"):
+        found.append({"normalised": "z"}.get(edge["tap"], edge["tap"]))
+    return " ".join(found) or None
 
 
 def _arrows(graph: Graph, names: list[str]) -> Iterator[Arrow]:

@@ -28,12 +28,13 @@ class Face(NamedTuple):
     line: int  # the column or row
 
 
-class Form(Enum):
+class PathForm(Enum):
     STRAIGHT = auto()
     ELBOW = auto()  # along a row, then down into a box
     SLANT = auto()  # diagonally across one channel, to a neighbouring row
     BOW = auto()  # a curve back to the neighbour in the same row
     ORTHOGONAL = auto()  # along channels
+    LOOP = auto()  # along a channel, back to the same box
 
 
 class Port(NamedTuple):
@@ -62,7 +63,7 @@ class Leg(NamedTuple):
 
 class Route(NamedTuple):
     link: Link
-    form: Form
+    form: PathForm
     source: Port | None
     target: Port
     legs: tuple[Leg, ...] = ()
@@ -149,7 +150,7 @@ class _Router:
         if not self._take(spots, faces):
             return None
         ends = faces if forward else faces[::-1]
-        return Route(link, Form.STRAIGHT, Port(ends[0], 0), Port(ends[-1], 0))
+        return Route(link, PathForm.STRAIGHT, Port(ends[0], 0), Port(ends[-1], 0))
 
     def _elbow(self, link: Link, source: Spot) -> Route | None:
         """From an encoder without a decoder beside it: across, and down into the decoder below."""
@@ -166,7 +167,7 @@ class _Router:
         down = [Face(horizontal(row), target.column) for row in rows]
         if not self._take(spots, [*across, *down]):
             return None
-        return Route(link, Form.ELBOW, Port(across[0], 0), Port(down[-1], 0))
+        return Route(link, PathForm.ELBOW, Port(across[0], 0), Port(down[-1], 0))
 
     # --- along channels ---------------------------------------------------------------------------
 
@@ -174,7 +175,7 @@ class _Router:
         """Along one channel; `sign` is the direction in it, seen from the source."""
         start, stop = _beside(source.line, sign), _beside(target.line, -sign)
         leg = _leg(source.channel, start, stop, link.source, link.target)
-        return Route(link, Form.ORTHOGONAL, Port(source, sign), Port(target, -sign), (leg,))
+        return Route(link, PathForm.ORTHOGONAL, Port(source, sign), Port(target, -sign), (leg,))
 
     def _loop(self, link: Link, spot: Spot) -> Route:
         """Back to the same box: beside the outer columns, above inner ones."""
@@ -183,7 +184,7 @@ class _Router:
             face = Face(horizontal(spot.row + 1), spot.column)
         else:
             face = Face(vertical(0 if spot.column == 0 else spot.column + 1), spot.row)
-        return self._along(link, face, face, 1)
+        return self._along(link, face, face, 1)._replace(form=PathForm.LOOP)
 
     def _in_row(self, link: Link, source: Spot) -> Route:
         steps = link.target.column - source.column
@@ -196,7 +197,7 @@ class _Router:
             face = Face(vertical(max(source.column, link.target.column)), source.row)
             if face not in self.bows:  # two would touch
                 self.bows.add(face)
-                return Route(link, Form.BOW, Port(face, -1), Port(face, -1))
+                return Route(link, PathForm.BOW, Port(face, -1), Port(face, -1))
         below = link.delayed and (steps < 0 or beside)
         channel = horizontal(source.row if below else source.row + 1)
         ends = Face(channel, source.column), Face(channel, link.target.column)
@@ -222,7 +223,7 @@ class _Router:
             ends = Face(ahead, source.row), Face(ahead, target.row)
             if abs(rise) > 1:
                 return self._along(link, *ends, up)
-            return Route(link, Form.SLANT, Port(ends[0], up), Port(ends[1], -up))
+            return Route(link, PathForm.SLANT, Port(ends[0], up), Port(ends[1], -up))
         entry = horizontal(target.row if rise > 0 else target.row + 1)
         if abs(rise) == 1:
             ends = Face(entry, source.column), Face(entry, target.column)
@@ -232,17 +233,19 @@ class _Router:
             _leg(ahead, _beside(source.row, up), 2 * entry.at, source),
             _leg(entry, 2 * ahead.at, _beside(target.column, arrival.sign), target),
         )
-        return Route(link, Form.ORTHOGONAL, Port(Face(ahead, source.row), up), arrival, legs)
+        return Route(link, PathForm.ORTHOGONAL, Port(Face(ahead, source.row), up), arrival, legs)
 
     def _from_outside(self, link: Link) -> Route:
         target = link.target
         if target.column == 0:
             face = Face(vertical(0), target.row)
             sign = 0 if self._take((), [face]) else 1
-            return Route(link, Form.STRAIGHT, None, Port(face, sign))
+            return Route(link, PathForm.STRAIGHT, None, Port(face, sign))
         channel = horizontal(target.row + 1)
         leg = _leg(channel, OUTSIDE, _beside(target.column, -1), target)
-        return Route(link, Form.ORTHOGONAL, None, Port(Face(channel, target.column), -1), (leg,))
+        return Route(
+            link, PathForm.ORTHOGONAL, None, Port(Face(channel, target.column), -1), (leg,)
+        )
 
 
 # --- lanes ----------------------------------------------------------------------------------------
@@ -286,7 +289,12 @@ class Lanes(NamedTuple):
     of_leg: Mapping[tuple[int, int], Lane]  # by indices of route and leg
     slots: Mapping[tuple[int, int], int]  # by index of route, and SOURCE or TARGET
     most_slots: Mapping[Face, int]  # the number of slots in the fuller half of a face
+    loops: Mapping[Face, int]  # the number of loops at a face, around its middle
     rules: Mapping[Channel, Sequence[Lane]]  # for lines along the whole channel
+
+    @property
+    def faces(self) -> list[Face]:
+        return list(dict.fromkeys([*self.most_slots, *self.loops]))
 
 
 def assign_lanes(
@@ -328,23 +336,33 @@ def _first_free(lanes: list[Lane], leg: Leg, room: float) -> Lane:
     return lane
 
 
-def _assign_slots(routes: Sequence[Route]) -> tuple[dict[tuple[int, int], int], dict[Face, int]]:
-    """Slots from the corners of a box inwards, short arrows first: long ones enclose them."""
+def _assign_slots(
+    routes: Sequence[Route],
+) -> tuple[dict[tuple[int, int], int], dict[Face, int], dict[Face, int]]:
+    """Slots from the corners of a box inwards, short arrows first: long ones enclose them.
+
+    Loops count from the middle of their face outwards, so that all of them have one shape.
+    """
     halves: dict[Port, list[tuple[float, int, int]]] = defaultdict(list)
+    slots: dict[tuple[int, int], int] = {}
+    loops: dict[Face, int] = defaultdict(int)
     for index, route in enumerate(routes):
+        if route.form is PathForm.LOOP:
+            slots[index, SOURCE] = slots[index, TARGET] = loops[route.target.face]
+            loops[route.target.face] += 1
+            continue
         length = sum(leg.length for leg in route.legs)
-        if route.form is Form.SLANT:
+        if route.form is PathForm.SLANT:
             length = -1.0  # it leaves the row immediately, so it starts at the corner
         ends = {SOURCE: route.source, TARGET: route.target}
-        if route.form is Form.BOW or (route.form is Form.STRAIGHT and route.source):
+        if route.form is PathForm.BOW or (route.form is PathForm.STRAIGHT and route.source):
             del ends[SOURCE]  # both ends have the same height
         for end, port in ends.items():
             if port and port.sign:
                 halves[port].append((length, index, end))
-    slots: dict[tuple[int, int], int] = {}
     most: dict[Face, int] = defaultdict(int)
     for port, ends_here in halves.items():
         for number, (_, index, end) in enumerate(sorted(ends_here)):
             slots[index, end] = number
         most[port.face] = max(most[port.face], len(ends_here))
-    return slots, most
+    return slots, most, loops

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from ladderspec.drawing.typesetting import Run, height_of_runs, width_of_runs
+from ladderspec.drawing.typesetting import TextRun, height_of_runs, width_of_runs
 from ladderspec.names import Role
 
 Point = tuple[float, float]
@@ -61,7 +61,7 @@ class Text(NamedTuple):
     x: float
     y: float
     size: float
-    runs: tuple[Run, ...]
+    runs: tuple[TextRun, ...]
     colour: str
     anchor: Anchor = "middle"
     struck: bool = False  # crossed out, because a variant removes it
@@ -92,6 +92,11 @@ class Box(NamedTuple):
     pills: tuple[Pill, ...] = ()
     radius: float = 9.0
 
+    @property
+    def all_texts(self) -> tuple[Text, ...]:
+        """Including those of its tasks."""
+        return (*self.texts, *(text for pill in self.pills for text in pill.texts))
+
 
 class Pill(NamedTuple):
     """A small rounded label of a task, in the box that it reads."""
@@ -99,7 +104,11 @@ class Pill(NamedTuple):
     rect: Rect
     ink: Ink
     fill: str
-    text: Text
+    texts: tuple[Text, ...]
+
+    @property
+    def radius(self) -> float:
+        return min(self.rect.height / 2, 6.0)
 
 
 class Mark(NamedTuple):
@@ -108,6 +117,7 @@ class Mark(NamedTuple):
     centre: Point
     side: float
     colour: str
+    label: Text | None = None  # how many iterations later, if more than one
 
     @property
     def rect(self) -> Rect:
@@ -141,7 +151,7 @@ class Rule(NamedTuple):
     ink: Ink
 
 
-class Panel(NamedTuple):
+class Backdrop(NamedTuple):
     """A rectangle behind other items: a phase of the plan, or a plate."""
 
     rect: Rect
@@ -151,7 +161,7 @@ class Panel(NamedTuple):
     label: Text | None = None
 
 
-Sample = Wire | Panel | Mark
+Sample = Wire | Backdrop | Mark
 
 
 class Scene(NamedTuple):
@@ -162,7 +172,7 @@ class Scene(NamedTuple):
     background: str
     title: str
     description: str
-    panels: tuple[Panel, ...]
+    panels: tuple[Backdrop, ...]
     rules: tuple[Rule, ...]
     wires: tuple[Wire, ...]
     boxes: tuple[Box, ...]
@@ -173,11 +183,70 @@ class Scene(NamedTuple):
     @property
     def smallest(self) -> float:
         """The smallest font size on paper, in points."""
-        inside = [t for box in self.boxes for t in (*box.texts, *(p.text for p in box.pills))]
+        inside = [text for box in self.boxes for text in box.all_texts]
         return self.scale * min((text.size for text in (*self.labels(), *inside)), default=0.0)
+
+    @property
+    def paper(self) -> tuple[float, float]:
+        """Width and height on paper, in points."""
+        return (self.width * self.scale, self.height * self.scale)
 
     def labels(self) -> Iterator[Text]:
         """Every text outside the boxes."""
         yield from self.texts
         yield from (wire.label for wire in self.wires if wire.label)
+        yield from (wire.mark.label for wire in self.wires if wire.mark and wire.mark.label)
         yield from (panel.label for panel in self.panels if panel.label)
+
+
+# --- moving ---------------------------------------------------------------------------------------
+
+
+def moved(scene: Scene, dx: float, dy: float) -> Scene:
+    """The same scene with all its items moved; its size stays."""
+
+    def point(at: Point) -> Point:
+        return (at[0] + dx, at[1] + dy)
+
+    def rect(of: Rect) -> Rect:
+        return of._replace(x=of.x + dx, y=of.y + dy)
+
+    def text(of: Text) -> Text:
+        return of._replace(x=of.x + dx, y=of.y + dy)
+
+    def mark(of: Mark) -> Mark:
+        return of._replace(centre=point(of.centre), label=of.label and text(of.label))
+
+    def panel(of: Backdrop) -> Backdrop:
+        return of._replace(rect=rect(of.rect), label=of.label and text(of.label))
+
+    def segment(of: Segment) -> Segment:
+        return tuple(value + (dy if i % 2 else dx) for i, value in enumerate(of))
+
+    def wire(of: Wire) -> Wire:
+        return of._replace(
+            start=point(of.start),
+            segments=tuple(map(segment, of.segments)),
+            tip=point(of.tip),
+            mark=of.mark and mark(of.mark),
+            label=of.label and text(of.label),
+        )
+
+    def pill(of: Pill) -> Pill:
+        return of._replace(rect=rect(of.rect), texts=tuple(map(text, of.texts)))
+
+    def box(of: Box) -> Box:
+        texts, pills = tuple(map(text, of.texts)), tuple(map(pill, of.pills))
+        return of._replace(rect=rect(of.rect), texts=texts, pills=pills)
+
+    def sample(of: Sample) -> Sample:
+        return wire(of) if isinstance(of, Wire) else mark(of) if isinstance(of, Mark) else panel(of)
+
+    return scene._replace(
+        panels=tuple(map(panel, scene.panels)),
+        rules=tuple(r._replace(start=point(r.start), end=point(r.end)) for r in scene.rules),
+        wires=tuple(map(wire, scene.wires)),
+        boxes=tuple(map(box, scene.boxes)),
+        texts=tuple(map(text, scene.texts)),
+        samples=tuple(map(sample, scene.samples)),
+    )

@@ -49,8 +49,8 @@ ROLES: dict[Role, RoleStyle] = {
         mono=Ink("#000000", 1.3, _DASH_DOT), dark=Ink("#81c995", _SOLID), basic=True,
     ),
     Role.STATE: RoleStyle(
-        paper=Ink("#202124", _SOLID), safe=Ink("#000000", _SOLID),
-        mono=Ink("#000000", 1.2, _DOTTED), dark=Ink("#e8eaed", _SOLID), basic=True, letter="s",
+        paper=Ink("#7a4100", _SOLID), safe=Ink("#000000", _SOLID),
+        mono=Ink("#000000", 1.2, _DOTTED), dark=Ink("#fcad70", _SOLID), basic=True, letter="s",
     ),
     Role.RECURRENT_DECODER: RoleStyle(
         paper=Ink("#1450b0", _SOLID, _DOTTED), safe=Ink("#56b4e9", 1.4, _DOTTED),
@@ -119,6 +119,7 @@ class Theme(NamedTuple):
     sides: Mapping[Side, BoxColours]
     inks: Mapping[Role, Ink]
     task: BoxColours
+    changed: str  # around what a variant changed
     phases: Mapping[str, str]
     phase_edge: str | None = None  # outline of phases whose tints are hard to distinguish
 
@@ -141,6 +142,7 @@ PAPER = Theme(
     sides={side: style.paper for side, style in SIDES.items()},
     inks={role: style.paper for role, style in ROLES.items()},
     task=BoxColours("#b26a00", "#fff4dc"),
+    changed="#ffd75e",
     phases={"once": "#f1f3f4", "loop": "#fdf0c8"},
 )
 
@@ -153,6 +155,7 @@ SAFE = Theme(
     sides={side: style.safe for side, style in SIDES.items()},
     inks={role: style.safe for role, style in ROLES.items()},
     task=BoxColours("#8a6d00", "#fdf8cf"),
+    changed="#f0e442",
     phases={"once": "#f1f3f4", "loop": "#fbf3c1"},
     phase_edge="#8f959b",
 )
@@ -166,6 +169,7 @@ MONO = Theme(
     sides={side: style.mono for side, style in SIDES.items()},
     inks={role: style.mono for role, style in ROLES.items()},
     task=BoxColours("#000000", "#ffffff"),
+    changed="#bdbdbd",
     phases={"once": "#f4f4f4", "loop": "#dedede"},
     phase_edge="#7a7a7a",
 )
@@ -179,6 +183,7 @@ DARK = Theme(
     sides={side: style.dark for side, style in SIDES.items()},
     inks={role: style.dark for role, style in ROLES.items()},
     task=BoxColours("#fdd663", "#3d3520"),
+    changed="#7a6200",
     phases={"once": "#22252b", "loop": "#3b3622"},
 )
 
@@ -226,6 +231,13 @@ class Sizes(NamedTuple):
     edge: float = 8.0  # the same along the left and right edges
     pitch: float = 7.0  # between neighbouring lanes, and between neighbouring ports
     pad: float = 9.0  # left and right inside a box
+    pad_y: float = 5.0  # above and below
+    wrap: float = 118.0  # width of a line, if several cells are named in a box
+    margin: float = 10.0  # around everything
+    legend_row: float = 16.0  # height of a row of the legend
+    between: float = 16.0  # entries of the legend
+    sample: float = 28.0  # width of a sample in the legend
+    beside_levels: float = 8.0  # between the names of levels and the ladder
     filled: bool = True
 
     def spread(self, factor: float) -> Sizes:
@@ -238,13 +250,25 @@ class Sizes(NamedTuple):
         )
 
     def compact(self) -> Sizes:
-        """For a given width on paper: smaller gaps, so that text shrinks less."""
+        """For a given size on paper: smaller gaps, so that text shrinks less."""
         return self._replace(
+            heading=9.5,
             box_width=50.0,
-            inner_gap=self.inner_gap * 0.65,
+            box_height=26.0,
+            radius=7.0,
+            row_gap=14.0,
+            inner_gap=self.inner_gap * 0.52,
             outer_gap=self.outer_gap * 0.65,
             corner=9.0,
+            edge=5.0,
             pad=5.0,
+            pad_y=3.0,
+            wrap=68.0,
+            margin=3.0,
+            legend_row=13.0,
+            between=9.0,
+            sample=21.0,
+            beside_levels=4.0,
         )
 
 
@@ -260,15 +284,15 @@ def sizes_of(picture: Picture, view: View) -> Sizes:
     sizes = _MINI if view.mini else _ROLLED if view.rolled else Sizes()
     if picture.largest_worth is not None:
         sizes = sizes._replace(pitch=_WORTH_PITCH)
-    return sizes.compact() if view.width and not view.mini else sizes
+    return sizes.compact() if view.compact else sizes
 
 
 TEXT_PITCH = 10.0  # minimum distance of ports whose arrows have a text at their start
 CLEARANCE = 9.5  # between a box and the first lane: room for an arrowhead
-PAD_Y = 5.0  # above and below inside a box
-MARGIN = 10.0  # around everything
-PILL_HEIGHT, PILL_GAP, PILL_SIZE = 11.5, 2.5, 8.0
+PILL_GAP, PILL_SIZE = 2.5, 8.5
+OTHER_FONTS = 1.2  # how much wider than Helvetica a font may be that replaces it
 LEVEL_SIZE, TIME_SIZE, TITLE_SIZE, LEGEND_SIZE = 9.0, 12.0, 13.0, 9.0
+LOOP = 8.0  # from the middle of a face to the ends of a loop
 HEAD_LENGTH, HEAD_WIDTH, HEAD_NOTCH = 8.0, 6.4, 6.0
 SQUARE = 6.4
 TURN = 10.0  # radius of a turn

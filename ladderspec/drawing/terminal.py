@@ -20,6 +20,7 @@ _ASCII_TEXT = {
     f" {DOT} ": ", ", TIMES: "x", DASH: "-", "\u2026": "..", MINUS: "-",
     "\u03c0": "pi", "\u03bc": "mu", "\u0303": "~",
 }  # fmt: skip
+_LABELS = (DEFAULT_LABELS, frozenset({"cell", "shape"}), frozenset({"cell"}))  # in turn
 _GAP = 6  # columns between two sides
 _MEANINGS = {
     Role.ENCODER: f"{_UP} encoder",
@@ -32,12 +33,29 @@ _MEANINGS = {
 }
 
 
-def to_terminal(picture: Picture, ascii_only: bool = False) -> str:
-    """The ladder, the meaning of its symbols, and a list of arrows and tasks without a symbol."""
-    text = (
-        "\n".join(one_line(line).rstrip() for line in _Ladder(picture, ascii_only).lines()) + "\n"
-    )
+def to_terminal(picture: Picture, ascii_only: bool = False, width: int | None = None) -> str:
+    """The ladder, the meaning of its symbols, and a list of arrows and tasks without a symbol.
+
+    Boxes say less if the ladder would be wider than `width`.
+    """
+    for labels in _LABELS:
+        lines = [one_line(line).rstrip() for line in _Ladder(picture, ascii_only, labels).lines()]
+        ladder = lines[: lines.index("")]  # what follows can be broken
+        if width is None or max(map(_width, ladder)) <= width:
+            break
+    text = "\n".join(part for line in lines for part in _broken(line, width)) + "\n"
     return text.translate(_ASCII_SYMBOLS) if ascii_only else text
+
+
+def _broken(line: str, width: int | None) -> list[str]:
+    """A line in parts that fit, between the meanings of symbols."""
+    if width is None or _width(line) <= width:
+        return [line]
+    parts, found = line.split("   "), [""]
+    for part in parts:
+        longer = f"{found[-1]}   {part}" if found[-1] else part
+        found = [*found[:-1], longer] if _width(longer) <= width else [*found, part]
+    return found
 
 
 def _to_ascii(text: str) -> str:
@@ -63,8 +81,8 @@ def _show(arrow: Arrow) -> str:
 
 
 class _Ladder:
-    def __init__(self, picture: Picture, ascii_only: bool) -> None:
-        self.picture = picture
+    def __init__(self, picture: Picture, ascii_only: bool, labels: frozenset[str]) -> None:
+        self.picture, self.labels = picture, labels
         self.convert = _to_ascii if ascii_only else str
         by_side = {
             side: [part for part in picture.parts.values() if part.side is side] for side in Side
@@ -80,8 +98,8 @@ class _Ladder:
 
     def _texts(self, parts: Sequence[Part]) -> dict[str, str]:
         """Headings and details in two columns, by name of the part."""
-        headings = [self.convert(text_of(heading(part, DEFAULT_LABELS))) for part in parts]
-        seconds = [self.convert(text_of(details(part, DEFAULT_LABELS))) for part in parts]
+        headings = [self.convert(text_of(heading(part, self.labels))) for part in parts]
+        seconds = [self.convert(text_of(details(part, self.labels))) for part in parts]
         width = max(map(_width, headings))
         return {
             part.name: f"{_padded(first, width)}  {second}"

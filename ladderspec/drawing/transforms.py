@@ -1,20 +1,23 @@
-"""Picture -> Picture: compare two networks, fold identical rows, give arrows their worth."""
+"""Picture -> Picture: compare two networks, draw several rows as one, give arrows their worth."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
+from fnmatch import fnmatchcase
+from itertools import groupby
 from math import isfinite
 from typing import Any
 
+from ladderspec.drawing.options import View, check_choice
 from ladderspec.drawing.picture import Arrow, Change, Level, Part, Picture, TaskLabel
 from ladderspec.drawing.typesetting import DASH
 from ladderspec.errors import UsageError
-from ladderspec.names import Role
+from ladderspec.names import INPUT, Role, Side
 from ladderspec.text.notation import NotationProblem, parse_selector
 from ladderspec.wiring.graph import Graph
-from ladderspec.wiring.selection import Edge, closest, select
+from ladderspec.wiring.selection import EdgeKey, closest, select
 
 # --- comparison -----------------------------------------------------------------------------------
 
@@ -35,11 +38,9 @@ def compare(base: Picture, new: Picture) -> Picture:
 
 
 def _compared_title(base: Picture, new: Picture) -> str:
-    """The title of a variant; both titles if two specs are compared."""
-    if base.name == new.name:
-        return new.title
-    pair = (base.title, new.title) if base.title != new.title else (base.name, new.name)
-    return " \u2192 ".join(pair)
+    """What is shown, and what it is compared with."""
+    pair = (new.title, base.title) if base.title != new.title else (new.name, base.name)
+    return pair[0] if pair[0] == pair[1] else f"{pair[0]}, compared with {pair[1]}"
 
 
 def _merged_levels(base: Sequence[Level], new: Sequence[Level]) -> Iterator[Level]:
@@ -68,9 +69,9 @@ def _marked(part: Part, change: Change) -> Part:
 
 
 def _compared_part(old: Part, new: Part) -> Part:
-    """A part of both pictures: changed if its cell or its shape differs."""
+    """A part of both pictures: changed if its cell, its shape or its parameters differ."""
     tasks = tuple(_compared_tasks(old.tasks, new.tasks))
-    if old.cell == new.cell and old.shape == new.shape:
+    if (old.cell, old.shape, old.parameters) == (new.cell, new.shape, new.parameters):
         return new._replace(tasks=tasks)
     return new._replace(tasks=tasks, change=Change.CHANGED, before=old)
 
@@ -90,34 +91,130 @@ def _compared_arrows(base: Sequence[Arrow], new: Sequence[Arrow]) -> Iterator[Ar
             yield arrow._replace(change=Change.ADDED)
 
 
-# --- folding --------------------------------------------------------------------------------------
+# --- several rows as one --------------------------------------------------------------------------
 
 
 def fold(picture: Picture) -> Picture:
     """Merge neighbouring rows with equal cells, shapes, tasks and arrows; parameters add up."""
-    groups = _identical_rows(picture)
-    first_of = {level.name: group[0].name for group in groups for level in group}
-    names = picture.names
-    folded = {name: names[p.side, first_of[p.level]] for name, p in picture.parts.items()}
-    stacks: dict[str, list[Part]] = defaultdict(list)
-    for name, part in picture.parts.items():
-        stacks[folded[name]].append(part)
+    signatures = _signatures(picture)
+    runs = groupby(picture.levels, lambda level: signatures[level.name])
+    return _merged(picture, [list(run) for _, run in runs])
+
+
+def merge_rows(picture: Picture, view: View) -> Picture:
+    """The rows that a view shows: with `fold`, `group` or `show`, several as one."""
+    picture = fold(picture) if view.fold else picture
+    if not view.group and view.show is None:
+        return picture
+    return group(picture, view.show, view.plates or {})
+
+
+def group(
+    picture: Picture,
+    show: Sequence[str] | None = None,
+    plates: Mapping[str, Sequence[str]] | None = None,
+) -> Picture:
+    """Merge neighbouring rows that are not shown by themselves.
+
+    Args:
+        picture: The rows and their arrows.
+        show: Names or patterns of the levels that keep a row. None: those with a delayed arrow,
+            and those that a variant changed.
+        plates: Rows of one group are in the same plates.
+    """
+    kept = {level.name for level in picture.levels if INPUT in level.names}
+    if show is None:
+        ends = [name for arrow in picture.arrows if arrow.delay for name in arrow.edge[:2]]
+        kept |= {picture.parts[name].level for name in ends}
+        changed = (Change.CHANGED, Change.ADDED)
+        kept |= {part.level for part in picture.parts.values() if part.change in changed}
+    else:
+        kept |= set(_named(picture, show))
+    sides: dict[str, list[Any]] = {
+        level.name: [_any_match(level, patterns) for patterns in (plates or {}).values()]
+        for level in picture.levels
+    }
+    for part in picture.parts.values():
+        sides[part.level].append((part.side, part.change, part.phase))
+    runs = groupby(
+        picture.levels,
+        lambda level: level.name if level.name in kept else sides[level.name],
+    )
+    return _merged(picture, [list(run) for _, run in runs])
+
+
+def _named(picture: Picture, show: Sequence[str]) -> Iterator[str]:
+    names = [name for level in picture.levels for name in level.names]
+    for pattern in show:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            check_choice("level", pattern, names, "show: ")
+    yield from (level.name for level in picture.levels if _any_match(level, show))
+
+
+def _any_match(level: Level, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for name in level.names for pattern in patterns)
+
+
+def _merged(picture: Picture, rows: Sequence[Sequence[Level]]) -> Picture:
+    """One row for each group of neighbouring rows."""
+    first_of = {level.name: row[0].name for row in rows for level in row}
+    stacks: dict[tuple[Side, str], list[Part]] = defaultdict(list)
+    for level in picture.levels:
+        for part in picture.parts.values():
+            if part.level == level.name:
+                stacks[part.side, first_of[level.name]].append(part)
+    parts = [_merged_part(stack, level) for (_, level), stack in stacks.items()]
+    into = {
+        each.name: part.name
+        for part, stack in zip(parts, stacks.values(), strict=True)
+        for each in stack
+    }
+    order = {name: index for index, name in enumerate(picture.parts)}
+    parts.sort(key=lambda part: order[part.name])
     return picture._replace(
-        levels=tuple(_folded_level(group) for group in groups),
-        parts={name: _folded_part(picture.parts[name], stack) for name, stack in stacks.items()},
-        arrows=tuple(_folded_arrows(picture, folded)),
+        levels=tuple(map(_merged_level, rows)),
+        parts={part.name: part for part in parts},
+        arrows=tuple(_merged_arrows(picture, into)),
     )
 
 
-def _identical_rows(picture: Picture) -> list[list[Level]]:
-    signatures = _signatures(picture)
-    groups: list[list[Level]] = []
-    for level in picture.levels:
-        if groups and signatures[groups[-1][0].name] == signatures[level.name]:
-            groups[-1].append(level)
-        else:
-            groups.append([level])
-    return groups
+def _merged_level(row: Sequence[Level]) -> Level:
+    first, last = row[0], row[-1]
+    if first is last:
+        return first
+    stem = first.shown.rstrip("0123456789")
+    tail = last.shown.removeprefix(stem) if stem and last.shown.startswith(stem) else last.shown
+    shown, number = f"{first.shown}{DASH}{tail}", f"{first.number}{DASH}{last.number}"
+    members = tuple(name for level in row for name in level.members or (level.name,))
+    return Level(first.name, shown, number, first.labelled, members)
+
+
+def _merged_part(stack: Sequence[Part], level: str) -> Part:
+    """The parts of one side; the shape is that of the last one to run."""
+    if len(stack) == 1:
+        return stack[0]
+    in_order = stack[::-1] if stack[0].side is Side.DECODER else stack
+    return stack[0]._replace(
+        level=level,
+        shape=in_order[-1].shape,
+        parameters=sum(part.parameters for part in stack),
+        tasks=tuple(dict.fromkeys(task for part in stack for task in part.tasks)),
+        members=tuple(each for part in in_order for each in part.members or (part,)),
+        before=None,
+    )
+
+
+def _merged_arrows(picture: Picture, into: Mapping[str, str]) -> Iterator[Arrow]:
+    """Arrows between rows, and one of each kind within a row; those along a side are its order."""
+    seen = set()
+    for arrow in picture.arrows:
+        new = arrow._replace(source=into[arrow.source], target=into[arrow.target])
+        if new.source == new.target and not new.delay:
+            continue
+        look = (new.source, new.target, new.role, new.delay, new.label, new.change, new.worth)
+        if look not in seen:
+            seen.add(look)
+            yield new
 
 
 def _signatures(picture: Picture) -> Mapping[str, Any]:
@@ -137,40 +234,12 @@ def _signatures(picture: Picture) -> Mapping[str, Any]:
     return {name: (parts, sorted(arrows, key=str)) for name, (parts, arrows) in found.items()}
 
 
-def _folded_level(group: Sequence[Level]) -> Level:
-    first, last = group[0], group[-1]
-    if first is last:
-        return first
-    stem = first.shown.rstrip("0123456789")
-    tail = last.shown.removeprefix(stem) if stem and last.shown.startswith(stem) else last.shown
-    shown, number = f"{first.shown}{DASH}{tail}", f"{first.number}{DASH}{last.number}"
-    return Level(first.name, shown, number, first.labelled)
-
-
-def _folded_part(first: Part, stack: Sequence[Part]) -> Part:
-    total = sum(part.parameters for part in stack)
-    return first._replace(parameters=total, copies=len(stack))
-
-
-def _folded_arrows(picture: Picture, folded: Mapping[str, str]) -> Iterator[Arrow]:
-    """Arrows between groups, once each.
-
-    Arrows from one copy to the next are not drawn; arrows within each copy (state, lateral) are
-    drawn for the first copy only.
-    """
-    for arrow in picture.arrows:
-        new = arrow._replace(source=folded[arrow.source], target=folded[arrow.target])
-        within_one = picture.parts[new.source].level == picture.parts[new.target].level
-        if not within_one or (new.source, new.target) == (arrow.source, arrow.target):
-            yield new
-
-
 # --- worth ----------------------------------------------------------------------------------------
 
 
 def set_worth(picture: Picture, graph: Graph, worth: Mapping[str, float]) -> Picture:
     """Set the worth of every arrow that a selector matches; later selectors win."""
-    found: dict[Edge, float] = {}
+    found: dict[EdgeKey, float] = {}
     for text, number in worth.items():
         if not isinstance(number, int | float) or not isfinite(number):
             raise UsageError(f"worth of `{text}`: {number!r} is not a finite number")
@@ -179,7 +248,7 @@ def set_worth(picture: Picture, graph: Graph, worth: Mapping[str, float]) -> Pic
     return picture._replace(arrows=tuple(arrows))
 
 
-def _selected_edges(graph: Graph, text: str) -> set[Edge]:
+def _selected_edges(graph: Graph, text: str) -> set[EdgeKey]:
     try:  # a role alone, like `decoder`, could also mean nodes: they have no worth
         selector = parse_selector(f"{text}@*" if text in set(Role) else text)
     except NotationProblem as problem:

@@ -31,7 +31,7 @@ _SYMBOLS = {
 _TOKEN = re.compile(r"\\(?:[A-Za-z]+\s*|.)|[^\W\d_][\u0300-\u036f\u20d7]*|.", re.DOTALL)
 
 
-class Run(NamedTuple):
+class TextRun(NamedTuple):
     """Text in one face; `shift` is -1 for a subscript, +1 for a superscript."""
 
     text: str
@@ -42,24 +42,24 @@ class Run(NamedTuple):
         return width_of(self.text, size * (SCRIPT_SIZE if self.shift else 1), self.face)
 
 
-Runs = tuple[Run, ...]
+Runs = tuple[TextRun, ...]
 
 
 def plain(text: str, face: Face = "sans") -> Runs:
-    return (Run(text, face),) if text else ()
+    return (TextRun(text, face),) if text else ()
 
 
 def symbol(letter: str, subscript: str, suffix: str = "") -> Runs:
     """One of the paper's letters: `e` with its level as subscript, perhaps followed by `(t-1)`."""
     face: Face = "italic" if any(map(str.isalpha, subscript)) else "serif"
-    return (Run(letter, "italic"), Run(subscript, face, -1), *formula(suffix))
+    return (TextRun(letter, "italic"), TextRun(subscript, face, -1), *formula(suffix))
 
 
-def width_of_runs(runs: Sequence[Run], size: float) -> float:
+def width_of_runs(runs: Sequence[TextRun], size: float) -> float:
     return sum(run.width(size) for run in runs)
 
 
-def height_of_runs(runs: Sequence[Run]) -> tuple[float, float]:
+def height_of_runs(runs: Sequence[TextRun]) -> tuple[float, float]:
     """Height above and below the base line, relative to the font size."""
     shifts = {run.shift for run in runs}
     above = max(ASCENT, SCRIPT_SHIFT + ASCENT * SCRIPT_SIZE) if 1 in shifts else ASCENT
@@ -67,7 +67,7 @@ def height_of_runs(runs: Sequence[Run]) -> tuple[float, float]:
     return above, below
 
 
-def text_of(runs: Sequence[Run]) -> str:
+def text_of(runs: Sequence[TextRun]) -> str:
     """The bare characters, for descriptions."""
     return "".join(run.text for run in runs)
 
@@ -91,21 +91,21 @@ def formula(label: str, face: Face = "sans") -> Runs:
     if label.count("$") < 2:
         bare = label.replace("$", "")
         return _mathematics(bare, face) if _looks_mathematical(bare) else plain(bare, face)
-    runs: list[Run] = []
+    runs: list[TextRun] = []
     for index, piece in enumerate(label.split("$")):
         runs += _mathematics(piece, face) if index % 2 else plain(piece, face)
     return tuple(runs)
 
 
 def _mathematics(label: str, face_of_words: Face) -> Runs:
-    runs: list[Run] = []
+    runs: list[TextRun] = []
     for text, shift in _join_words(_Parser(label).parse()):
         face = _face(text, shift, face_of_words)
         shown = text.replace("-", MINUS) if face == "serif" else text
         if runs and runs[-1].face == face and runs[-1].shift == shift:
-            runs[-1] = Run(runs[-1].text + shown, face, shift)
+            runs[-1] = TextRun(runs[-1].text + shown, face, shift)
         else:
-            runs.append(Run(shown, face, shift))
+            runs.append(TextRun(shown, face, shift))
     return tuple(runs)
 
 
@@ -246,7 +246,7 @@ _ITALIC = (
 )
 # fmt: on
 _TABLES = {"sans": _SANS, "bold": _BOLD, "italic": _ITALIC, "serif": _ITALIC}
-_OTHERS = {TIMES: 675, DOT: 333, MINUS: 675, DASH: 556, PRIME: 240}
+_OTHERS = {TIMES: 584, DOT: 333, MINUS: 675, DASH: 556, PRIME: 240}
 _LETTER = 720  # most Greek and accented letters; a few are slightly wider
 _WIDE = 1000
 

@@ -72,11 +72,20 @@ def check_names(
     metrics = EvaluationNoise(evaluation.noise, noise_of(wired)).metrics(tasks)
     for node in watched:
         if node.value not in metrics:
-            findings.add(_unknown(f"no measure {tick(node.value)}", node.value, metrics, node))
+            findings.add(_unknown_measure(node, metrics))
     for name in clipped:
         if name not in tasks:
             node = section.find(("optimiser", "clip", "tasks", name))[0]
             findings.add(_unknown(f"no task {tick(name)} to clip", name, tasks, node))
+
+
+def _unknown_measure(node: Node, metrics: Collection[str]) -> Finding:
+    """All measures of a task that the name begins with, else those that there are."""
+    message, task = f"no measure {tick(node.value)}", str(node.value).partition(".")[0]
+    if own := [name for name in metrics if name.startswith(f"{task}.")]:
+        hint = f"task `{task}` is measured by {one_of(own, 'and')}"
+        return Finding("S105", message, node.place, node.path, hint)
+    return _unknown(message, node.value, metrics, node)
 
 
 def _at(section: Node, path: tuple[str, ...]) -> Node | None:

@@ -67,7 +67,9 @@ def _quoted(value: Any) -> Any:
         if spread is None:
             return {"value": float(value), "text": value}
         return {"value": float(value), "spread": float(spread), "text": f"{value} ± {spread}"}
-    return value
+    if isinstance(value, Quoted):
+        return value
+    raise refusal("S104", "a number of the paper is needed", "like 0.74 or 0.74 ± 0.09")
 
 
 _NUMBER_SCHEMA = [{"type": "number"}, {"type": "string"}]
@@ -84,7 +86,7 @@ Paper = dict[str, Reported]
 # --- rows and columns -----------------------------------------------------------------------------
 
 
-class Patch(Config):
+class SpecChanges(Config):
     """Changes to the spec: its parameters, and the fields of a variant."""
 
     params: Mapping[str, int | float] = Field(
@@ -102,7 +104,7 @@ class Patch(Config):
     )
 
 
-class Change(Patch):
+class RunChanges(SpecChanges):
     """The changes of a row or a column."""
 
     name: Name = Field(description="Name, used in the names of folders.")
@@ -122,7 +124,7 @@ class Change(Patch):
     )
 
 
-class Row(Change):
+class ExperimentRow(RunChanges):
     """A row of the table: a network."""
 
     of: str | None = Field(
@@ -137,8 +139,11 @@ class Row(Change):
     )
 
 
-class Column(Change):
+class ExperimentColumn(RunChanges):
     """A column of the table: data and tasks."""
+
+
+MAX_SEEDS = 1000
 
 
 def _seeds(value: Any) -> Any:
@@ -149,13 +154,18 @@ def _seeds(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool):
         if value < 1:
             raise refusal("S106", f"`seeds` is {value}: at least one is needed", "like `seeds: 3`")
+        if value > MAX_SEEDS:
+            hint = "like `seeds: 3`; `seeds: [1234]` is the one seed 1234"
+            raise refusal("S106", f"`seeds` is {value}: at most {MAX_SEEDS:,} runs", hint)
         return tuple(range(value))
     if isinstance(value, list):
         twice = [seed for i, seed in enumerate(value) if seed in value[:i]]
         if twice:
             raise refusal("S106", f"seed {twice[0]} stands there twice", "like `seeds: [0, 1, 2]`")
-        return tuple(value)
-    return value
+        if all(type(seed) is int for seed in value):
+            return tuple(value)
+    hint = "like `seeds: 3` or `seeds: [0, 1, 2]`"
+    raise refusal("S104", "`seeds` is a whole number or a list of whole numbers", hint)
 
 
 def _rows(value: Any) -> Any:
@@ -170,7 +180,7 @@ Seeds = Annotated[
 ]
 
 
-class ExperimentConfig(Patch):
+class ExperimentConfig(SpecChanges):
     """An experiment: rows by columns, over seeds."""
 
     name: Name | None = Field(
@@ -181,10 +191,10 @@ class ExperimentConfig(Patch):
     description: str | None = Field(None, description="Description in one line.")
     spec: str | None = Field(None, description="Spec file of the rows that name none.")
     data: Any = Field(description="Data set: {set: occluded_mnist, canvas: 16}.")
-    rows: Annotated[tuple[Row, ...], BeforeValidator(_rows), Field(min_length=1)] = Field(
+    rows: Annotated[tuple[ExperimentRow, ...], BeforeValidator(_rows), Field(min_length=1)] = Field(
         description="Rows of the table: the networks."
     )
-    columns: Annotated[tuple[Column, ...], BeforeValidator(_rows)] = Field(
+    columns: Annotated[tuple[ExperimentColumn, ...], BeforeValidator(_rows)] = Field(
         (), description="Columns of the table: data and tasks. Default: one, without changes."
     )
     base: Name | None = Field(

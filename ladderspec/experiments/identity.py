@@ -264,7 +264,7 @@ def _edge(graph: Graph, source: str, target: str, key: str) -> dict[str, Any]:
     attributes = graph.edges[source, target, key]
     found = {"source": source, "target": target, "key": key, "role": str(attributes["role"])}
     found |= {name: attributes[name] for name in ("delay", "parameters", "declared")}
-    words = ("filter", "norm", "gain", "map", "resample", "scale", "tap")
+    words = ("filter", "norm", "gain", "map", "resample", "scale", "share", "tap")
     optional = {name: attributes.get(name) for name in words}
     found |= {name: value for name, value in optional.items() if value is not None}
     projection = attributes.get("projection")

@@ -28,19 +28,21 @@ from ladderspec.experiments.checks import (
     check_starts,
 )
 from ladderspec.experiments.config import (
-    Change,
-    Column,
+    ExperimentColumn,
     ExperimentConfig,
+    ExperimentRow,
     Quoted,
-    Row,
+    RunChanges,
     base_row,
 )
 from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.experiments.training import EvaluationConfig, TrainingConfig, refresh
 from ladderspec.language.explain import explain
 from ladderspec.language.extends import extend, merge, read_source
+from ladderspec.language.fields import Loc, present
 from ladderspec.language.read import MAX_ROUNDS, Document, Request, Spec, open_document, read
 from ladderspec.language.unknown_keys import find_unknown_keys
+from ladderspec.shipped import PREFIX, located
 from ladderspec.text.parse import parse
 from ladderspec.text.tree import Node, items_of
 from ladderspec.wiring.graph import Graph
@@ -56,30 +58,74 @@ def open_experiment(path: str | Path, networks: Networks | None = None) -> Exper
     """Read an experiment file.
 
     Args:
-        path: the file.
+        path: the file; `ladderspec:experiments/quickstart` is a shipped one.
         networks: lets several experiments share their networks: those in it are not compiled
             again, and those that are compiled are added to it.
 
     Raises:
         SpecError: all mistakes in the file and in its specs.
     """
-    findings = Findings()
-    tree = _tree(Path(path), findings)
+    findings, path = Findings(), located(path)
+    tree = _tree(path, findings)
+    _refuse_spec(tree)
     config, tree = _validate(tree, ExperimentConfig, findings)
+    if config is None:  # go on without the wrong parts, to report all mistakes at once
+        config, tree = _salvaged(tree)
     cells: list[Run] = []
     if config is not None:
         known = {} if networks is None else networks
-        cells = _Reader(Path(path), config, tree, findings, known).cells()
+        cells = _ExperimentReader(path, config, tree, findings, known).cells()
     findings.raise_if_any()
     assert config is not None
     runs = [run.of_seed(seed) for run in cells for seed in config.seeds]
-    return Experiment(Path(path), config, tuple(runs))
+    return Experiment(path, config, tuple(runs))
+
+
+def _refuse_spec(tree: Node) -> None:
+    keys = set(tree.value) if isinstance(tree.value, dict) else set()
+    if "rows" not in keys and {"levels", "input"} & keys:
+        name = next(iter({"levels", "input"} & keys))
+        hint = (
+            f"an experiment names it: `spec: {Path(tree.source.name).name}`, beside `data`,"
+            " `rows` and `training`; `ladderspec new --from experiments/quickstart` writes one"
+        )
+        message = "this is a spec, not an experiment"
+        raise SpecError([Finding("S104", message, tree.key_place(name), hint=hint)])
+
+
+def _salvaged(tree: Node) -> tuple[ExperimentConfig | None, Node]:
+    """The part of an experiment that is right, if that can be read."""
+    for _ in range(MAX_ROUNDS):
+        if not isinstance(tree.value, dict):
+            break
+        try:
+            return ExperimentConfig.model_validate(tree.plain()), tree
+        except ValidationError as error:
+            for item in error.errors(include_url=False, include_input=False):
+                tree = _without(tree, present(tree, item["loc"]))
+    return None, tree
+
+
+def _without(tree: Node, loc: Loc) -> Node:
+    """The tree without the row, column or field at `loc`, or the entry of a row or column."""
+    if not loc or str(loc[0]) not in tree.value:
+        return tree
+    key, rest = str(loc[0]), loc[1:]
+    value = tree.value[key]
+    if key in ("rows", "columns") and rest and isinstance(value.value, list):
+        items = list(value.value)
+        if len(rest) > 1 and rest[1] != "name":
+            items[int(rest[0])] = _without(items[int(rest[0])], rest[1:])
+        elif int(rest[0]) < len(items):
+            del items[int(rest[0])]
+        return tree.replaced({**tree.value, key: value.replaced(items)})
+    return tree.replaced({name: node for name, node in tree.value.items() if name != key})
 
 
 def read_experiment(path: str | Path) -> Node:
     """The YAML tree of an experiment file, merged with the files that it extends."""
     findings = Findings()
-    tree = _tree(Path(path), findings)
+    tree = _tree(located(path), findings)
     findings.raise_if_any()
     return tree
 
@@ -104,8 +150,14 @@ def _items(node: Node | None) -> list[Node]:
     return node.value if isinstance(node.value, list) else [node]
 
 
+def file_beside(node: Node) -> Path:
+    """The file that a node names: a shipped one, or relative to the file of the node."""
+    name = str(node.value)
+    return Path(name if name.startswith(PREFIX) else Path(node.source.name).parent / name)
+
+
 @dataclass
-class _Reader:
+class _ExperimentReader:
     """Resolves the runs of an experiment, row by row and column by column."""
 
     path: Path
@@ -204,10 +256,10 @@ class _Reader:
                 Finding("S102", "`spec` is missing", row.mark, f"{row.path}.spec", hint)
             )
             return None
-        name, target = str(node.value), Path(node.source.name).parent / str(node.value)
+        name, target = str(node.value), file_beside(node)
         if target not in known:
             known[target] = None
-            if not target.is_file():
+            if not str(target).startswith(PREFIX) and not target.is_file():
                 hint = did_you_mean(target.name, [p.name for p in target.parent.glob("*.yaml")])
                 message = f"no file {tick(name)} beside this one"
                 self.findings.add(Finding("F001", message, node.place, node.path, hint))
@@ -216,7 +268,8 @@ class _Reader:
                     known[target] = open_document(target)
                 except SpecError as error:
                     for finding in error.findings:
-                        self.findings.add(finding)
+                        place = finding.place or node.place
+                        self.findings.add(replace(finding, place=place))
         return known[target]
 
     def _spec(self, line: Sequence[Node], over: Node | None, document: Document) -> Spec | None:
@@ -249,9 +302,9 @@ class _Reader:
 
     def _cell(
         self,
-        row: Row,
+        row: ExperimentRow,
         line: Sequence[Node],
-        column: Column | None,
+        column: ExperimentColumn | None,
         over: Node | None,
         document: Document | None,
     ) -> Run | None:
@@ -409,10 +462,10 @@ def _with_variant(tree: Node, name: str, patch: Node) -> tuple[Node, str]:
     return tree.replaced({**tree.value, "variants": table}), name
 
 
-def _paper(row: Row, column: Column | None) -> dict[str, Quoted]:
+def _paper(row: ExperimentRow, column: ExperimentColumn | None) -> dict[str, Quoted]:
     """The paper's numbers for a row and column: `{digit: ...}`, or `{column: {digit: ...}}`."""
     found: dict[str, Quoted] = {}
-    changes: list[tuple[Change, str]] = [(row, column.name if column else "")]
+    changes: list[tuple[RunChanges, str]] = [(row, column.name if column else "")]
     if column is not None:
         changes.append((column, row.name))
     for change, other in changes:

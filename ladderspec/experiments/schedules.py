@@ -102,7 +102,7 @@ class ScheduleOf:
 def _schedule(value: Any) -> Any:
     """`halve` for `{kind: halve}`."""
     kind = value.get("kind") if isinstance(value, dict) else value
-    if isinstance(value, dict | str) and kind not in _SCHEDULES:
+    if isinstance(value, dict | str) and (not isinstance(kind, str) or kind not in _SCHEDULES):
         hint = did_you_mean(kind, _SCHEDULES) or one_of(_SCHEDULES)
         raise refusal("S105", f"no schedule {tick(kind)}" if kind else "which schedule?", hint)
     return {"kind": value} if isinstance(value, str) else value

@@ -9,7 +9,7 @@ from ladderspec.api import graph as graph_of
 from ladderspec.cells.pool import Identity
 from ladderspec.export.classes import Classes
 from ladderspec.export.heading import about, check_name, class_name, docstring
-from ladderspec.export.instances import GROUPS, Instance, cell_instance
+from ladderspec.export.instances import GROUPS, ModuleInstance, cell_instance
 from ladderspec.export.network import INPUT, Network
 from ladderspec.export.source import IMPORTS, REFERENCE, TYPES, WIDTH, Definitions, names_in
 from ladderspec.language.read import Spec
@@ -81,7 +81,7 @@ def _taken(texts: dict[str, str], names: Iterable[str]) -> list[str]:
     return [texts.pop(name) for name in names if name in texts]
 
 
-def _is_copy(instance: Instance) -> bool:
+def _is_copy(instance: ModuleInstance) -> bool:
     """Whether a cell only hands its one value on."""
     return instance.form.compute is Identity.compute
 

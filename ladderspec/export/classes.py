@@ -7,12 +7,14 @@ they declare: a size that is the same for all stands in the class, others are ar
 from __future__ import annotations
 
 import inspect
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ladderspec.cells import ACTIVATIONS, NORMS, Cell
+from ladderspec.cells.binding import Binding
 from ladderspec.cells.functions import per_channel
 from ladderspec.cells.projections import KEYWORDS
 from ladderspec.errors import UsageError
@@ -20,14 +22,12 @@ from ladderspec.export.inline import PRESENT, Template, inline
 from ladderspec.export.instances import (
     GROUPS,
     UNSCALED,
-    Form,
-    Instance,
+    ClassForm,
+    ModuleInstance,
     Symbol,
-    owner_of,
-    read_at_first,
 )
 from ladderspec.export.source import Definitions, fit
-from ladderspec.names import Role, Side, size_of
+from ladderspec.names import Side, size_of
 
 FORMULAS = {
     "conv": "W * x",
@@ -49,12 +49,12 @@ class Classes:
     definitions: Definitions
     texts: dict[str, str] = field(default_factory=dict)
 
-    def make(self, instances: Iterable[Instance]) -> None:
+    def make(self, instances: Iterable[ModuleInstance]) -> None:
         """Write a class for each form, and the expression of each instance."""
-        groups: dict[Form, list[Instance]] = {}
+        groups: dict[ClassForm, list[ModuleInstance]] = {}
         for instance in instances:
             groups.setdefault(instance.form, []).append(instance)
-        usual: dict[str, Form] = {}
+        usual: dict[str, ClassForm] = {}
         # The most used class of a name has it; others tell how they differ.
         for form, group in sorted(groups.items(), key=lambda item: len(item[1]), reverse=True):
             name = group[0].name
@@ -67,7 +67,7 @@ class Classes:
                 each.expression = f"{name}({', '.join(body.arguments_of(index))})"
 
 
-def _differences(form: Form, usual: Form) -> list[str]:
+def _differences(form: ClassForm, usual: ClassForm) -> list[str]:
     """What tells a class from the most used one of its name: `JointLN`, `WithoutLateral`."""
     found: list[str] = []
     for constant, value in form.decided:
@@ -85,7 +85,7 @@ def _differences(form: Form, usual: Form) -> list[str]:
 class _Class:
     """One class: its constructor from what its instances declare."""
 
-    def __init__(self, definitions: Definitions, group: Sequence[Instance]) -> None:
+    def __init__(self, definitions: Definitions, group: Sequence[ModuleInstance]) -> None:
         self.definitions, self.group, self.first = definitions, group, group[0]
         self.arguments: dict[str, tuple[str, list[str]]] = {}  # type, and a value per instance
         self.lines: list[str] = []
@@ -246,16 +246,18 @@ class _Class:
         assert cell is not None
         self.definitions.owner = f"the cell `{cell.cell}`"
         buffers = self.declare()
-        signature = cell.signature()
-        separate = [role for role in signature.positional if role in self.first.form.separate]
-        taken = [*separate, *(s for s in self.first.states if s in signature.positional)]
-        body = [] if "a" not in signature.positional else self._pre_activation(cell, signature)
-        known, names = self._arguments(cell, signature, separate)
+        binding = self.first.binding
+        assert binding is not None
+        arguments = [name for _, name in binding.positional]
+        separate = [role for role in arguments if role in self.first.form.separate]
+        taken = [*separate, *(s for s in self.first.states if s in arguments)]
+        body = [] if "a" not in arguments else self._pre_activation(cell, binding)
+        known, names = self._arguments(cell, binding, separate)
         source = self.definitions.method(cell.compute)
         count = len(cell.returns) + self.first.tapped
         result = f"tuple[Tensor, {', '.join(['Tensor'] * count)}]" if count else "Tensor"
         owner = next(c for c in type(cell).__mro__ if "compute" in vars(c))
-        doc = inspect.cleandoc(owner.__doc__ or name).splitlines()
+        doc = inspect.cleandoc(_with_norm(owner.__doc__ or name, self._norms())).splitlines()
         doc = [f'"""{doc[0]}"""'] if len(doc) == 1 else [f'"""{doc[0]}', *doc[1:], '"""']
         given = "".join(f", {each}: Tensor" for each in taken)
         first = self._first_value(cell)
@@ -275,13 +277,20 @@ class _Class:
             return list(lines)
         return [f"{line}, z" if line.lstrip().startswith("return ") else line for line in lines]
 
+    def _norms(self) -> set[str]:
+        """The norms of the sum, or of its terms, in all instances."""
+        if self.first.form.norm[1] != "none":
+            return {self.first.form.norm[1]}
+        edges = [edge.projection for each in self.group for edge in each.edges.values()]
+        return {edge.norm for edge in edges if edge is not None and edge.has_weight}
+
     def _first_value(self, cell: Cell) -> list[str]:
         """The method that makes what delayed edges carry before the first t, if there is one."""
         if cell.first_value is None:
             return []
         annotations = inspect.signature(cell.first_value).parameters
         names = {}
-        for name in read_at_first(cell):
+        for name in list(annotations)[1:]:
             if name in self.first.parameters:
                 names[name] = f"self.{name}"
             elif isinstance(self.first.constants[name], Symbol):
@@ -304,39 +313,36 @@ class _Class:
         return ["", *(line for each in lines for line in fit(f"    {each}"))]
 
     def _arguments(
-        self, cell: Cell, signature: Any, separate: list[str]
+        self, cell: Cell, binding: Binding, separate: list[str]
     ) -> tuple[dict[str, Any], dict[str, str]]:
         """What is known of the arguments of `compute`, and the text of each."""
         known: dict[str, Any] = {}
         names: dict[str, str] = {}
-        for name in signature.positional:
+        for source, name in binding.positional:
             known[name] = PRESENT
-            if name == "edges":
+            if source == "edges":
                 names[name] = "{key: self._modules[key](t, x) for key, x in values.items()}"
             elif name == "h":
                 names[name] = "state" if "state" in separate else 'values["state"]'
-            elif name in frozenset(Role) and name not in separate:
+            elif source == "edge" and name not in separate:
                 known[name], names[name] = None, "None"
-            elif name in separate and not self._is_unchanged(name):
+            elif source == "edge" and not self._is_unchanged(name):
                 names[name] = f'self._modules["{name}"](t, {name})'
+        for name, owner in binding.tensors.items():
+            known[name], names[name] = PRESENT, f"self.{owner}.{name}" if owner else f"self.{name}"
+        if binding.norm_in_compute:
+            known["norm"], names["norm"] = self._norm_argument(cell)
         annotations = inspect.signature(cell.compute).parameters
-        edges = {k: e.projection for k, e in self.first.edges.items() if e.projection}
-        for name in signature.keywords:
-            owner = owner_of(name, edges)
-            if name in self.first.parameters or owner:
-                known[name] = PRESENT
-                names[name] = f"self.{owner}.{name}" if owner else f"self.{name}"
-            elif name == "norm":
-                known[name], names[name] = self._norm_argument(cell)
+        for name in binding.constants:
+            if name not in self.first.constants:
+                known[name], names[name] = None, "None"
             elif name == "activation" and len({e.constants[name] for e in self.group}) == 1:
                 known[name] = ACTIVATIONS[self.first.constants[name]].compute
-            elif name in self.first.constants:
+            else:
                 kind = "Callable" if name == "activation" else str(annotations[name].annotation)
                 names[name] = self.constant(name, kind)
                 if not names[name].startswith("self."):
                     known[name] = self.first.constants[name]
-            else:
-                known[name], names[name] = None, "None"
         return known, names
 
     def _norm_argument(self, cell: Cell) -> tuple[Any, str]:
@@ -350,7 +356,7 @@ class _Class:
         edges = [each.edges[name].projection for each in self.group if name in each.edges]
         return all(edge is not None and edge.kind == "none" for edge in edges)
 
-    def _pre_activation(self, cell: Cell, signature: Any) -> list[str]:
+    def _pre_activation(self, cell: Cell, binding: Binding) -> list[str]:
         offset = f"self.{cell.offset}" if cell.offset in self.first.parameters else ""
         module, kind, groups = cell.node_norm()
         if self.first.carrier:
@@ -359,10 +365,10 @@ class _Class:
         if kind == "none" or not self.first.form.norm[0]:
             return [f"a = self.total(t, values{', ' + offset if offset else ''})"]
         has_gain = "gain" in self.first.parameters
-        channels = self.named_size([each.summed for each in self.group], "width")
+        channels = self.named_size([e.binding.summed for e in self.group if e.binding], "width")
         if made := self.norm_module(kind, channels):
             self.lines.append(f"self.{module} = {made}")
-        if "norm" in signature.keywords:
+        if binding.norm_in_compute:
             return ["a = self.total(t, values)"]
         x = (
             f"self.total(t, values, {offset})"
@@ -453,6 +459,20 @@ class _Class:
         ]
         edges = [f"{key}={each.expression}" for key, each in self.group[index].edges.items()]
         return [*sizes, *named, *edges]
+
+
+def _with_norm(doc: str, kinds: set[str]) -> str:
+    """A formula with the norm that is used, or without one.
+
+    >>> _with_norm("u = relu(LN(A * v) + LN(B * h) + c)", {"batch"})
+    'u = relu(BN(A * v) + BN(B * h) + c)'
+    >>> _with_norm("u = relu(LN(A * v) + LN(B * h) + c)", {"none"})
+    'u = relu(A * v + B * h + c)'
+    """
+    if kinds == {"none"}:
+        return re.sub(r"\b(?:BN|LN)\(([^()]*)\)", r"\1", doc)
+    symbol = NORMS[next(iter(kinds))].symbol if len(kinds) == 1 else "norm"
+    return re.sub(r"\b(?:BN|LN)\(", f"{symbol}(", doc) if kinds else doc
 
 
 def _text(value: Any) -> str:

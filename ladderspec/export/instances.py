@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ladderspec.cells import NORMS, Cell, Parameters, Projection
 from ladderspec.cells.base import deviation, iterations_of
+from ladderspec.cells.binding import Binding, bind
 from ladderspec.cells.grouping import Groups, Readout
 from ladderspec.cells.projections import KEYWORDS
 from ladderspec.names import size_of
@@ -39,7 +39,7 @@ class Symbol(NamedTuple):
         return self.name
 
 
-class Form(NamedTuple):
+class ClassForm(NamedTuple):
     """What the instances of one class have in common."""
 
     compute: Callable[..., Any]
@@ -51,19 +51,19 @@ class Form(NamedTuple):
 
 
 @dataclass
-class Instance:
+class ModuleInstance:
     """One module of the network: what it declares, and how it is made."""
 
-    form: Form
+    form: ClassForm
     name: str  # preferred name of the class
     parameters: Parameters
     sizes: dict[str, int]  # names for sizes, most telling first
     constants: dict[str, Any]  # further values that the class reads
     rows: int  # of running statistics
-    edges: dict[str, Instance] = field(default_factory=dict)
+    edges: dict[str, ModuleInstance] = field(default_factory=dict)
     projection: Projection | None = None  # of an edge
     cell: Cell | None = None  # of a node
-    summed: int = 0  # channels of the sum of its edges
+    binding: Binding | None = None  # of a node
     states: tuple[str, ...] = ()
     carrier: str = ""  # the edge whose norm makes z in a = gain . z + offset, if that is apart
     deviation: float = 0.0  # of the noise on z
@@ -72,7 +72,7 @@ class Instance:
     expression: str = ""  # that makes it
 
 
-def edge_instance(projection: Projection, rows: int, scaled: bool = True) -> Instance | None:
+def edge_instance(projection: Projection, rows: int, scaled: bool = True) -> ModuleInstance | None:
     """None if the edge owns and changes nothing; if not `scaled`, the cell applies its gain."""
     parameters = projection.parameters
     if projection.kind == "none" and not parameters:
@@ -94,11 +94,11 @@ def edge_instance(projection: Projection, rows: int, scaled: bool = True) -> Ins
     name = EDGES[projection.function.__name__] + symbol
     norm = ("norm", projection.norm, 1)
     decided = (("square", str(square)), *(() if scaled else (("gain", UNSCALED),)))
-    form = Form(projection.function, norm, tuple(parameters), decided=decided)
-    return Instance(form, name, parameters, sizes, constants, rows, projection=projection)
+    form = ClassForm(projection.function, norm, tuple(parameters), decided=decided)
+    return ModuleInstance(form, name, parameters, sizes, constants, rows, projection=projection)
 
 
-def cell_instance(graph: Graph, node: str, length: int | None) -> Instance:
+def cell_instance(graph: Graph, node: str, length: int | None) -> ModuleInstance:
     """The module of a node; `length` is how many iterations there are, if that is fixed."""
     attributes = graph.nodes[node]
     cell, out, site = attributes["cell"], attributes["shape"], site_of(graph, node)
@@ -106,31 +106,26 @@ def cell_instance(graph: Graph, node: str, length: int | None) -> Instance:
     found = {key: e["projection"] for _, _, key, e in graph.in_edges(node, keys=True, data=True)}
     edges: dict[str, Projection] = {inlet.key: found[inlet.key] for inlet in site.inlets}
     own = {k: p for k, p in attributes["own"].items() if not k.startswith("initial")}
-    signature = cell.signature()
-    summed = [each for key, each in edges.items() if key not in signature.separate]
-    sizes = {"width": summed[0].target[0]} if summed and summed[0].has_weight else {}
+    binding = bind(cell, site, out, edges, own)
+    carrier = edges.get(binding.carrier)
+    sizes = {"width": binding.summed} if carrier is not None and carrier.has_weight else {}
     sizes |= {"channels": out[0], "units": size_of(out)}
     fields = {name: getattr(cell, name) for name in type(cell).model_fields}
     sizes |= {k: v for k, v in fields.items() if isinstance(v, int) and k not in sizes}
-    constants: dict[str, Any] = {}
-    from_shapes = {"out": out, **cell.constants(site, out)}
-    if isinstance(cell, Groups | Readout):
-        from_shapes["count"] = Symbol(GROUPS)
-    for name in (*signature.keywords, *read_at_first(cell)):
-        if name in from_shapes:
-            constants[name] = from_shapes[name]
-        elif name not in ("norm", *own, *signature.optional) and not owner_of(name, edges):
-            constants[name] = getattr(cell, name)
+    given = {**binding.constants, **binding.first_constants}
+    absent = {k for k, v in given.items() if v is None and k in binding.optional}
+    constants = {k: v for k, v in given.items() if k not in absent}
+    if isinstance(cell, Groups | Readout) and "count" in constants:
+        constants["count"] = Symbol(GROUPS)
     noise, tapped = deviation(cell), is_tapped_by_arrows(graph, node)
     apart = [*(["noisy"] if noise else []), *(["tapped"] if tapped else [])]
-    of_edge = bool(apart) and cell.node_norm()[1] == "none"
-    carrier = next(key for key in edges if key not in signature.separate) if of_edge else ""
-    form = Form(
+    unscaled = binding.carrier if apart and cell.node_norm()[1] == "none" else ""
+    form = ClassForm(
         cell.compute,
-        cell.node_norm() if summed else ("", "none", 1),
+        cell.node_norm() if binding.summed else ("", "none", 1),
         tuple(own),
-        tuple(key for key in edges if key in signature.separate),
-        tuple(name for name in signature.keywords if owner_of(name, edges)),
+        tuple(key for key in edges if key in cell.signature().separate),
+        tuple(name for name, owner in binding.tensors.items() if owner),
         tuple(
             (key, value)
             for key, value in constants.items()
@@ -138,24 +133,11 @@ def cell_instance(graph: Graph, node: str, length: int | None) -> Instance:
         )
         + tuple((word, word) for word in apart),
     )
-    made = {key: edge_instance(each, rows, key != carrier) for key, each in edges.items()}
+    made = {key: edge_instance(each, rows, key != unscaled) for key, each in edges.items()}
     present = {key: each for key, each in made.items() if each is not None}
     name = next(c.__name__ for c in type(cell).__mro__ if "compute" in vars(c)).strip("_")
     states = tuple(cell.state_shapes(out))
-    channels = summed[0].target[0] if summed else 0
-    return Instance(
-        form, name, own, sizes, constants, rows, present, None, cell, channels, states,
-        carrier, noise, tapped, (graph.graph["iterations"] or 1) > 1,
+    return ModuleInstance(
+        form, name, own, sizes, constants, rows, present, None, cell, binding, states,
+        unscaled, noise, tapped, (graph.graph["iterations"] or 1) > 1,
     )  # fmt: skip
-
-
-def read_at_first(cell: Cell) -> tuple[str, ...]:
-    """What `first_value` reads besides its random numbers."""
-    if cell.first_value is None:
-        return ()
-    return tuple(inspect.signature(cell.first_value).parameters)[1:]
-
-
-def owner_of(name: str, edges: Mapping[str, Projection]) -> str:
-    """The edge that owns a parameter which `compute` reads."""
-    return next((key for key, each in edges.items() if name in each.extra), "")

@@ -16,10 +16,11 @@ from ladderspec.export.instances import GROUPS
 from ladderspec.export.source import fit
 from ladderspec.export.table import comment, fields_of, quoted, rows_of, write
 from ladderspec.names import Role, Shape, Side, node_name, split_node
-from ladderspec.schedule.equations import Edge, equation_of
+from ladderspec.schedule.equations import Term, equation_of
 from ladderspec.schedule.letters import LETTERS
 from ladderspec.tasks import Task
 from ladderspec.wiring.graph import Graph, copies, in_order, is_tapped_by_arrows, now
+from ladderspec.wiring.sharing import holders
 
 INPUT = "encoder.input"
 
@@ -114,7 +115,7 @@ class Loop:
         return list(nx.lexicographical_topological_sort(nx.DiGraph(now(self.graph)), rank.get))
 
     @cached_property
-    def edges(self) -> dict[str, tuple[Edge, ...]]:
+    def edges(self) -> dict[str, tuple[Term, ...]]:
         return {node: equation_of(self.graph, node).edges for node in self.graph}
 
     def value(self, node: str) -> str:
@@ -127,7 +128,7 @@ class Loop:
         side, level = split_node(node)
         return f"{name}_{level}" if side is Side.ENCODER else f"{name}_{LETTERS[side]}_{level}"
 
-    def read(self, edge: Edge) -> str:
+    def read(self, edge: Term) -> str:
         """The variable that an edge reads."""
         return self.further(edge.source, edge.tap) if edge.tap else self.value(edge.source)
 
@@ -152,7 +153,7 @@ class Loop:
         return found
 
     def _remember(
-        self, found: dict[str, Past], name: str, edge: Edge, initial: str, shape: Shape
+        self, found: dict[str, Past], name: str, edge: Term, initial: str, shape: Shape
     ) -> None:
         learned = initial if initial in self.graph.nodes[edge.source]["own"] else ""
         drawn = initial == "initial" and self.graph.nodes[edge.source]["cell"].first_value
@@ -250,10 +251,10 @@ def _is_down(node: str) -> bool:
     return split_node(node)[0] is Side.DECODER
 
 
-def access(node: str) -> str:
-    """How the code reaches a module."""
-    side, level = split_node(node)
-    return f'{side}["{level}"]'
+def access(name: str) -> str:
+    """How the code reaches the module of a node, or of an edge: `encoder["conv_1"].state`."""
+    side, level, *key = name.split(".")
+    return ".".join([f'{side}["{level}"]', *key])
 
 
 # --- the class ------------------------------------------------------------------------------------
@@ -302,6 +303,7 @@ class Network:
     def constructor(self) -> Iterator[str]:
         yield "super().__init__()"
         nodes = [*self.modules, *(node for node, _, _ in self.learned)]
+        nodes += [".".join(owner.split(".")[:2]) for _, owner in self.shared]
         dictionary = _dictionary(split_node(node)[1] for node in nodes)
         for side in sides_of(nodes):
             yield f"self.{side} = {side} = {dictionary}()"
@@ -313,8 +315,30 @@ class Network:
             yield ""
             yield from comment(name, fields_of(self.graph.nodes[node]["cell"]))
             yield f"{access(node)} = {self.modules[node]}"
+        yield from self._shared()
         yield from self._initial_values()
         yield from self._tasks([each for each in self.outputs if each.module])
+
+    @cached_property
+    def shared(self) -> list[tuple[str, str]]:
+        """What shares weights, and with what, by the names of modules."""
+        found = [(each.name, each.attributes["shared"]) for each in holders(self.graph)]
+        return [(name, owner) for name, owner in found if owner]
+
+    def _shared(self) -> Iterator[str]:
+        """What shares weights; owners that are no part of the network keep their tensors."""
+        known = {each.name for each in holders(self.graph)}
+        if self.shared:
+            yield ""
+            yield "# shared weights"
+        for _, owner in self.shared:
+            node = ".".join(owner.split(".")[:2])
+            for name in (node, owner):
+                if name not in known:
+                    known.add(name)
+                    yield f"{access(name)} = nn.Module()"
+        for name, owner in self.shared:
+            yield f"share({access(owner)}, {access(name)})"
 
     def _initial_values(self) -> Iterator[str]:
         if self.learned:

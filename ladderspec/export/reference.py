@@ -26,6 +26,15 @@ def weight_in_blocks(*shape: int, taps: tuple[int, int], scale: float = 1.0) -> 
     return nn.Parameter(fine[..., :height, :width].clone())
 
 
+def share(owner: nn.Module, module: nn.Module) -> None:
+    """Let a module use the parameters of its owner, under whose name they are registered once."""
+    for name, parameter in list(module.named_parameters(recurse=False)):
+        if name not in owner._parameters:  # an owner that does nothing but keep them
+            owner.register_parameter(name, parameter)
+        del module._parameters[name]
+        module.__dict__[name] = owner._parameters[name]
+
+
 def spread_channels(values: Tensor, batch: int, *shape: int) -> Tensor:
     """One value per channel, over a batch of maps or vectors."""
     return values.view(-1, *(1 for _ in shape[1:])).expand(batch, *shape)

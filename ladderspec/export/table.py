@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"\b\d+\b")
 
 
 @dataclass(frozen=True)
-class Row:
+class ExportRow:
     """One row: the level it makes from the one below it, and the decoder that inverts it."""
 
     below: str
@@ -51,7 +51,7 @@ def quoted(name: str) -> str:
     return f'"{name}"'
 
 
-def rows_of(graph: Graph, modules: Mapping[str, str]) -> list[Row]:
+def rows_of(graph: Graph, modules: Mapping[str, str]) -> list[ExportRow]:
     """The rows that are left of the spec's, in its order; `modules` are expressions by node."""
     found = []
     for level, below in table_rows(graph):
@@ -59,11 +59,11 @@ def rows_of(graph: Graph, modules: Mapping[str, str]) -> list[Row]:
         cells = [fields_of(graph.nodes[node]["cell"]) for node in nodes if node in graph]
         if cells:
             encoder, decoder = (modules.get(node, "") for node in nodes)
-            found.append(Row(below, level, " | ".join(cells), encoder, decoder))
+            found.append(ExportRow(below, level, " | ".join(cells), encoder, decoder))
     return found
 
 
-def write(rows: Sequence[Row]) -> Iterator[str]:
+def write(rows: Sequence[ExportRow]) -> Iterator[str]:
     """All rows, each under what the spec says of it."""
     rest = list(rows)
     while rest:
@@ -89,7 +89,7 @@ def comment(name: str, fields: str) -> list[str]:
     return found
 
 
-def _repeats(rows: Sequence[Row]) -> list[Row]:
+def _repeats(rows: Sequence[ExportRow]) -> list[ExportRow]:
     """The first row, and those after it that repeat it: conv_1, conv_2, ..."""
     stem, _, number = rows[0].level.rpartition("_")
     first = int(number) if number.isdecimal() else 0
@@ -101,7 +101,7 @@ def _repeats(rows: Sequence[Row]) -> list[Row]:
     return found
 
 
-def _loop(rows: Sequence[Row]) -> list[str]:
+def _loop(rows: Sequence[ExportRow]) -> list[str]:
     """One loop for several rows; none if they differ too much, or if two are as short."""
     columns = list(zip(*(row.numbers for row in rows), strict=False))
     varying = {column for column in columns if len(set(column)) > 1}
@@ -121,7 +121,7 @@ def _loop(rows: Sequence[Row]) -> list[str]:
     return looped if len(rows) > 2 or _length(looped) < _length(plain) else []
 
 
-def _head(rows: Sequence[Row], widths: Sequence[str]) -> str:
+def _head(rows: Sequence[ExportRow], widths: Sequence[str]) -> str:
     """`for below, level in ...:`"""
     levels, belows = [row.level for row in rows], [row.below for row in rows]
     variables = ["below"] * bool(rows[0].decoder) + ["level"] * bool(rows[0].encoder)
@@ -165,7 +165,7 @@ def fields_of(cell: Cell) -> str:
     'Conv, channels: 32, filter: 3, norm: joint'
     """
     own = [name for name in type(cell).model_fields if name not in Cell.model_fields]
-    fields = [name for name in (*own, "initial") if name in cell.model_fields_set]
+    fields = [name for name in (*own, "initial", "share") if name in cell.model_fields_set]
     return ", ".join([cell.cell, *(f"{name}: {_word(getattr(cell, name))}" for name in fields)])
 
 

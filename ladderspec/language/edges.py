@@ -17,10 +17,11 @@ from pydantic import (
 
 from ladderspec.cells.fields import Config, Initial, NormName, OneLine, PairField, by_form, refusal
 from ladderspec.cells.norms import norm_names
-from ladderspec.names import TABLE
+from ladderspec.errors import tick
+from ladderspec.names import LEVEL_NAME, TABLE
 from ladderspec.text.notation import (
     MAX_DELAY,
-    Arrow,
+    ArrowNotation,
     NotationProblem,
     parse_arrows,
     parse_end,
@@ -92,7 +93,22 @@ def _end(value: Any) -> Any:
         raise refusal("S111", problem.message, problem.hint) from None
 
 
+def _share(value: Any) -> Any:
+    """A level, an arrow, or `none`."""
+    if not isinstance(value, str):
+        return value
+    if "->" not in value:
+        if not LEVEL_NAME.fullmatch(value):
+            hint = "a level, like `conv_1`, or an arrow, like `encoder.input -> encoder.conv_1`"
+            raise refusal("S111", f"{tick(value)} is neither a level nor an arrow", hint)
+    elif _chain(value) and len(parse_arrows(value)) > 1:
+        raise refusal("S111", "an arrow shares weights with one arrow, not with a chain")
+    return value
+
+
 End = Annotated[str, BeforeValidator(_end)]
+Share = Annotated[str, BeforeValidator(_share)]
+_SHARE_SCHEMA = {"type": "string", "examples": ["conv_1", "encoder.input -> encoder.conv_1"]}
 Gain = Annotated[float, Field(ge=0, le=1000)]
 _GAIN_SCHEMA = {"type": "number", "minimum": 0, "maximum": 1000}
 
@@ -135,6 +151,11 @@ class _EdgeConfig(Config):
     scale: Scale | None = Field(
         None, description="Constant factor of an arrow without weights. Default: 1."
     )
+    share: Share | None = Field(
+        None,
+        description="Shared weights: a level, whose arrow of this role it shares with; an arrow;"
+        " none: not even if its cell shares.",
+    )
     tap: Tap | None = Field(None, description=_TAP_TEXT)
     label: OneLine | None = Field(None, description="Label drawn beside the arrow.")
 
@@ -147,7 +168,7 @@ class ArrowConfig(_EdgeConfig):
     )
 
     @property
-    def hops(self) -> tuple[Arrow, ...]:
+    def hops(self) -> tuple[ArrowNotation, ...]:
         return parse_arrows(self.arrow)
 
 
@@ -167,9 +188,9 @@ class EndsConfig(_EdgeConfig):
         return self
 
     @property
-    def hops(self) -> tuple[Arrow, ...]:
+    def hops(self) -> tuple[ArrowNotation, ...]:
         source, delay = parse_end(self.source)
-        return (Arrow(source, parse_end(self.target)[0], self.delay or delay),)
+        return (ArrowNotation(source, parse_end(self.target)[0], self.delay or delay),)
 
 
 _ENDS = {"from", "to", "delay", "source", "target"}
@@ -200,6 +221,7 @@ def _arrow_schema(core_schema: Any, handler: Any) -> dict[str, Any]:
         "norm": {"enum": norm_names()},
         "gain": _GAIN_SCHEMA,
         **_WEIGHTLESS_SCHEMA,
+        "share": _SHARE_SCHEMA,
         "initial": {"enum": ["zeros", "learned"]},
         "tap": _TAP_SCHEMA,
         "label": {"type": "string"},
@@ -260,6 +282,9 @@ class SomeConfig(Config):
         None, description="Resampling of arrows without weights between maps of two sizes."
     )
     scale: Scale | None = Field(None, description="Constant factor of arrows without weights.")
+    share: Share | None = Field(
+        None, description="Shared weights: the level or the arrow that they share with, or none."
+    )
     tap: Tap | None = Field(
         None, description="Value that these arrows carry: output, normalised or logits."
     )
@@ -289,6 +314,7 @@ _ROLE_SCHEMA = {
                     "delay": {"type": "integer", "minimum": 0},
                     "gain": _GAIN_SCHEMA,
                     **_WEIGHTLESS_SCHEMA,
+                    "share": _SHARE_SCHEMA,
                     "tap": _TAP_SCHEMA,
                 },
                 "required": ["levels"],

@@ -10,11 +10,12 @@ from typing import Any
 from pydantic import BaseModel
 
 from ladderspec.cells import Cell, registered
-from ladderspec.errors import CODES, Finding, Findings, did_you_mean, one_of, tick
+from ladderspec.errors import CODES, Finding, Findings, did_you_mean, one_of, spell, tick
 from ladderspec.language.fields import LIKE, ROW, TASK, VARIANT, model_at, present, side_of
 from ladderspec.language.unknown_keys import MAX_ITEMS, TABLES
 from ladderspec.names import Side
-from ladderspec.text.tree import Node
+from ladderspec.text.arithmetic import FOREIGN
+from ladderspec.text.tree import Node, items_of
 
 _EXPECTED = {
     "int_type": "a whole number",
@@ -88,6 +89,10 @@ def _missing(item: Any, node: Node, model: type[BaseModel], findings: Findings) 
     key = str(item["loc"][-1])
     here = model_at(model, item["loc"][:-1])
     cell = node.get("cell")
+    if isinstance(node.value, list):  # a list that is too short
+        message = f"a list of {int(key) + 1} is needed" if key.isdigit() else "too short"
+        findings.add(Finding("S104", message, node.mark, node.path))
+        return
     message = f"`{key}` is missing"
     hint = f"like `{key}: {LIKE[key]}`" if key in LIKE else ""
     if key == "levels":
@@ -112,7 +117,8 @@ def _about_value(group: list[tuple[Any, Node]]) -> Finding:
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return unknown_word(item, node)
     if kind in CODES:
-        return Finding(kind, item["msg"], node.mark, node.path, _hint(item))
+        hint = (_task_meant(node) if "selects nothing" in item["msg"] else "") or _hint(item)
+        return Finding(kind, item["msg"], node.mark, node.path, hint)
     if kind == "too_short":
         return _empty(node)
     ranges = [each for each, _ in group if each["type"] in _RANGES]
@@ -144,6 +150,19 @@ def _about_value(group: list[tuple[Any, Node]]) -> Finding:
         return Finding("S104", message, node.mark, node.path, _like(node))
     message = f"expected {kinds}, got {shown}"
     return Finding("S104", message, node.mark, node.path, _instead(node, kinds) or _like(node))
+
+
+def _task_meant(node: Node) -> str:
+    """For a selector that is the name of a task or level alone."""
+    root = node
+    while root.parent is not None:
+        root = root.parent
+    name, levels = str(node.value), root.get("levels")
+    if name in dict(items_of(root.get("tasks"))):
+        return f"did you mean `task.{name}`?"
+    rows = levels.value if levels is not None and isinstance(levels.value, list) else []
+    named = [row.get("name") for row in rows if isinstance(row.value, dict)]
+    return f"did you mean `level.{name}`?" if name in [n.value for n in named if n] else ""
 
 
 def _empty(node: Node) -> Finding:
@@ -193,6 +212,10 @@ def _instead(node: Node, expected: str) -> str:
         return f"write {value:.0f}" if value.is_integer() else ""
     if not isinstance(value, str) or "number" not in expected:
         return ""
+    if foreign := FOREIGN.search(value):
+        return f"a parameter is `${foreign[1] or foreign[2]}`"
+    if re.fullmatch(r"\$[A-Za-z]\w*", value):
+        return f"names of parameters are lower case: `${spell(value[1:])}`"
     if value.startswith("$"):
         return "like `$width` or `$(width * 2)`"
     number = re.match(r"-?\d+(\.\d+)?", value.strip())
@@ -248,7 +271,8 @@ def unknown_word(item: Any, node: Node) -> Finding:
         return Finding("S102", f"`{tag}` is missing", node.mark, f"{node.path}.{tag}", hint)
     path = word.path
     if tag == "kind":
-        hint = did_you_mean(word.value, known) or one_of(known)
+        own = "; a task of your own needs `--plugin FILE`"
+        hint = did_you_mean(word.value, known) or one_of(known) + own
         return Finding("S105", f"unknown kind of task {show(word)}", word.mark, path, hint)
     if isinstance(word.value, dict | list):
         message = f"expected the word of a cell, got {show(word)}"
@@ -268,5 +292,6 @@ def unknown_word(item: Any, node: Node) -> Finding:
     elif text == "Groups":
         hint = "`groups: {count: 3}`, beside `levels`, adds the level of the groups"
     else:
-        hint = did_you_mean(text, known) or one_of(known)
+        own = "; a cell of your own needs `--plugin FILE`"
+        hint = did_you_mean(text, known) or one_of(known) + own
     return Finding("S103", f"unknown cell {show(word)}", word.mark, path, hint)

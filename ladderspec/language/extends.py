@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from ladderspec.errors import Finding, Findings, Place, Source, SpecError, did_you_mean, tick
+from ladderspec.shipped import PREFIX, folder, located, suggestion
 from ladderspec.text.parse import MAX_CHARACTERS, parse
 from ladderspec.text.tree import Node
 
@@ -38,7 +39,9 @@ def _similar(path: Path) -> str:
         return ""
     names = {stem: name for stem, name in names.items() if name != path.name}
     close = did_you_mean(path.stem, names)
-    return f"did you mean `{names[close.split('`')[1]]}`?" if close else ""
+    if close:
+        return f"did you mean `{names[close.split('`')[1]]}`?"
+    return suggestion(path.with_suffix("").as_posix(), close=False)
 
 
 def decode(name: str, data: bytes) -> Source:
@@ -92,12 +95,12 @@ def _base(
     link: Node, seen: list[Path], root: Path | None, findings: Findings, advice: str
 ) -> Node | None:
     """The tree of the file that `link` names, which is added to `seen`."""
-    target = _target(link, seen, root, advice)
-    if isinstance(target, Finding):
-        findings.add(target)
-        return None
     try:
-        base = parse(read_source(target, _shown(link)), findings)
+        target = _target(link, seen, root, advice)
+        if isinstance(target, Finding):
+            findings.add(target)
+            return None
+        base = parse(read_source(target, _shown(link, target)), findings)
     except SpecError as error:
         for found in error.findings:
             where = (link.place, link.path) if found.place is None else (found.place, found.path)
@@ -118,6 +121,9 @@ def _target(link: Node, seen: list[Path], root: Path | None, advice: str) -> Pat
     name = link.value
     if not isinstance(name, str) or not name.strip():
         return refuse("`extends` names one file", "like `extends: base.yaml`")
+    if name.startswith(PREFIX):
+        target = located(name).resolve()
+        return refuse(f"`extends` goes in a circle: {name}") if target in seen else target
     if "://" in name or Path(name).is_absolute():
         return refuse(f"{tick(name)} is not relative to this file", "like `extends: base.yaml`")
     if not seen:
@@ -131,14 +137,18 @@ def _target(link: Node, seen: list[Path], root: Path | None, advice: str) -> Pat
         chain = " -> ".join(p.name for p in [*seen[seen.index(target) :], target])
         return refuse(f"`extends` goes in a circle: {chain}")
     allowed = (root or seen[0].parent).resolve()
+    if seen[-1].is_relative_to(folder()):  # a shipped file may build on any other
+        allowed = folder()
     if not target.is_relative_to(allowed):
         hint = "; ".join(filter(None, ["a file builds on those of its own folder tree", advice]))
         return refuse(f"{tick(name)} lies outside `{allowed.name or allowed}/`", hint)
     return target if regular else refuse(f"{tick(name)} is no file", "like `extends: base.yaml`")
 
 
-def _shown(link: Node) -> str:
+def _shown(link: Node, target: Path) -> str:
     """The name of a base file as the user would write it."""
+    if str(link.value).startswith(PREFIX):
+        return str(target)
     return str(Path(link.source.name).parent / str(link.value))
 
 

@@ -174,6 +174,7 @@ ELSEWHERE = {
     "kernel": "filter",
     "kernel_size": "filter",
     "layer": "cell",
+    "learning_rate": "lr",
     "layers": "levels",
     "loss": "cost",
     "losses": "tasks",

@@ -14,10 +14,11 @@ from ladderspec.display import svg
 from ladderspec.errors import Finding, Findings, Source, SpecError, tick
 from ladderspec.language.edges import Edges
 from ladderspec.language.extends import extend, read_source, read_stdin
-from ladderspec.language.resolve import Choice, choose, resolve
-from ladderspec.language.rows import cell_names, task_kinds
+from ladderspec.language.resolve import Choice, choose, drop_levels, resolve
+from ladderspec.language.rows import cell_names, row_names, task_kinds
 from ladderspec.language.spec import Expect, SpecConfig, Variant, refresh
 from ladderspec.names import Side
+from ladderspec.shipped import located
 from ladderspec.tasks import registered as registered_tasks
 from ladderspec.text.parse import parse
 from ladderspec.text.tree import Node
@@ -105,7 +106,7 @@ def _set(table: Node, item: str, findings: Findings) -> None:
 
 
 @dataclass(frozen=True)
-class Patch:
+class EdgePatch:
     """Changes to the edges: selectors to remove, roles to move, arrows to add."""
 
     name: str
@@ -129,13 +130,14 @@ class Spec:
     """
 
     config: SpecConfig
-    patches: tuple[Patch, ...]
+    patches: tuple[EdgePatch, ...]
     variants: tuple[str, ...]
     title: str
     expect: Expect | None
     tree: Node = field(repr=False, compare=False)
     broken: bool = field(default=False, repr=False)  # has mistakes that were read past
     unsure: frozenset[str] = field(default=frozenset(), repr=False)  # what these leave open
+    rows: tuple[str, ...] = field(default=(), repr=False)  # their names, dropped ones included
     compiled: MultiDiGraph | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
@@ -169,10 +171,14 @@ class Document:
 
 
 def open_document(path: str | Path, root: Path | None = None, advice: str = "") -> Document:
-    """Read a file; `-` is standard input. `extends` stays inside `root`, or the file's folder."""
+    """Read a file; `-` is standard input, and `ladderspec:NAME` a shipped file.
+
+    `extends` stays inside `root`, or the file's folder.
+    """
     if str(path) == "-":
         return document(read_stdin())
-    return document(read_source(Path(path)), Path(path), root, advice)
+    path = located(path)
+    return document(read_source(path), path, root, advice)
 
 
 def document(
@@ -199,7 +205,9 @@ def read(document: Document, request: Request, findings: Findings) -> Spec | Non
         if not request.bare:
             choices.append(Choice(COMMAND_LINE, command))
         resolved = resolve(tree, choices, found) if document.whole else tree
-        reading = _Reading(resolved, document.whole, found)
+        rows = tuple(name for name in row_names(resolved) if name)
+        resolved = drop_levels(resolved, choices, found) if document.whole else tree
+        reading = _Reading(resolved, rows, document.whole, found)
         unknown = reading.unknown_keys
         if unknown is None:
             findings.update(found)
@@ -217,8 +225,8 @@ def read(document: Document, request: Request, findings: Findings) -> Spec | Non
 class _Reading:
     """The config of a tree, or of the part of it that is right."""
 
-    def __init__(self, tree: Node, whole: bool, findings: Findings) -> None:
-        self.tree, self.findings = tree, findings
+    def __init__(self, tree: Node, rows: tuple[str, ...], whole: bool, findings: Findings) -> None:
+        self.tree, self.rows, self.findings = tree, rows, findings
         self.config: SpecConfig | None = None
         self.unknown_keys: UnknownKeys | None = None
         self.unsure: frozenset[str] = frozenset()
@@ -263,19 +271,22 @@ class _Reading:
         config = self.config
         if config is None:
             return None
-        patches = [Patch("spec", config.without, config.edges, self.tree)]
+        patches = [EdgePatch("spec", config.without, config.edges, self.tree)]
         title, expect = config.title or "", config.expect if not choices else None
         for choice in choices:
             variant, node = config.variants.get(choice.name), choice.node
             if choice.name == COMMAND_LINE:
                 variant, node = _variant(choice.node, findings)
             if variant is not None:
-                patches.append(Patch(choice.name, variant.without, variant.edges, node))
+                patches.append(EdgePatch(choice.name, variant.without, variant.edges, node))
                 title = variant.title or (title if choice.name == COMMAND_LINE else choice.name)
                 expect = variant.expect if request.bare and len(request.variant) == 1 else None
         names = tuple(choice.name for choice in choices)
         broken = bool(findings)
-        return Spec(config, tuple(patches), names, title, expect, self.tree, broken, self.unsure)
+        return Spec(
+            config, tuple(patches), names, title, expect,
+            self.tree, broken, self.unsure, self.rows,
+        )  # fmt: skip
 
 
 def _experiment(tree: Node) -> Finding:

@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ladderspec.errors import Finding, Findings, did_you_mean, one_of, tick
+from ladderspec.errors import (
+    Finding,
+    Findings,
+    did_you_mean,
+    name_or_pattern_meant,
+    one_of,
+    tick,
+)
 from ladderspec.language.extends import merge
 from ladderspec.language.rows import cell_names, expand, fill_defaults, row_names
 from ladderspec.language.values import assign, check_used, set_params, solve_params, substitute
@@ -27,7 +34,7 @@ class Choice:
 
 
 def resolve(tree: Node, choices: Sequence[Choice], findings: Findings) -> Node:
-    """Apply the fields, tasks, params and dropped levels of the chosen patches; expand the rows."""
+    """Apply the fields, tasks and params of the chosen patches; expand the rows."""
     if not isinstance(tree.value, dict):
         return tree
     sets = [
@@ -56,7 +63,13 @@ def resolve(tree: Node, choices: Sequence[Choice], findings: Findings) -> Node:
             continue  # the task is removed by another patch
         if not path.startswith("params.") and not findings.enough:
             tree = assign(tree, path, value, at, findings)
-    tree = fill_defaults(tree, written, findings)
+    return fill_defaults(tree, written, findings)
+
+
+def drop_levels(tree: Node, choices: Sequence[Choice], findings: Findings) -> Node:
+    """Remove the rows that the spec or the chosen patches drop."""
+    if not isinstance(tree.value, dict):
+        return tree
     for patch in [tree, *(choice.node for choice in choices)]:
         tree = _drop(tree, patch, "level", findings)
     return tree
@@ -101,7 +114,9 @@ def choose(tree: Node, wanted: Sequence[str], findings: Findings) -> list[Choice
         elif name in above:
             findings.add(_circle(above[above.index(name) :], known))
         elif name not in known:
-            findings.add(_no_variant(name, asked, known))
+            asking = {*above, *wanted} if asked is not None else set()
+            others = {each: node for each, node in known.items() if each not in asking}
+            findings.add(_no_variant(name, asked, others))
         elif name not in done:
             done.add(name)
             above.append(name)
@@ -164,7 +179,8 @@ def _drop_levels(tree: Node, pattern: str, node: Node, findings: Findings) -> No
     if len(left) == len(names):
         known = [name for name in names if name]
         there = f"known: {one_of(known[:12], 'and')}" if known else ""
-        hint = did_you_mean(pattern, known) or there
+        meant = name_or_pattern_meant(pattern, known)
+        hint = meant.replace("`", "`level.", 1) or there
         message = f"no level {tick(pattern)}"
         if pattern == INPUT:
             message, hint = "the input cannot be removed", ""

@@ -49,7 +49,19 @@ def _copies(row: Node, position: int) -> Iterator[Node]:
             named = row.replaced(f"{_cell_word(fields.get('encoder')) or 'row'}{position + k}")
         else:
             named = name
-        yield row.replaced({**fields, "name": named})
+        copy = {**fields, "name": named}
+        if repeat is not None:
+            cells = {side: copy[side] for side in ("encoder", "decoder") if side in copy}
+            copy |= {side: _without_own(cell, named) for side, cell in cells.items()}
+        yield row.replaced(copy)
+
+
+def _without_own(cell: Node, name: Node) -> Node:
+    """A cell that does not share with its own row: `share: conv_1` on all copies of `conv`."""
+    share = cell.get("share")
+    if share is None or share.value != name.value:
+        return cell
+    return cell.replaced({key: node for key, node in cell.value.items() if key != "share"})
 
 
 def _cell(node: Node) -> Node:

@@ -23,7 +23,7 @@ from ladderspec.language.fields import (
 )
 from ladderspec.language.repair import Action, UnknownKey, UnknownKeys, mark_of
 from ladderspec.text.parse import resolve_scalar
-from ladderspec.text.tree import Node
+from ladderspec.text.tree import Node, items_of
 
 MAX_ITEMS = 5000  # errors of pydantic that are looked at
 ROW_KEYS = ("encoder", "decoder", "repeat", "label")
@@ -98,9 +98,9 @@ class _Table:
                     hint = f"like `encoder: {{cell: {str(self.owner.value[key].value)[:20]}}}`"
                     self._report(key, "a row is no cell: its cell stands under `encoder:`", hint)
                 found.append(self._key(key, "move", "encoder"))
-            elif owner := next((name for name in OWNERS if key in inner.get(name, ())), ""):
+            elif owner := next((name for name in OWNERS if _meant(key) in inner.get(name, ())), ""):
                 value = str(self.owner.value[key].value)[:20]
-                hint = f"like `{owner}: {{{key}: {value}}}`"
+                hint = f"like `{owner}: {{{_meant(key)}: {value}}}`"
                 self._report(key, f"{tick(key)} is a field of `{owner}`", hint)
                 found.append(self._key(key, "drop", ""))
             elif not self._rest_of_brackets(key):
@@ -114,9 +114,11 @@ class _Table:
         if "encoder" in self.known and self._names_row(key):
             self._report(key, f"unknown key {tick(key)}", f"did you mean `name: {key}`?")
             return self._key(key, "unfold", key, "name")
-        meant = ELSEWHERE.get(key.lower(), "")
+        meant = _meant(key)
         hint = f"did you mean `{meant}`?" if meant in self.known else did_you_mean(key, self.known)
         word = hint.split("`")[1] if hint else ""
+        if key == "params" and self.subject == "a variant":
+            hint, word = f"`set: {{params.{self._first_of(key)}}}` changes a parameter", ""
         if key in NOT_NEEDED:
             hint, word = NOT_NEEDED[key], ""
         if not hint and self.known:
@@ -223,6 +225,11 @@ class _Table:
         scalar = isinstance(self.owner.value[before].value, str | int)
         return before if before in LISTS and scalar and self._empty(key) else ""
 
+    def _first_of(self, key: str) -> str:
+        """The first entry of a mapping as text: `width: 3`."""
+        entries = items_of(self.owner.value[key])
+        return next((f"{name}: {node.value}" for name, node in entries), "width: 8")
+
     def _empty(self, key: str) -> bool:
         return self.owner.value[key].value is None
 
@@ -232,6 +239,11 @@ class _Table:
         at = names.index(key)
         before = self.owner.value[names[at - 1]].value if at else None
         return key.endswith(")") and isinstance(before, str) and before.startswith("(")
+
+
+def _meant(key: str) -> str:
+    """Our name for a field that other programs call `key`."""
+    return ELSEWHERE.get(key.lower(), key)
 
 
 def _misspelt_tag(item: Any, node: Node, findings: Findings) -> list[UnknownKey]:

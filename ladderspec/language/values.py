@@ -8,6 +8,7 @@ from ladderspec.errors import Finding, Findings, did_you_mean, one_of, spell, ti
 from ladderspec.language.rows import row_names
 from ladderspec.names import INPUT
 from ladderspec.text.arithmetic import (
+    FOREIGN,
     PARAM_NAME,
     ArithmeticProblem,
     BrokenParam,
@@ -56,7 +57,10 @@ def solve_params(tree: Node, findings: Findings) -> Lookup:
             break
         if not PARAM_NAME.fullmatch(name):
             assert params is not None
-            hint = f"did you mean `{spell(name)}`?" if spell(name) else "a-z, 0-9 and _"
+            meant = spell(name)
+            hint = f"did you mean `{meant}`?" if meant else "a-z, 0-9 and _"
+            if meant and meant == name.lower():
+                hint = f"names of parameters are lower case: `{meant}`"
             place = params.key_place(name)
             findings.add(Finding("S107", f"{tick(name)} is no name", place, node.path, hint))
             continue
@@ -90,6 +94,8 @@ def _names_in(node: Node) -> Iterator[str]:
     if isinstance(value, str):
         if value[:1] == "$" and (text := expression(value)) is not None:
             yield from names_in(text)
+        elif foreign := FOREIGN.search(value):  # refused where a number is needed
+            yield foreign[1] or foreign[2]
     elif isinstance(value, dict | list):
         for child in value.values() if isinstance(value, dict) else value:
             yield from _names_in(child)

@@ -8,3 +8,7 @@ schedule       learning rates, task weights, early stopping
 evaluation     recalibrated batch norm, metrics, the best weights
 metrics, pictures, log, checkpoint, run_folder, setup, processes, allocator
 """
+
+from ladderspec.errors import require_torch
+
+require_torch()

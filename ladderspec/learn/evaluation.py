@@ -17,9 +17,10 @@ from ladderspec.experiments.runs import Run
 from ladderspec.experiments.training import TEACHER, EvaluationNoise
 from ladderspec.learn import checkpoint, processes
 from ladderspec.learn.batches import Collator, TensorBatch
-from ladderspec.learn.log import MetricsLog, Progress
+from ladderspec.learn.log import MetricsLog
 from ladderspec.learn.metrics import Report, measure, merged, trimmed
 from ladderspec.learn.pictures import draw_samples
+from ladderspec.learn.progress import Progress, without_nll
 from ladderspec.learn.train_state import TrainState
 from ladderspec.network.carry import Carry
 from ladderspec.network.net import Net
@@ -213,10 +214,12 @@ class Evaluator:
         """Evaluate the validation data, and adjust learning rate, early stopping and the best."""
         state = self.state
         if self.has_validation:
+            self.progress.note("validating")
             report = self.report("valid", self.run.evaluation.items, draw=True)
             row = {"update": state.update, "epoch": state.epoch, "split": "valid"}
             state.written = self.log.append({**row, **report.metrics}, state.written)
             self.progress.say(f"valid after {state.update}: {self._short(report.metrics)}")
+            self.progress.measured("valid", report.metrics)
             if self.watched and not state.replays:
                 config, schedule = self.run.training, state.schedule
                 schedule.adjust_rate(
@@ -257,10 +260,9 @@ class Evaluator:
 
     def _short(self, metrics: dict[str, float]) -> str:
         known = self.metrics
-        shown = {n: v for n, v in metrics.items() if not n.endswith("nll")} or metrics
         return "  ".join(
             f"{name} {value:.4g} {known.get(name.removeprefix(TEACHER), Metric()).unit}".rstrip()
-            for name, value in shown.items()
+            for name, value in without_nll(metrics).items()
         )
 
     def _save_best(self, value: float) -> None:
@@ -288,9 +290,11 @@ class Evaluator:
                 checkpoint.restore(self.state.teacher, teacher, "the best teacher")
         splits = [s for s in ("valid", "test") if s != "valid" or self.has_validation]
         splits = [split for split in splits if self.state.collator.data.size(split)]
+        self.progress.note("testing")
         reports = {split: self.report(split) for split in splits}
         for split, each in reports.items():
             self.progress.say(f"{split}: {self._short(each.metrics)}")
+            self.progress.measured(split, each.metrics)
         higher = [name for name, metric in self.metrics.items() if metric.better == "higher"]
         return {
             "reported": "best" if best else "last",

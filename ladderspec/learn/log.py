@@ -1,21 +1,16 @@
-"""What a training writes: rows of metrics in its folder, progress on the terminal."""
+"""What a training writes into its folder: rows of metrics, speed, the result."""
 
 from __future__ import annotations
 
 import importlib
 import json
-import shutil
-import sys
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from ladderspec.errors import UsageError
 from ladderspec.files import write_atomic
-
-BAR = 20  # characters
 
 
 @dataclass
@@ -89,89 +84,3 @@ def tensorboard(folder: Path, wanted: bool) -> Any:
         hint = "`pip install 'ladderspec[track]'` brings it"
         raise UsageError(f"`track: true` needs TensorBoard; {hint}") from None
     return board.SummaryWriter(str(folder / "tensorboard"))
-
-
-# --- terminal -------------------------------------------------------------------------------------
-
-
-def clock(seconds: float) -> str:
-    """
-    >>> clock(42), clock(3725)
-    ('0:42', '1:02:05')
-    """
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def numbers(values: Mapping[str, float]) -> str:
-    """
-    >>> numbers({"digit.error": 12.345678, "next_frame.error": 1500.25})
-    'digit.error 12.35  next_frame.error 1500'
-    """
-    return "  ".join(f"{name} {value:.4g}" for name, value in values.items())
-
-
-@dataclass
-class Progress:
-    """The progress of a run: a bar on a terminal, lines elsewhere, nothing if `quiet`."""
-
-    title: str
-    total: int
-    quiet: bool = False
-    out: TextIO = field(default_factory=lambda: sys.stderr)
-    started: float = field(default_factory=time.monotonic)
-    first: int = 0  # update at which this process started
-    shown: float = 0.0
-
-    @property
-    def live(self) -> bool:
-        return not self.quiet and self.out.isatty()
-
-    def start(self, update: int) -> None:
-        self.first, self.started = update, time.monotonic()
-
-    def speed(self, update: int) -> float:
-        """Updates per second."""
-        return (update - self.first) / max(1e-9, time.monotonic() - self.started)
-
-    def step(self, update: int, costs: Mapping[str, float]) -> None:
-        """Move the bar after an update."""
-        now = time.monotonic()
-        if not self.live or (now - self.shown < 0.2 and update < self.total):
-            return
-        self.shown = now
-        width = shutil.get_terminal_size().columns - 1
-        done = f"{update}/{self.total}  {self._pace(update)}"
-        room = width - len(done) - 1
-        bar = self._bar(update, room - len(self.title) - 3)
-        shown = numbers({k: v for k, v in costs.items() if k.endswith("cost")})
-        line = f"{self.title[: max(0, room)]}{bar} {done}  {shown}"
-        self._write(f"\r\033[K{line[:width]}")
-
-    def _bar(self, update: int, room: int) -> str:
-        """A bar as long as there is room; numbers have priority."""
-        length = min(BAR, room)
-        if length < BAR // 4:
-            return ""
-        return " [" + ("#" * int(update / self.total * length)).ljust(length, ".") + "]"
-
-    def _pace(self, update: int) -> str:
-        speed = self.speed(update)
-        left = clock((self.total - update) / speed) if speed else "?"
-        return f"{speed:.3g} updates/s, {left} left"
-
-    def row(self, update: int, values: Mapping[str, float]) -> None:
-        """Show a row of metrics as a line, if there is no bar."""
-        if not self.live:
-            self.say(f"{update}/{self.total}  {self._pace(update)}  {numbers(values)}")
-
-    def say(self, line: str) -> None:
-        """Print a line."""
-        if not self.quiet:
-            clear = "\r\033[K" if self.live else ""
-            self._write(f"{clear}{self.title}: {line}\n")
-
-    def _write(self, text: str) -> None:
-        self.out.write(text)
-        self.out.flush()

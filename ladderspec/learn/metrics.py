@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from ladderspec.escaping import html_table
 from ladderspec.experiments.training import TEACHER
 from ladderspec.learn import processes
 from ladderspec.learn.batches import Collator, TensorBatch
@@ -48,6 +49,18 @@ class Report:
     by_time: dict[str, list[float]]
     confusion: dict[str, list[list[int]]]
     units: dict[str, str]
+
+    def _repr_html_(self) -> str:
+        """For notebooks: a row per metric, with its values by iteration."""
+        times = max((len(values) for values in self.by_time.values()), default=0)
+        rows = [
+            [name, self.units.get(name, ""), f"{value:.4g}"]
+            + [f"{v:.4g}" for v in self.by_time.get(name, ())]
+            for name, value in self.metrics.items()
+        ]
+        return html_table(
+            ["metric", "unit", "value", *(f"t = {t + 1}" for t in range(times))], rows
+        )
 
     def with_teacher(self, teacher: Report) -> Report:
         """The report with the metrics of the network's Mean Teacher."""

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ladderspec.data import sheet
 from ladderspec.data.batching import Indices
-from ladderspec.data.picture import Colour, Picture
+from ladderspec.data.picture import Colour, ImageSheet
 from ladderspec.learn.batches import Collator, TensorBatch
 from ladderspec.learn.metrics import combined, decides_classes, over_time
 from ladderspec.names import Shape
@@ -26,7 +26,7 @@ MOST_FRAMES = 16  # of an item of a picture
 @torch.no_grad()
 def draw_samples(
     net: Net, collator: Collator, split: str, count: int, title: str
-) -> Picture | None:
+) -> ImageSheet | None:
     """A sheet of the first items of a split. None if there is nothing to draw.
 
     If time runs over frames, it goes to the right and every caption has a row. If it runs over
@@ -207,7 +207,7 @@ def _is_roll(shape: Shape) -> bool:
 
 def _rolls(
     batch: TensorBatch, predicted: Mapping[str, Shown], title: str, items: Indices
-) -> Picture:
+) -> ImageSheet:
     pieces: list[tuple[str, NDArray[Any]]] = []
     ends = batch.lengths or (batch.frames.shape[1],) * len(batch)
     for i in np.argsort(items):

@@ -27,8 +27,9 @@ from ladderspec.learn import checkpoint, processes
 from ladderspec.learn.allocator import keep_freed_memory
 from ladderspec.learn.batches import Collator, Sampler, TensorBatch
 from ladderspec.learn.evaluation import Evaluator
-from ladderspec.learn.log import MetricsLog, Progress, tensorboard
+from ladderspec.learn.log import MetricsLog, tensorboard
 from ladderspec.learn.processes import Interrupted, SignalGuard
+from ladderspec.learn.progress import FILE, Callback, Display, Here, Progress
 from ladderspec.learn.run_folder import begun, claim, data_changed, locked, read_result
 from ladderspec.learn.schedule import ScheduleState
 from ladderspec.learn.setup import freeze, initialise, set_dropout
@@ -43,6 +44,9 @@ def train(
     resume: bool = False,
     data: str | Path | None = None,
     quiet: bool = False,
+    display: Display | None = None,
+    on_update: Callback | None = None,
+    on_evaluation: Callback | None = None,
 ) -> dict[str, Any]:
     """Train a run in its folder. A finished run is not repeated.
 
@@ -52,29 +56,39 @@ def train(
         resume: continue an interrupted run; otherwise a folder with checkpoints is refused.
         data: the data folder. Default: that of the environment.
         quiet: show no progress.
+        display: where to show it. Default: one of its own.
+        on_update: called after every update with an `Event`; in the first of several processes.
+        on_evaluation: called after every evaluation with an `Event`.
 
     Returns:
         The content of `result.json`.
     """
+    display = display or Display(quiet=quiet)
     folder, root = Path(folder), Path(data) if data is not None else None
     finished = read_result(folder, run)
     if finished is not None:
-        if not quiet and _own_data_changed(run, folder, root):
-            Progress(run.id, 0).say("finished with other data than those that are there now")
+        if not display.quiet and _own_data_changed(run, folder, root):
+            display.say(f"{run.id}: finished with other data than those that are there now")
         return finished
     if run.machine.keep_freed_memory:
         keep_freed_memory()
     with ExitStack() as stack:
         device = stack.enter_context(processes.joined(run.machine.device))
         stack.enter_context(processes.torch_threads(run.machine.threads))
+        progress = Progress(run.id)
         if processes.rank() == 0:
             stack.enter_context(locked(folder))
             claim(folder, run, resume, run.data.content(root))
+            progress = Progress(run.id, folder, display, on_update=on_update,
+                                on_evaluation=on_evaluation)  # fmt: skip
+            stack.enter_context(display.following({run.id: Here(progress)}))
+            stack.callback((folder / FILE).unlink, missing_ok=True)
+            progress.note("preparing")
         processes.wait()
         opened = run.data.open(run.seed, root)
-        result = _train(run, folder, opened, device, quiet)
+        result = _train(run, folder, opened, device, progress)
         if run.training.retrain != "no":
-            result = _retrain(run, folder, opened, device, quiet, result)
+            result = _retrain(run, folder, opened, device, progress, result)
         MetricsLog(folder, processes.rank() > 0).write_result(result)
     return result
 
@@ -91,7 +105,7 @@ def _retrain(
     folder: Path,
     data: DataSet,
     device: torch.device,
-    quiet: bool,
+    progress: Progress,
     first: dict[str, Any],
 ) -> dict[str, Any]:
     """Train again on training and validation data, for as many updates as the reported weights had.
@@ -106,7 +120,7 @@ def _retrain(
     if processes.rank() == 0:
         inner.mkdir(exist_ok=True)
     processes.wait()
-    result = _train(again, inner, data, device, quiet, folder, Split.BOTH, schedule)
+    result = _train(again, inner, data, device, progress, folder, Split.BOTH, schedule)
     MetricsLog(inner, processes.rank() > 0).write_result(result)
     return {**result, "digest": run.digest, "first": first}
 
@@ -116,7 +130,7 @@ def _train(
     folder: Path,
     data: DataSet,
     device: torch.device,
-    quiet: bool,
+    progress: Progress,
     home: Path | None = None,
     split: Split = Split.TRAIN,
     replay: ScheduleState | None = None,
@@ -128,7 +142,7 @@ def _train(
         folder: where to write.
         data: the opened data set.
         device: where to compute.
-        quiet: show no progress.
+        progress: where it stands.
         home: the folder of the run, if `folder` is inside it.
         split: the data to train on.
         replay: the learning rates of an earlier training.
@@ -140,7 +154,6 @@ def _train(
         state.schedule, state.replays = replay, True
     silent = processes.rank() > 0
     log = MetricsLog(folder, silent, tensorboard(folder, run.machine.track and not silent))
-    progress = Progress(run.id, state.total, quiet or silent)
     evaluator = Evaluator(run, state, log, folder, progress)
     processes.wait()  # all have looked for a checkpoint before one is written
     if resumes:
@@ -154,7 +167,7 @@ def _train(
             progress.say(message)
 
     every, timer = _updates_between(run, state), CheckpointTimer(run.machine.checkpoint)
-    progress.start(state.update)
+    progress.start(state.update, state.total)
     with SignalGuard() as signals:
         for batch, share in batches(state, run.machine.workers):
             costs = update(state, batch, share)
@@ -251,5 +264,5 @@ def _log_row(state: TrainState, log: MetricsLog, progress: Progress) -> None:
     values = state.means()
     row = {"update": state.update, "epoch": state.epoch, "split": str(state.sampler.split)}
     state.written = log.append({**row, **values}, state.written)
-    log.time({"update": state.update, "updates per second": progress.speed(state.update)})
+    log.time({"update": state.update, "updates per second": progress.rate(state.update)})
     progress.row(state.update, values)

@@ -30,7 +30,7 @@ class Costs(dict[str, Tensor]):
 
 
 @dataclass(frozen=True)
-class Batch:
+class CostInputs:
     """Frames as they came in, without noise, and what to compare with."""
 
     frames: Tensor
@@ -77,7 +77,7 @@ class Clean(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Reading:
+class TaskCost:
     """One task at work on a batch: when it reads, what it compares with, how samples weigh."""
 
     name: str
@@ -160,8 +160,8 @@ def _alike(given: Shape, wanted: Shape) -> bool:
 
 
 def read_by(
-    tasks: Mapping[str, Task], readers: Sequence[Reader], batch: Batch, grouped: bool = False
-) -> list[Reading]:
+    tasks: Mapping[str, Task], readers: Sequence[Reader], batch: CostInputs, grouped: bool = False
+) -> list[TaskCost]:
     """The tasks at work on a batch; `grouped`: what they see has an axis of groups."""
     fields = {task.field for task in tasks.values()} - {None}
     found = []
@@ -172,7 +172,7 @@ def read_by(
             aligned = replace(reader, ahead=0) if own else reader
             read, weights = _weights(aligned, batch)
             found.append(
-                Reading(
+                TaskCost(
                     reader.name,
                     task,
                     reader.at,
@@ -225,9 +225,9 @@ def _misspelt(name: str, known: tuple[str, ...]) -> str:
 
 
 def add_up(
-    readings: Iterable[Reading],
-    see: Callable[[Reading], Mapping[str, Tensor]],
-    clean: Callable[[Reading, str], Clean],
+    readings: Iterable[TaskCost],
+    see: Callable[[TaskCost], Mapping[str, Tensor]],
+    clean: Callable[[TaskCost, str], Clean],
     weights: Mapping[str, float],
     likelihood: Mapping[str, Any],
     net: nn.Module,
@@ -285,7 +285,7 @@ def tied(value: Tensor, parameters: Iterable[Tensor]) -> Tensor:
     return found
 
 
-def _weights(reader: Reader, batch: Batch) -> tuple[list[int], Tensor | None]:
+def _weights(reader: Reader, batch: CostInputs) -> tuple[list[int], Tensor | None]:
     """The t at which a task reads, and how each sample weighs there."""
     lengths = batch.lengths or (batch.length,)
     bits = {length: times(reader, length) for length in set(lengths)}

@@ -54,7 +54,7 @@ class Read(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Node:
+class ExecutorNode:
     """One node: its module, the edges that it reads, the slots that it fills besides its output."""
 
     name: str
@@ -109,7 +109,7 @@ class Executor:
         ]
         self.cached: dict[Call, Needs] = {}
 
-    def _node(self, name: str, home: Home) -> Node:
+    def _node(self, name: str, home: Home) -> ExecutorNode:
         equation, carried = self.plan.equations[name], self.plan.carry.get(name)
         self.slots[name] = Slot(name, equation.shape, carried.depth if carried else 0)
         module = home.module
@@ -125,7 +125,7 @@ class Executor:
             keeps.append((further, slot))
         delays = [edge.delay for edge in equation.edges if edge.role is Role.STATE]
         logits = f"{name}.logits"
-        return Node(
+        return ExecutorNode(
             name,
             home,
             tuple(Read(e.key, e.slot, e.delay) for e in equation.edges),
@@ -175,7 +175,7 @@ class Executor:
             if not torch.is_grad_enabled():
                 history.drop(droppable, t)
 
-    def compute(self, node: Node, t: int, history: History, step: TimeStep) -> None:
+    def compute(self, node: ExecutorNode, t: int, history: History, step: TimeStep) -> None:
         """One node at one t."""
         module = node.home.module
         values: dict[str, Tensor] = {}
@@ -309,7 +309,7 @@ class Executor:
         """Learned initial values by slot: one number per channel."""
         return {slot: getattr(node.home.module, name) for node, name, slot in self.learned}
 
-    def _initial_parameters(self, node: Node) -> list[tuple[str, str]]:
+    def _initial_parameters(self, node: ExecutorNode) -> list[tuple[str, str]]:
         """The names that learned initial values of a node would have, by slot."""
         return [("initial", node.name), *((f"initial_{n}", slot) for n, slot in node.states)]
 

@@ -15,11 +15,11 @@ from ladderspec.display import svg
 from ladderspec.network.carry import Carry
 from ladderspec.network.checkpointing import run_checkpointed
 from ladderspec.network.costs import (
-    Batch,
     Clean,
+    CostInputs,
     Costs,
-    Reading,
     Targets,
+    TaskCost,
     add_up,
     check_tasks,
     later,
@@ -43,12 +43,13 @@ from ladderspec.network.noise import noisy
 from ladderspec.network.readouts import TaskReadout, readout_name, readouts_of
 from ladderspec.network.replay import Replay
 from ladderspec.nn import CellModule, initialise
-from ladderspec.nn.modules import nest
+from ladderspec.nn.modules import Declared, Lender, nest
 from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.plan import Plan
 from ladderspec.tasks import Task
 from ladderspec.wiring.graph import Graph, copies, is_tapped
 from ladderspec.wiring.shapes import site_of
+from ladderspec.wiring.sharing import holders
 
 GROUPS = "encoder.groups"
 
@@ -73,7 +74,7 @@ class Net(nn.Module):
             for name, by_node in ((name, readouts_of(graph, name)) for name in self.tasks)
             for node, readout in by_node.items()
         }
-        nest(self, {node: cell_module(graph, node) for node in graph})
+        nest_cells(self, graph)
         nest(self, readouts)
         initialise(self, seed)
         # What convolves with such weights follows. (The stubs of torch do not know the word.)
@@ -157,7 +158,7 @@ class Net(nn.Module):
         check_tasks(self.tasks, targets, counting, weights or {})
         chosen = {name: task for name, task in self.tasks.items() if name in counting}
         whole = self.plan.tasks if carry is None else later(self.plan.tasks, carry.t)
-        batch = Batch(frames, targets, length, ends)
+        batch = CostInputs(frames, targets, length, ends)
         readings = read_by(chosen, whole, batch, self.groups is not None)
         readers = tuple(reading.reader() for reading in readings)
         call = self._call(frames, length, ends, readers, carries=carry is not None)
@@ -193,7 +194,7 @@ class Net(nn.Module):
             return self.executor.run(frames, call, carry)
         return run_checkpointed(self.executor, frames, call, carry, checkpoint)
 
-    def _clean_call(self, call: Call, readings: Sequence[Reading]) -> Call | None:
+    def _clean_call(self, call: Call, readings: Sequence[TaskCost]) -> Call | None:
         """The pass without noise, if a task compares with it.
 
         It also computes what the other tasks read: running statistics are those of this pass.
@@ -217,7 +218,7 @@ class Net(nn.Module):
         found: dict[str, tuple[str, str]] = self.graph.graph["tasks"][task]["clean"]
         return found
 
-    def _see_clean(self, history: History | None, reading: Reading, node: str) -> Clean:
+    def _see_clean(self, history: History | None, reading: TaskCost, node: str) -> Clean:
         """What a task compares a node with, (n, B, ...), and how that was normalised."""
         assert history is not None
         target, tap = self.clean_targets(reading.name)[node]
@@ -471,5 +472,26 @@ def cell_module(graph: Graph, node: str) -> CellModule:
         iterations_of(cell, None if length == "any" else length),
         node,
         draw=False,
+        shared=[key for key, each in {"": attributes, **edges}.items() if each["shared"]],
         tapped=is_tapped(graph, node),
     )
+
+
+def nest_cells(root: nn.Module, graph: Graph) -> dict[str, CellModule]:
+    """The modules of all nodes under their names; what is shared is registered once."""
+    cells = {node: cell_module(graph, node) for node in graph}
+    nest(root, cells)
+    known = {holder.name: holder for holder in holders(graph)}
+    shares = {name: each for name, each in known.items() if each.attributes["shared"]}
+    removed: dict[str, Declared] = {}  # owners that an ablation removed keep what they share
+    for each in sorted(shares.values(), key=lambda each: each.name.count(".")):  # nodes first
+        owner = each.attributes["shared"]
+        if owner not in known and owner not in removed:
+            removed[owner] = Declared()
+            removed[owner].declare(each.parameters)
+            nest(root, {owner: removed[owner]})
+    for name, each in shares.items():
+        side, *path = each.attributes["shared"].split(".")
+        borrower = cast(Declared, home_of(root, name).module)
+        borrower.lender = Lender(home_of(root, side).module, tuple(path))
+    return cells

@@ -21,6 +21,7 @@ from torch.overrides import TorchFunctionMode
 from ladderspec.network.carry import Carry
 from ladderspec.network.readouts import TaskReadout
 from ladderspec.nn import BatchNorm, CellModule, Edge
+from ladderspec.nn.modules import Declared
 from ladderspec.nn.norms import Stateless
 from ladderspec.ops.transforms import has_global_hooks, is_transformed
 
@@ -136,7 +137,7 @@ def _is_ours(module: nn.Module) -> bool:
     """Whether a module is one of this library."""
     if type(module) is nn.Module:  # the name of a side, or of a task
         return not module._parameters
-    if type(module) not in (CellModule, Edge, Stateless, BatchNorm, TaskReadout):
+    if type(module) not in (CellModule, Edge, Declared, Stateless, BatchNorm, TaskReadout):
         return False
     if isinstance(module, CellModule) and module.checked:
         return False

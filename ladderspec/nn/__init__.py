@@ -26,12 +26,16 @@ Single edges may differ from the others in filter, norm and initial gain:
 Edge(conv, 8x16x16 -> 32x16x16, (5, 5), stride (1, 1))
 """
 
-from ladderspec.cells import Cell, registered
-from ladderspec.cells.functions import convolve, convolve_transposed, f
-from ladderspec.names import Side
-from ladderspec.nn.cells import Standalone
-from ladderspec.nn.modules import CellModule, Edge, initialise
-from ladderspec.nn.norms import FIRST, BatchNorm, LayerNorm, TimeStep
+from ladderspec.errors import require_torch
+
+require_torch()
+
+from ladderspec.cells import Cell, registered  # noqa: E402
+from ladderspec.cells.functions import convolve, convolve_transposed, f  # noqa: E402
+from ladderspec.names import Side  # noqa: E402
+from ladderspec.nn.cells import Standalone  # noqa: E402
+from ladderspec.nn.modules import CellModule, Edge, initialise  # noqa: E402
+from ladderspec.nn.norms import FIRST, BatchNorm, LayerNorm, TimeStep  # noqa: E402
 
 
 def _cells() -> dict[str, type[Cell]]:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ladderspec.cells import ACTIVATIONS, NORMS, Cell, Projection, Signature, Site
+from ladderspec.cells import ACTIVATIONS, NORMS, Cell, Projection, Site
 from ladderspec.cells.base import deviation, normalised_shape
+from ladderspec.cells.binding import bind
 from ladderspec.cells.functions import per_channel
-from ladderspec.cells.parameters import Parameter
-from ladderspec.cells.projections import MAIN_ROLES
+from ladderspec.cells.parameters import Parameter, shareable
 from ladderspec.errors import UsageError
 from ladderspec.names import Role, Shape, show_shape
 from ladderspec.nn.norms import FIRST, BatchNorm, TimeStep, make_norm
@@ -24,16 +23,49 @@ Values = Mapping[str, Tensor]
 Result = tuple[Tensor, dict[str, Tensor]]
 
 
+class Lender(NamedTuple):
+    """Where shared parameters are registered: looked up at every call, as modules may change."""
+
+    parent: nn.Module
+    path: tuple[str, ...]
+
+    @property
+    def module(self) -> nn.Module:
+        found = self.parent
+        for part in self.path:
+            found = cast(nn.Module, found._modules[part])
+        return found
+
+
 class Declared(nn.Module):
-    """A module whose parameters were declared, with their initial values."""
+    """A module whose parameters were declared, with their initial values.
+
+    Those that it shares with another module are registered there alone, and fetched.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.declared: dict[str, Parameter] = {}
+        self.borrowed: frozenset[str] = frozenset()
+        self.lender: Lender | None = None  # of what is borrowed
 
-    def declare(self, parameters: Mapping[str, Parameter], draw: bool) -> None:
-        """Register parameters; if not `draw`, their values wait for `initialise`."""
+    def tensor(self, name: str) -> Tensor:
+        """A parameter or buffer, its own or borrowed."""
+        home = self.lender.module if self.lender and name in self.borrowed else self
+        found: Tensor = getattr(home, name)
+        return found
+
+    def declare(
+        self, parameters: Mapping[str, Parameter], draw: bool = False, shared: bool = False
+    ) -> None:
+        """Register parameters; if not `draw`, their values wait for `initialise`.
+
+        If `shared`, those that can be shared are left to the `lender`.
+        """
+        self.borrowed = frozenset(shareable(parameters) if shared else ())
         for name, parameter in parameters.items():
+            if name in self.borrowed:
+                continue
             self.declared[name] = parameter
             tensor = torch.empty(parameter.shape)
             if draw:
@@ -75,6 +107,7 @@ class Edge(Declared):
         projection: The map, its norm and its initial values.
         iterations: How many iterations have statistics of their own in a batch norm.
         draw: Whether to draw initial values now; otherwise they wait for `initialise`.
+        shared: Whether its parameters are those of its `lender`.
 
     >>> edge = Edge(Projection("transposed", (8, 6, 6), (4, 11, 11), (3, 3), (2, 2)))
     >>> {name: tuple(parameter.shape) for name, parameter in edge.named_parameters()}
@@ -85,10 +118,16 @@ class Edge(Declared):
     gain: Tensor
     drop: float = 0.0  # dropout probability of what it carries (Srivastava et al. 2014)
 
-    def __init__(self, projection: Projection, iterations: int = 1, draw: bool = True) -> None:
+    def __init__(
+        self,
+        projection: Projection,
+        iterations: int = 1,
+        draw: bool = True,
+        shared: bool = False,
+    ) -> None:
         super().__init__()
         self.projection = projection
-        self.declare(projection.parameters, draw)
+        self.declare(projection.parameters, draw, shared)
         kind, groups = projection.norm, projection.groups
         self.norm = make_norm(kind, projection.target[0], groups, iterations)
 
@@ -107,13 +146,13 @@ class Edge(Declared):
         if self.drop and self.training:
             x = functional.dropout(x, self.drop)
         projection = self.projection
-        weight = self.weight if projection.has_weight else None
+        weight = self.tensor("weight") if projection.has_weight else None
         if self.norm is None:
             return step.ops.project(projection, x, weight, bias)
         y = step.ops.project(projection, x, weight, None)
         if further is not None:
             return _normalised(self.norm, y, step, further)
-        normal: Tensor = self.norm(y, self.gain, bias, step)
+        normal: Tensor = self.norm(y, self.tensor("gain"), bias, step)
         return normal
 
     @property
@@ -149,6 +188,7 @@ class CellModule(Declared):
         iterations: how many iterations have statistics of their own in batch norms.
         name: of the node, for messages.
         draw: whether to draw initial values now; else they wait for `initialise`.
+        shared: the edges whose parameters are those of their lenders; "" is the node itself.
         tapped: whether to return the normalised pre-activation too.
     """
 
@@ -162,6 +202,7 @@ class CellModule(Declared):
         iterations: int = 1,
         name: str = "",
         draw: bool = True,
+        shared: Collection[str] = (),
         tapped: bool = False,
     ) -> None:
         super().__init__()
@@ -169,116 +210,22 @@ class CellModule(Declared):
         self.cell, self.out, self.name = cell, out, f"{name} ({cell.cell})" if name else cell.cell
         self.keys = tuple(projections)
         for key, projection in projections.items():
-            self._modules[key] = Edge(projection, iterations, draw)  # a key may be any name
-        self.declare(parameters, draw)
-        signature = cell.signature()
-        everything = "edges" in signature.positional
-        self.separate = frozenset(self.keys if everything else signature.separate)
-        summed = [key for key in self.keys if key not in self.separate]
-        main = [key for key in MAIN_ROLES if key in summed] or summed
-        self.carrier = str(main[0]) if main else ""  # its term includes the offset
-        for key in summed:
-            if projections[key].target != projections[self.carrier].target:
-                self._refuse_sum(key, projections)
-        if summed and "a" not in signature.positional:
-            raise UsageError(
-                f"{self.name}: `compute` does not read `{summed[0]}`, which arrives there; name it,"
-                " or read `a`, or leave it out of `takes`"
-            )
+            edge = Edge(projection, iterations, draw, key in shared)
+            self._modules[key] = edge  # a key may be any name
+        self.declare(parameters, draw, "" in shared)
+        self.binding = bind(cell, site, out, projections, parameters, self.name)
+        self.constants = dict(self.binding.constants)
+        if "activation" in self.constants:
+            self.constants["activation"] = ACTIVATIONS[self.constants["activation"]].compute
         self.norm_name, kind, groups = cell.node_norm()
-        channels = projections[self.carrier].target[0] if self.carrier else 0
-        offset = parameters.get(cell.offset)
-        if offset is not None and channels and offset.shape != (channels,):
-            raise UsageError(
-                f"{self.name}: the offset `{cell.offset}` is {show_shape(offset.shape)}, but `a`"
-                f" has {channels} channels"
-            )
-        if kind != "none" and not channels:
-            raise UsageError(f"{self.name}: `node_norm` needs edges that enter the sum `a`")
         if kind != "none":
-            self._modules[self.norm_name] = make_norm(kind, channels, groups, iterations)
-        self.norm_in_compute = "norm" in signature.keywords
-        self._resolve(signature, site, projections)
-        read = {cell.offset, *signature.keywords} | ({"gain"} if kind != "none" else set())
-        read |= self._resolve_first_value(site)
-        for unread in [n for n in parameters if n not in read and not n.startswith("initial")]:
-            raise UsageError(
-                f"{self.name}: `parameters` declares `{unread}`, but `compute` does not read it and"
-                f" `offset` is {cell.offset!r}"
-            )
+            norm = make_norm(kind, self.binding.summed, groups, iterations)
+            self._modules[self.norm_name] = norm
         # z in a = gain . z + offset, if it is needed by itself
         self.normalised: Shape | None = None
         if tapped or self.deviation:
             self.normalised = normalised_shape(cell, projections)
         self.checked = not type(cell).__module__.startswith("ladderspec.")
-
-    # --- arguments of compute ---------------------------------------------------------------------
-
-    def _resolve(
-        self, signature: Signature, site: Site, projections: Mapping[str, Projection]
-    ) -> None:
-        """Find once where each argument of `compute` comes from."""
-        roles, states = frozenset(Role), self.cell.state_shapes(self.out)
-        for name in states:
-            if name not in self.cell.returns:
-                raise UsageError(f"{self.name}: `state_shapes` names `{name}`, `returns` does not")
-        self.positional: list[tuple[str, str]] = []
-        for name in signature.positional:
-            if name in ("a", "edges"):
-                self.positional.append((name, ""))
-            elif name in roles:
-                if name not in self.keys and name not in signature.optional:
-                    self._refuse(name)
-                self.positional.append(("edge", name))
-            elif name == "h" or name in states:
-                if name not in signature.optional:
-                    raise UsageError(
-                        f"{self.name}: `compute` reads `{name}`, which does not exist before the"
-                        f" first iteration; write `{name}=None`"
-                    )
-                self.positional.append(("state", name))
-            else:
-                raise UsageError(
-                    f"{self.name}: `compute` reads `{name}`, which is no role, no state and not"
-                    " `a`; fields and parameters are keyword-only, after a `*`"
-                )
-        self.constants: dict[str, Any] = {}
-        from_shapes = {"out": self.out, **self.cell.constants(site, self.out)}
-        self.tensors: list[tuple[str, str]] = []  # argument, and the edge that owns it
-        for name in signature.keywords:
-            owners = [key for key, each in projections.items() if name in each.extra]
-            if name in self.declared:
-                self.tensors.append((name, ""))
-            elif owners:
-                self.tensors.append((name, owners[0]))
-            elif name in from_shapes:
-                self.constants[name] = from_shapes[name]
-            elif name == "activation":
-                self.constants[name] = ACTIVATIONS[getattr(self.cell, name)].compute
-            elif name in signature.optional and name != "norm":
-                self.constants[name] = None
-            elif name != "norm":
-                if not hasattr(self.cell, name):
-                    raise UsageError(
-                        f"{self.name}: `compute` reads `{name}`, which is no parameter, field or"
-                        " property of the cell"
-                    )
-                self.constants[name] = getattr(self.cell, name)
-        self.optional = signature.optional
-        lacks_norm = self.norm_in_compute and self.norm_name not in self._modules
-        if lacks_norm and "norm" not in self.optional:
-            raise UsageError(f"{self.name}: `node_norm` has no norm; write `norm=None`")
-
-    def _resolve_first_value(self, site: Site) -> set[str]:
-        """Find what `first_value` reads besides its noise."""
-        self.first: tuple[tuple[str, ...], dict[str, Any]] = ((), {})
-        if self.cell.first_value is None:
-            return set()
-        names = [n for n in inspect.signature(self.cell.first_value).parameters if n != "noise"]
-        constants = {"out": self.out, **self.cell.constants(site, self.out)}
-        tensors = tuple(name for name in names if name in self.declared)
-        self.first = (tensors, {name: constants[name] for name in names if name not in tensors})
-        return {"noise", *tensors}
 
     def first_value(self, batch: int) -> Tensor | None:
         """What delayed edges carry before the first iteration, (B, ...); None: zeros.
@@ -290,34 +237,22 @@ class CellModule(Declared):
         noise = cast(Tensor, self.noise)
         repeated = noise.repeat(batch // len(noise), *(1 for _ in noise.shape[1:]))
         noise = torch.randn_like(repeated) if self.training else repeated
-        tensors, constants = self.first
-        found: Tensor = self.cell.first_value(
-            noise, **{name: getattr(self, name) for name in tensors}, **constants
-        )
+        tensors = {name: self.tensor(name) for name in self.binding.first_tensors}
+        found: Tensor = self.cell.first_value(noise, **tensors, **self.binding.first_constants)
         return found
 
-    def _refuse(self, role: str) -> None:
-        raise UsageError(
-            f"{self.name}: `compute` reads `{role}`, but what arrives there is"
-            f" {', '.join(self.keys)}; a cell that cannot do without an edge lists it in `needs`,"
-            f" one that can has `{role}=None`"
-        )
-
-    def _refuse_sum(self, key: str, projections: Mapping[str, Projection]) -> None:
-        one, other = projections[key], projections[self.carrier]
-        raise UsageError(
-            f"{self.name}: `a` sums edges, but `{key}` leads to {show_shape(one.target)} and"
-            f" `{self.carrier}` to {show_shape(other.target)}"
-        )
+    def _has(self, name: str) -> bool:
+        return name in self.declared or name in self.borrowed
 
     def edge(self, key: str) -> Edge:
         return cast(Edge, self._modules[key])
 
     def may_lack(self, key: str) -> bool:
         """Whether zeros on this edge change nothing, so that a call may leave it out."""
-        if key in self.separate:  # a cell without its past starts from zeros
-            return key == Role.STATE and key in self.optional and self.edge(key).keeps_zeros
-        return key != self.carrier and self.edge(key).keeps_zeros
+        if key in self.binding.separate:  # a cell without its past starts from zeros
+            optional = key == Role.STATE and key in self.binding.optional
+            return optional and self.edge(key).keeps_zeros
+        return key != self.binding.carrier and self.edge(key).keeps_zeros
 
     # --- computation ------------------------------------------------------------------------------
 
@@ -328,40 +263,40 @@ class CellModule(Declared):
 
         `previous` holds the further values of the iteration from which the `state` edge comes.
         """
-        norm = self._modules.get(self.norm_name)
-        offset = getattr(self, self.cell.offset, None) if self.cell.offset else None
-        joint = norm is not None and "gain" in self.declared  # then the offset follows the norm
+        binding, norm = self.binding, self._modules.get(self.norm_name)
+        offset = self.tensor(self.cell.offset) if self._has(self.cell.offset) else None
+        joint = norm is not None and self._has("gain")  # then the offset follows the norm
         apart: dict[str, Tensor] | None = None if self.normalised is None else {}
         of_edge = apart if norm is None else None
         total: Tensor | None = None
         separate: dict[str, Tensor] = {}
         for key in self.keys:
             if key in values:
-                bias = offset if key == self.carrier and not joint else None
-                if of_edge is not None and key == self.carrier:
+                bias = offset if key == binding.carrier and not joint else None
+                if of_edge is not None and key == binding.carrier:
                     z = self.edge(key)(values[key], step, further=of_edge)
-                    y = self._scaled(z, self.edge(key).gain, bias, step, of_edge)
+                    y = self._scaled(z, self.edge(key).tensor("gain"), bias, step, of_edge)
                 else:
                     y = self.edge(key)(values[key], step, bias)
-                if key in self.separate:
+                if key in binding.separate:
                     separate[key] = y
                 else:
                     total = y if total is None else total + y
         keywords = dict(self.constants)
-        for name, owner in self.tensors:
-            keywords[name] = getattr(self.edge(owner) if owner else self, name)
+        for name, owner in binding.tensors.items():
+            keywords[name] = (self.edge(owner) if owner else self).tensor(name)
         if norm is not None:
-            gain, shift = (self.gain, offset) if joint else (None, None)
-            if self.norm_in_compute:
+            gain, shift = (self.tensor("gain"), offset) if joint else (None, None)
+            if binding.norm_in_compute:
                 keywords["norm"] = lambda a: norm(a, gain, shift, step)
             elif apart is not None:
                 assert total is not None
                 z = _normalised(norm, total, step, apart)
-                total = self._scaled(z, cast(Tensor | None, gain), shift, step, apart)
+                total = self._scaled(z, gain, shift, step, apart)
             else:
                 total = norm(total, gain, shift, step)
         arguments: list[Any] = []
-        for source, name in self.positional:
+        for source, name in binding.positional:
             if source == "a":
                 arguments.append(total)
             elif source == "edge":

@@ -1,6 +1,10 @@
 """Faster algorithms for the maps of edges, each with its plain reference; chosen once per call."""
 
-from ladderspec.ops import transforms
-from ladderspec.ops.choose import FAST, PLAIN, Plain, choose
+from ladderspec.errors import require_torch
+
+require_torch()
+
+from ladderspec.ops import transforms  # noqa: E402
+from ladderspec.ops.choose import FAST, PLAIN, Plain, choose  # noqa: E402
 
 __all__ = ["FAST", "PLAIN", "Plain", "choose", "transforms"]

@@ -12,7 +12,7 @@ from ladderspec.wiring.graph import Graph, copies_of
 FUNCTION = frozenset({"w", "w_s"})  # coefficients of f(u, w) [eq:fdec]: used number by number
 
 
-class Edge(NamedTuple):
+class Term(NamedTuple):
     """One arrow: what its target reads, and from how many iterations ago."""
 
     source: str
@@ -37,7 +37,7 @@ class Equation:
 
     node: str
     cell: str
-    edges: tuple[Edge, ...]  # in the order of their roles
+    edges: tuple[Term, ...]  # in the order of their roles
     shape: Shape
     state: tuple[tuple[str, Shape], ...]  # what the cell remembers besides its output
     stateful: bool
@@ -45,6 +45,7 @@ class Equation:
     parameters: int  # of the node and of the arrows that enter it
     multiplications: int
     copies: int = 1  # one for each group
+    share: str | None = None  # the node with which it shares weights
 
     @property
     def numbers(self) -> int:
@@ -71,7 +72,7 @@ def equation_of(graph: Graph, node: str) -> Equation:
     cell, shape = attributes["cell"], attributes["shape"]
     arrows = list(graph.in_edges(node, keys=True, data=True))
     edges = [
-        Edge(source, node, key, edge["role"], edge["delay"], tap_of(edge))
+        Term(source, node, key, edge["role"], edge["delay"], tap_of(edge))
         for source, _, key, edge in arrows
     ]
     return Equation(
@@ -85,6 +86,7 @@ def equation_of(graph: Graph, node: str) -> Equation:
         parameters=attributes["parameters"] + sum(edge.get("parameters", 0) for *_, edge in arrows),
         multiplications=multiplications(graph, node),
         copies=copies_of(graph, node),
+        share=attributes["share"],
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ladderspec.names import Role, Side, split_node
-from ladderspec.schedule.equations import Edge, Equation
+from ladderspec.schedule.equations import Equation, Term
 
 TAPS = {"normalised": "z", "logits": "logits"}
 LETTERS = {Side.ENCODER: "e", Side.LATERAL: "h", Side.DECODER: "d"}
@@ -21,13 +21,13 @@ def letter(node: str, delay: int = 0, state: bool = False) -> str:
     return f"{'s' if state else LETTERS[side]}_{level}{past}"
 
 
-def value(edge: Edge) -> str:
+def value(edge: Term) -> str:
     """What an arrow carries, as its target sees it."""
     found = letter(edge.source, edge.delay, edge.role is Role.STATE)
     return f"{TAPS[edge.tap]}({found})" if edge.tap else found
 
 
-def arrow(edge: Edge) -> str:
+def arrow(edge: Term) -> str:
     return f"{value(edge)} -> {letter(edge.target)}"
 
 
@@ -36,7 +36,8 @@ def sides(equation: Equation) -> tuple[str, str]:
     node = equation.node
     left = f"{letter(node)}, {letter(node, state=True)}" if equation.stateful else letter(node)
     arguments = ", ".join(f"{edge.role}={value(edge)}" for edge in equation.edges)
-    return left, f"{equation.cell}({arguments or 'x'})"
+    weights = f"; weights of {letter(equation.share)}" if equation.share else ""
+    return left, f"{equation.cell}({arguments or 'x'}{weights})"
 
 
 def last_values(node: str, count: int, state: bool) -> str:

@@ -16,7 +16,7 @@ from itertools import groupby
 
 import networkx as nx
 
-from ladderspec.schedule.equations import Edge, Equation
+from ladderspec.schedule.equations import Equation, Term
 from ladderspec.wiring.graph import Graph
 
 
@@ -34,9 +34,9 @@ class Phase:
     kind: Kind
     nodes: tuple[str, ...]
     static: bool = False  # follows from an input that is the same at every t: one evaluation
-    reads: tuple[Edge, ...] = ()  # from earlier phases, at the same t
-    shifts: tuple[Edge, ...] = ()  # delayed, from what is known for all t by then
-    carries: tuple[Edge, ...] = ()  # delayed, from inside the loop
+    reads: tuple[Term, ...] = ()  # from earlier phases, at the same t
+    shifts: tuple[Term, ...] = ()  # delayed, from what is known for all t by then
+    carries: tuple[Term, ...] = ()  # delayed, from inside the loop
 
 
 class _Mode(IntEnum):

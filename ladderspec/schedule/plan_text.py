@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sized
+from collections.abc import Callable, Mapping, Sized
+from functools import partial
 from textwrap import wrap
 from typing import Any
 
@@ -17,17 +18,20 @@ from ladderspec.schedule.reasons import Reason, Why, explain, grouped
 from ladderspec.schedule.work import Work, flop_of_costs, show_bytes, show_flop, work_of
 
 WIDTH = 100
-TAPPED = "z(e): the normalised pre-activation of e, with its noise.\n"
-LEGEND = """\
-e encoder, h lateral cell, d decoder, s state of a recurrent cell; e' is e at t-1, e'' at t-2.
-FLOP: forward, 2 for each multiply-add of the linear maps; norms, activations, gates and pools are
-left out. Activations: outputs and states of the nodes in float32, for one sample, as the backward
-pass needs them; what cells keep inside is left out.
-"""
+TAPPED = "z(e): the normalised pre-activation of e, with its noise."
+LEGEND = (
+    "e encoder, h lateral cell, d decoder, s state of a recurrent cell;"
+    " e' is e at t-1, e'' at t-2.",
+    "FLOP: forward, 2 for each multiply-add of the linear maps; norms, activations, gates and pools"
+    " are left out. Activations: outputs and states of the nodes in float32, for one sample, as the"
+    " backward pass needs them; what cells keep inside is left out.",
+)
+Wrap = Callable[..., list[str]]
 
 
-def to_text(plan: Plan) -> str:
-    """What `print(plan)` shows."""
+def to_text(plan: Plan, width: int = WIDTH) -> str:
+    """What `print(plan)` shows, in lines of at most `width` characters."""
+    wrapped = partial(_wrap, min(width, WIDTH))
     reasons = explain(plan)
     position = {node: index for index, node in enumerate(reasons)}
     title = f" ({plan.title})" if plan.title else ""
@@ -35,18 +39,21 @@ def to_text(plan: Plan) -> str:
     if plan.groups is not None:
         size += f", for {_many(plan.groups, 'group')}"
     work = work_of(plan, plan.phases, plan.tasks)
-    lines = [f"plan of {plan.name}{title}: {size}", *_wrapped("", _show_work(plan, work)), ""]
-    lines += _wrapped("carry   ", " ".join(_carried(plan)) or "nothing")
+    lines = [f"plan of {plan.name}{title}: {size}", *wrapped("", _show_work(plan, work)), ""]
+    lines += wrapped("carry   ", " ".join(_carried(plan)) or "nothing")
     for number, phase in enumerate(plan.phases, 1):
         lines += ["", f"{number}. {_time(phase)}: {_count(phase.nodes, 'node')}"]
-        lines += _wrapped("   ", _show_work(plan, work_of(plan, [phase])))
+        lines += wrapped("   ", _show_work(plan, work_of(plan, [phase])))
         for reason, nodes in grouped(reasons, phase.nodes).items():
             why = f"{ranges(nodes, position)}: {phrase(plan, phase, reason)}"
-            lines += _wrapped("   ", why, hang=5)
-        lines += ["", *_equations(plan, phase)]
-    lines += ["", *_costs(plan, position)] if plan.tasks else []
+            lines += wrapped("   ", why, hang=5)
+        lines += ["", *_equations(plan, phase, wrapped)]
+    lines += ["", *_costs(plan, position, wrapped)] if plan.tasks else []
     tapped = any(edge.tap for each in plan.equations.values() for edge in each.edges)
-    return "\n".join([*map(one_line, lines), "", (TAPPED if tapped else "") + LEGEND])
+    legend = [*LEGEND[:1], *([TAPPED] if tapped else []), *LEGEND[1:]]
+    return "\n".join(
+        [*map(one_line, lines), "", *(line for text in legend for line in wrapped("", text)), ""]
+    )
 
 
 def as_dict(plan: Plan) -> dict[str, Any]:
@@ -105,13 +112,13 @@ def _node_dict(equation: Equation, why: str) -> dict[str, Any]:
 # --- parts ----------------------------------------------------------------------------------------
 
 
-def _equations(plan: Plan, phase: Phase) -> list[str]:
+def _equations(plan: Plan, phase: Phase, wrapped: Wrap) -> list[str]:
     parts = [sides(plan.equations[node]) for node in phase.nodes]
     width = max((len(left) for left, _ in parts if len(left) <= WIDTH // 3), default=0)
     lines = []
     for left, right in parts:
         start = f"   {left:<{width}} = "
-        lines += _wrapped(start, right, hang=len(start) + right.index("(") + 1)
+        lines += wrapped(start, right, hang=len(start) + right.index("(") + 1)
     return lines
 
 
@@ -126,7 +133,7 @@ def _carried(plan: Plan) -> list[str]:
     return [last_values(node, kept[s], s) for node, kept in depth.items() for s in sorted(kept)]
 
 
-def _costs(plan: Plan, position: Mapping[str, int]) -> list[str]:
+def _costs(plan: Plan, position: Mapping[str, int], wrapped: Wrap) -> list[str]:
     """What the tasks read, and which (node, t) therefore need no computing."""
     lines: list[str] = []
     for reader in plan.tasks:
@@ -136,7 +143,7 @@ def _costs(plan: Plan, position: Mapping[str, int]) -> list[str]:
         if reader.clean:
             targets = sorted(reader.clean, key=position.__getitem__)
             text += f", against {ranges(targets, position)} of a pass without noise"
-        lines += _wrapped(start, text)
+        lines += wrapped(start, text)
     length = plan.length or max(map(_settled, plan.tasks))
     always, masks = (1 << length) - 1, need_masks(plan, length)
     if plan.length is None:  # only what is so for every T can be said: at the last t
@@ -148,7 +155,7 @@ def _costs(plan: Plan, position: Mapping[str, int]) -> list[str]:
             unread.setdefault(masks[node] ^ always, []).append(node)
     for mask, group in unread.items():
         when = iterations(mask) if plan.length else "T"
-        lines += _wrapped("        ", f"not needed at t = {when}: {ranges(group, position)}")
+        lines += wrapped("        ", f"not needed at t = {when}: {ranges(group, position)}")
     if plan.length and unread:
         flop = show_flop(flop_of_costs(plan, plan.length))
         lines.append(f"        the costs take {flop} in {_many(plan.length, _unit(plan))}")
@@ -231,10 +238,10 @@ def _many(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
-def _wrapped(start: str, text: str, hang: int | None = None) -> list[str]:
+def _wrap(width: int, start: str, text: str, hang: int | None = None) -> list[str]:
     """Text after `start`; further lines stand below its beginning, or at `hang`."""
     below = " " * (len(start) if hang is None else hang)
     return wrap(
-        text, WIDTH, initial_indent=start, subsequent_indent=below,
+        text, width, initial_indent=start, subsequent_indent=below,
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ladderspec.schedule.equations import Edge
+from ladderspec.schedule.equations import Term
 from ladderspec.schedule.phases import Kind, Phase
 from ladderspec.schedule.plan import Plan
 
@@ -24,7 +24,7 @@ class Why(StrEnum):
 @dataclass(frozen=True)
 class Reason:
     why: Why
-    edges: tuple[Edge, ...] = ()  # for nodes outside of loops: the shifts they read
+    edges: tuple[Term, ...] = ()  # for nodes outside of loops: the shifts they read
 
 
 def explain(plan: Plan) -> dict[str, Reason]:

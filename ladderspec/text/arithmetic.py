@@ -50,6 +50,10 @@ class BrokenParam(ArithmeticProblem):
     """A parameter whose definition is wrong, which is reported there."""
 
 
+# Parameters as other programs write them: `${width}`, `{{ width }}`.
+FOREIGN = re.compile(r"\$\{\s*(\w+)\s*\}|\{\{\s*(\w+)\s*\}\}")
+
+
 def expression(text: object) -> str | None:
     """The expression in a `$...` text, or None for any other text.
 

@@ -29,7 +29,7 @@ class NotationProblem(ValueError):
 
 
 @dataclass(frozen=True)
-class Arrow:
+class ArrowNotation:
     source: str
     target: str
     delay: int
@@ -42,13 +42,13 @@ class Selector:
     kind: Literal["role", "arrow", "node", "level", "task"]
     pattern: str = "*"  # of node names, level names or task names
     role: Role | None = None
-    arrows: tuple[Arrow, ...] = ()
+    arrows: tuple[ArrowNotation, ...] = ()
 
 
 # --- arrows ---------------------------------------------------------------------------------------
 
 
-def parse_arrows(text: str) -> tuple[Arrow, ...]:
+def parse_arrows(text: str) -> tuple[ArrowNotation, ...]:
     """The hops of a chain, each with the delay that is written on its source.
 
     >>> parse_arrows("decoder.a(t-1) -> encoder.b")
@@ -64,7 +64,9 @@ def parse_arrows(text: str) -> tuple[Arrow, ...]:
         source, target = parts[-2].strip(), found[-1][0]
         hint = f"like `{source.partition('(')[0].strip()}(t-{found[-1][1]}) -> {target}`"
         raise NotationProblem("the delay stands on the source of an arrow", hint)
-    return tuple(Arrow(source, target, delay) for (source, delay), (target, _) in pairwise(found))
+    return tuple(
+        ArrowNotation(source, target, delay) for (source, delay), (target, _) in pairwise(found)
+    )
 
 
 def parse_end(text: str) -> tuple[str, int]:

@@ -138,6 +138,9 @@ def _unclosed(text: str, at: int, opened: int) -> Problem | None:
         return opened, opened + 1, f"this `{bracket}` is not closed", f"a `{closing}` is missing"
     if found in "}]":
         return at, at + 1, f"a `{closing}` is missing before this `{found}`", ""
+    if param := re.match(r"\{\s*(\w+)\s*\}", text[at:]) if text[at - 1] == "$" else None:
+        written = f"`${param[0]}`"
+        return at - 1, at + param.end(), f"{written} is no parameter", f"write `${param[1]}`"
     if text[at - 1] == "=":
         return at - 1, at, "`=` between key and value", "write `: `"
     word = re.search(r"[\w.]+$", text[opened:at])

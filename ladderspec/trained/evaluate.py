@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ladderspec.data import sheet
 from ladderspec.data.batching import Indices
-from ladderspec.data.picture import Picture
+from ladderspec.data.picture import ImageSheet
 from ladderspec.errors import UsageError
 from ladderspec.learn.batches import Collator, TensorBatch
 from ladderspec.learn.evaluation import recalibrated, report_on, split_batches
@@ -72,7 +72,7 @@ def samples(
     count: int = 4,
     statistics: int | None = None,
     noise: bool | None = None,
-) -> Picture | None:
+) -> ImageSheet | None:
     """A picture of frames, predictions and probes of the first items."""
     net = opened.net(without)
     collator = opened.shown(net, noise)
@@ -128,7 +128,7 @@ def first_items(
 
 def activation_sheet(
     arrays: dict[str, NDArray[Any]], title: str, timed: bool = True, items: int = 2, most: int = 12
-) -> Picture:
+) -> ImageSheet:
     """Nodes as rows, iterations as columns; each node from its smallest to its largest value.
 
     Several maps are shown as the mean of their absolute values, vectors as a column of channels.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ladderspec.data import sheet
-from ladderspec.data.picture import Picture
+from ladderspec.data.picture import ImageSheet
 from ladderspec.data.sets.music import LOWEST
 from ladderspec.errors import UsageError
 from ladderspec.learn.evaluation import recalibrated
@@ -122,7 +122,7 @@ def _predictions(net: Net, given: Tensor, later: Tensor) -> dict[str, Shown]:
     return {name: Shown(Panel(own), task.horizon), **besides}
 
 
-def continuation_sheet(found: Continuation, title: str, first: int = 0) -> Picture:
+def continuation_sheet(found: Continuation, title: str, first: int = 0) -> ImageSheet:
     """A picture of given and generated frames: one row for each item, or several with groups."""
     given, later = found.given, found.later
     if given.ndim == 5 and given.shape[3] == 1:

@@ -10,6 +10,7 @@ from ladderspec.wiring.checks import check, needed
 from ladderspec.wiring.graph import Graph, in_order
 from ladderspec.wiring.selection import closest, select
 from ladderspec.wiring.shapes import infer
+from ladderspec.wiring.sharing import holders
 from ladderspec.wiring.wire import Compilation, prune
 
 
@@ -26,6 +27,23 @@ def lesion(graph: Graph, without: Sequence[str]) -> Graph:
     infer(work)
     work.findings.raise_if_any()
     return result
+
+
+def notes_on(graph: Graph, without: Sequence[str]) -> list[str]:
+    """What a lesion leaves in place: the weights that a removed part shares with others."""
+    left = list(holders(lesion(graph, without)))
+    there, notes = {holder.name for holder in left}, []
+    for gone in holders(graph):
+        node = ".".join(gone.name.split(".")[:2])
+        if gone.name in there or (gone.name != node and node not in there):
+            continue  # an arrow goes with its node
+        name = gone.attributes["shared"] or gone.name
+        users = [each.text for each in left if name in (each.attributes["shared"], each.name)]
+        if gone.parameters and users:
+            more = f" and {len(users) - 2} more" if len(users) > 2 else ""
+            used = f"{', '.join(users[:2])}{more}"
+            notes.append(f"{gone.text} is out, but its weights are shared and stay in use: {used}")
+    return notes
 
 
 def _remove(graph: Graph, text: str) -> None:

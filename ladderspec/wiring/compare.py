@@ -7,8 +7,8 @@ from typing import Any
 
 from ladderspec.names import show_arrow, show_shape
 from ladderspec.wiring.graph import (
-    Edge,
     EdgeAttributes,
+    EdgeKey,
     LadderGraph,
     NodeAttributes,
     in_order,
@@ -102,25 +102,25 @@ def _arrows(first: LadderGraph, second: LadderGraph) -> list[Difference]:
     return found + [_arrow("+", ends, edge) for ends, edge in two.items() if ends not in one]
 
 
-_COMPARED = ("delay", "filter", "norm", "gain", "projection")
+_COMPARED = ("delay", "filter", "norm", "gain", "shared", "projection")
 
 
-def _by_ends(graph: LadderGraph) -> dict[Edge, EdgeAttributes]:
+def _by_ends(graph: LadderGraph) -> dict[EdgeKey, EdgeAttributes]:
     order = {node: index for index, node in enumerate(in_order(graph))}
     edges = sorted(graph.edges(keys=True, data=True), key=lambda e: (order[e[1]], e[2], e[0]))
     return {(source, target, key): attributes for source, target, key, attributes in edges}
 
 
-def _arrow(sign: str, ends: Edge, edge: EdgeAttributes) -> Difference:
+def _arrow(sign: str, ends: EdgeKey, edge: EdgeAttributes) -> Difference:
     count = edge["parameters"] if sign == "+" else -edge["parameters"]
     shown = show_arrow(ends[0], ends[1], edge["delay"])
     return Difference(sign, "arrow", shown, str(edge["role"]), count)
 
 
-def _changed_arrow(ends: Edge, one: EdgeAttributes, two: EdgeAttributes) -> Difference:
+def _changed_arrow(ends: EdgeKey, one: EdgeAttributes, two: EdgeAttributes) -> Difference:
     changes = [
         f"{key} {_show(one.get(key))} -> {_show(two.get(key))}"
-        for key in _COMPARED[:3]
+        for key in ("delay", "filter", "norm", "shared")
         if one.get(key) != two.get(key)
     ]
     gains = one["projection"].gain, two["projection"].gain

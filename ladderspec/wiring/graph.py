@@ -6,7 +6,7 @@ exists because a task reads it, now or at a later t.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -24,18 +24,18 @@ from ladderspec.cells import Cell, Projection
 from ladderspec.cells.grouping import Groups
 from ladderspec.display import svg
 from ladderspec.errors import Place
-from ladderspec.escaping import one_line
+from ladderspec.escaping import fitted
 from ladderspec.names import INPUT, Role, Shape, Side, node_name, show_arrow, show_shape
 from ladderspec.tasks import Task
 
 Pair = tuple[int, int]
-Edge = tuple[str, str, str]  # source, target, key
+EdgeKey = tuple[str, str, str]  # source, target, key
 
 
 # --- attributes -----------------------------------------------------------------------------------
 
 
-class Grid(NamedTuple):
+class SamplingGrid(NamedTuple):
     """The sampling grid of a map: one place covers `rows` x `columns` places of the finest grid.
 
     A row of unknown stride (a dense one, or a user's own cell) begins a new part.
@@ -47,7 +47,7 @@ class Grid(NamedTuple):
 
 
 class NodeAttributes(TypedDict):
-    """The attributes of a node; the last four are set by shape inference."""
+    """The attributes of a node; the last five are set by shape inference."""
 
     side: Side
     level: str
@@ -55,14 +55,16 @@ class NodeAttributes(TypedDict):
     initial: str  # what delayed edges carry before the first t: zeros or learned
     place: Place | str | None  # in the text; a string in a graph that was read from JSON
     path: str  # the same in the terms of the spec: levels[0].encoder
+    share: str | None  # the node with which it shares weights, even if that was removed
     shape: NotRequired[Shape]
-    grid: NotRequired[Grid | None]
+    grid: NotRequired[SamplingGrid | None]
     own: NotRequired[dict[str, Any]]  # its parameters, apart from those of its edges
-    parameters: NotRequired[int]  # their number
+    parameters: NotRequired[int]  # their number; what is shared counts for one only
+    shared: NotRequired[str | None]  # the module under whose name its tensors are registered
 
 
 class EdgeAttributes(TypedDict):
-    """The attributes of an edge; the last two are set by shape inference."""
+    """The attributes of an edge; the last three are set by shape inference."""
 
     role: Role
     delay: int
@@ -75,10 +77,12 @@ class EdgeAttributes(TypedDict):
     map: Literal["identity"] | None
     resample: Literal["nearest", "bilinear"] | None
     scale: float | None
+    share: str | None  # the arrow with which it shares weights, as NODE.KEY; or none
     tap: Literal["output", "normalised", "logits"] | None  # None: the output
     label: str | None
     projection: NotRequired[Projection]
     parameters: NotRequired[int]
+    shared: NotRequired[str | None]
 
 
 class TaskAttributes(TypedDict):
@@ -111,7 +115,7 @@ class GraphAttributes(TypedDict):
     delays: dict[Role, int]
     notes: list[str]  # what was pruned, and what is hardly meant
     level_shapes: dict[str, Shape]  # of all encoders, pruned ones included
-    grids: Mapping[str, Grid]  # of the levels
+    grids: Mapping[str, SamplingGrid]  # of the levels
 
 
 class _Nodes(Protocol):
@@ -121,8 +125,8 @@ class _Nodes(Protocol):
 
 
 class _Edges(Protocol):
-    def __getitem__(self, edge: Edge) -> EdgeAttributes: ...
-    def __iter__(self) -> Iterator[Edge]: ...
+    def __getitem__(self, edge: EdgeKey) -> EdgeAttributes: ...
+    def __iter__(self) -> Iterator[EdgeKey]: ...
     def __call__(
         self, *, keys: bool = False, data: bool | str = False, default: Any = None
     ) -> Any: ...
@@ -253,29 +257,57 @@ def in_order(graph: LadderGraph) -> list[str]:
     return [node for node in [*up, *down] if node in graph]
 
 
-def to_text(graph: LadderGraph) -> str:
+def to_text(graph: LadderGraph, width: int | None = None) -> str:
     """A graph as text: one line per node and per edge, in the order of an iteration.
 
     Args:
         graph: The graph of a spec, as `ladderspec.graph` returns it.
+        width: The width of the terminal. Columns are then as narrow as possible, and long lines
+            are broken.
     """
     title = graph.graph["title"]
-    lines = [f"graph {graph.graph['name']}" + (f" ({title})" if title else ""), ""]
-    for node in in_order(graph):
-        attributes = graph.nodes[node]
-        lines.append(
-            f"{node:<24} {attributes['cell'].cell:<10} {show_shape(attributes.get('shape')):<12}"
-            f" {attributes.get('parameters', 0):>12,}"
+    nodes = [
+        (node, of["cell"].cell, show_shape(of.get("shape")), _count(of))
+        for node in in_order(graph)
+        for of in [graph.nodes[node]]
+    ]
+    edges = [
+        (
+            show_arrow(source, target, edge["delay"]),
+            str(edge["role"]),
+            _count(edge),
         )
-    lines.append("")
-    for target in in_order(graph):
-        for source, _, edge in sorted(graph.in_edges(target, data=True), key=_edge_order):
-            arrow = show_arrow(source, target, edge["delay"])
-            lines.append(f"{arrow:<52} {edge['role']:<20} {edge.get('parameters', 0):>12,}")
+        for target in in_order(graph)
+        for source, _, edge in sorted(graph.in_edges(target, data=True), key=_edge_order)
+    ]
+    wide = width is None or width >= 86
+    lines = [f"graph {graph.graph['name']}" + (f" ({title})" if title else ""), ""]
+    lines += [*_columns(nodes, (24, 10, 12, 12) if wide else ()), ""]
+    lines += _columns(edges, (52, 20, 12) if wide else ())
     for name, task in graph.graph["tasks"].items():
         lines.append(f"task {name}: {task['task'].kind} at {', '.join(task['at'])}")
     lines += ["", *(f"note: {note}" for note in graph.graph["notes"])]
-    return "\n".join(map(one_line, lines)).rstrip() + "\n"
+    return "\n".join(fitted(lines, width)).rstrip() + "\n"
+
+
+def _columns(rows: Sequence[Sequence[str]], least: Sequence[int]) -> list[str]:
+    """Rows in columns; the last one, up to a wide gap, at the right."""
+    if not rows:
+        return []
+    counts = [[*row[:-1], row[-1].partition("  ")[0]] for row in rows]
+    widths = list(least) or [max(map(len, column)) for column in zip(*counts, strict=True)]
+    return [
+        " ".join([*(f"{text:<{w}}" for text, w in zip(row[:-1], widths, strict=False)),
+                  f"{count:>{widths[-1]}}{gap}{rest}"])
+        for row in rows
+        for count, gap, rest in [row[-1].partition("  ")]
+    ]  # fmt: skip
+
+
+def _count(attributes: NodeAttributes | EdgeAttributes) -> str:
+    """The number of parameters, and the name of those that are shared."""
+    shared = attributes.get("shared")
+    return f"{attributes.get('parameters', 0):,}" + (f"  shared: {shared}" if shared else "")
 
 
 def _edge_order(edge: tuple[str, str, EdgeAttributes]) -> tuple[int, int, str]:
@@ -286,16 +318,16 @@ def _edge_order(edge: tuple[str, str, EdgeAttributes]) -> tuple[int, int, str]:
 # --- grids: how rows stride between any two nodes -------------------------------------------------
 
 
-def level_grids(strides: Iterable[tuple[str, Pair | None]]) -> Mapping[str, Grid]:
+def level_grids(strides: Iterable[tuple[str, Pair | None]]) -> Mapping[str, SamplingGrid]:
     """The grids of all levels, from the strides of the rows that make them."""
-    grid = Grid()
+    grid = SamplingGrid()
     found = {INPUT: grid}
     for level, stride in strides:
         grid = found[level] = _strided(grid, stride)
     return found
 
 
-def grid_of(graph: LadderGraph, node: str) -> Grid | None:
+def grid_of(graph: LadderGraph, node: str) -> SamplingGrid | None:
     """An encoder lies on the grid of its level, an estimate too, a copy on that of its source."""
     attributes = graph.nodes[node]
     level = graph.graph["grids"][attributes["level"]]
@@ -311,12 +343,13 @@ def grid_of(graph: LadderGraph, node: str) -> Grid | None:
     return next((s.get("grid") for s in sources if s.get("shape") == shape), None)
 
 
-def stride_between(source: Grid | None, target: Grid | None) -> Pair | None:
+def stride_between(source: SamplingGrid | None, target: SamplingGrid | None) -> Pair | None:
     """The stride of an edge between two grids; negative if it leads to a finer one.
 
     None if it is unknown.
 
-    >>> stride_between(Grid(0, 1, 2), Grid(0, 4, 2)), stride_between(Grid(0, 4, 4), Grid())
+    >>> finer, coarser = SamplingGrid(0, 1, 2), SamplingGrid(0, 4, 2)
+    >>> stride_between(finer, coarser), stride_between(SamplingGrid(0, 4, 4), SamplingGrid())
     ((4, 1), (-4, -4))
     """
     if source is None or target is None or source.part != target.part:
@@ -325,10 +358,10 @@ def stride_between(source: Grid | None, target: Grid | None) -> Pair | None:
     return None if rows is None or columns is None else (rows, columns)
 
 
-def _strided(grid: Grid, stride: Pair | None) -> Grid:
+def _strided(grid: SamplingGrid, stride: Pair | None) -> SamplingGrid:
     if stride is None:
-        return Grid(grid.part + 1)
-    return Grid(grid.part, grid.rows * stride[0], grid.columns * stride[1])
+        return SamplingGrid(grid.part + 1)
+    return SamplingGrid(grid.part, grid.rows * stride[0], grid.columns * stride[1])
 
 
 def _ratio(source: int, target: int) -> int | None:

@@ -22,9 +22,9 @@ from ladderspec.wiring.checks import check
 from ladderspec.wiring.graph import (
     EdgeAttributes,
     GraphAttributes,
-    Grid,
     LadderGraph,
     NodeAttributes,
+    SamplingGrid,
     TaskAttributes,
 )
 from ladderspec.wiring.shapes import infer
@@ -66,6 +66,7 @@ def as_dict(graph: LadderGraph) -> dict[str, Any]:
             parameters=node["parameters"],
             place=str(node["place"]) if node["place"] else None,
             path=node["path"],
+            **({} if node["share"] is None else {"share": node["share"]}),
         )
     for source, target, key, edge in graph.edges(keys=True, data=True):
         plain.add_edge(
@@ -82,7 +83,9 @@ def as_dict(graph: LadderGraph) -> dict[str, Any]:
     return found
 
 
-_OPTIONS = ("filter", "norm", "gain", "map", "resample", "scale", "tap", "label")  # of an edge
+_OPTIONS = (  # of an edge
+    "filter", "norm", "gain", "map", "resample", "scale", "share", "tap", "label",
+)  # fmt: skip
 _PLAIN = (
     "name", "title", "variants", "without", "levels", "labels", "frames", "iterations", "notes",
     "grids",
@@ -131,7 +134,9 @@ def first_error(error: ValidationError) -> str:
 Delay = Annotated[int, Field(ge=0, le=MAX_DELAY)]
 Steps = Annotated[int, Field(ge=1, le=100_000)]
 Identifier = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=200)]
-NodeId = Annotated[str, Field(pattern=r"^[a-z]+\.[a-z][a-z0-9_]*$", max_length=200)]
+_NODE = r"[a-z]+\.[a-z][a-z0-9_]*"
+NodeId = Annotated[str, Field(pattern=rf"^{_NODE}$", max_length=200)]
+EdgeId = Annotated[str, Field(pattern=rf"^(none|{_NODE}\.[a-z0-9_]+)$", max_length=600)]
 Text = Annotated[OneLine, Field(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", max_length=10_000)]
 FileShape = Annotated[
     list[Annotated[int, Field(ge=1, le=2**31)]], Field(min_length=1, max_length=8)
@@ -154,6 +159,7 @@ class NodeRecord(_File):
     initial: Literal["zeros", "learned"]
     place: Text | None
     path: Text
+    share: NodeId | None = None
 
 
 class EdgeRecord(_File):
@@ -171,6 +177,7 @@ class EdgeRecord(_File):
     map: Literal["identity"] | None = None
     resample: Literal["nearest", "bilinear"] | None = None
     scale: Annotated[float, Field(ge=-1000, le=1000)] | None = None
+    share: EdgeId | None = None
     tap: Literal["output", "normalised", "logits"] | None = None
     label: Text | None = None
 
@@ -259,7 +266,7 @@ def _graph_attributes(read: dict[str, Any]) -> GraphAttributes:
         "delays": {role: read["delays"][role] for role in TABLE},
         "notes": read["notes"],
         "level_shapes": {level: tuple(shape) for level, shape in read["level_shapes"].items()},
-        "grids": {level: Grid(*numbers) for level, numbers in read["grids"].items()},
+        "grids": {level: SamplingGrid(*numbers) for level, numbers in read["grids"].items()},
     }
 
 
@@ -287,6 +294,7 @@ def _node_attributes(read: dict[str, Any]) -> NodeAttributes:
         "initial": read["initial"],
         "place": read["place"],
         "path": read["path"],
+        "share": read.get("share"),
     }
 
 
@@ -303,6 +311,7 @@ def _edge_attributes(read: dict[str, Any]) -> EdgeAttributes:
         "map": read.get("map"),
         "resample": read.get("resample"),
         "scale": read.get("scale"),
+        "share": read.get("share"),
         "tap": read.get("tap"),
         "label": read.get("label"),
     }

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ladderspec.cells import UNKNOWN
-from ladderspec.errors import Finding, did_you_mean, tick
+from ladderspec.errors import Finding, name_or_pattern_meant, tick
 from ladderspec.language.edges import ArrowConfig, EndsConfig, RoleConfig, SomeConfig
-from ladderspec.language.read import Patch
+from ladderspec.language.read import EdgePatch
 from ladderspec.names import (
     GROUPS,
     INPUT,
@@ -19,14 +19,21 @@ from ladderspec.names import (
     show_arrow,
     split_node,
 )
-from ladderspec.text.notation import Arrow, Selector, matches, parse_selector
+from ladderspec.text.notation import (
+    ArrowNotation,
+    Selector,
+    matches,
+    parse_arrows,
+    parse_selector,
+)
 from ladderspec.text.tree import Node
-from ladderspec.wiring.graph import Edge, LadderGraph, cell_of, groups_of, level_at
+from ladderspec.wiring.graph import EdgeKey, LadderGraph, cell_of, groups_of, level_at
 from ladderspec.wiring.selection import closest, few, missing_node, parts, select
+from ladderspec.wiring.sharing import OWN, role_of_dropped
 from ladderspec.wiring.wire import Compilation, accepts, connect, delay_of, ends
 
 
-def apply(work: Compilation, patch: Patch) -> None:
+def apply(work: Compilation, patch: EdgePatch) -> None:
     """Remove, then move, then add: a patch never removes what it adds."""
     _remove(work, patch)
     for role in TABLE:
@@ -45,10 +52,10 @@ def apply(work: Compilation, patch: Patch) -> None:
 # --- what a patch removes -------------------------------------------------------------------------
 
 
-def _remove(work: Compilation, patch: Patch) -> None:
+def _remove(work: Compilation, patch: EdgePatch) -> None:
     graph, findings = work.graph, work.findings
     nodes: set[str] = set()
-    edges: set[Edge] = set()
+    edges: set[EdgeKey] = set()
     for index, text in enumerate(patch.without):
         if findings.enough:
             return
@@ -87,7 +94,7 @@ def _doubtful(work: Compilation, selector: Selector) -> bool:
     return selector.kind != "node" and any(unknown)
 
 
-def _added_here(patch: Patch, part: Selector) -> str:
+def _added_here(patch: EdgePatch, part: Selector) -> str:
     """A hint if the arrow to remove is added by the same patch, or by one that it inherits."""
     for arrow in patch.edges.add:
         for hop in arrow.hops:
@@ -99,7 +106,7 @@ def _added_here(patch: Patch, part: Selector) -> str:
     return ""
 
 
-def _remember(work: Compilation, nodes: set[str], edges: set[Edge], at: Node) -> None:
+def _remember(work: Compilation, nodes: set[str], edges: set[EdgeKey], at: Node) -> None:
     """Note which selector removes an edge, and whether together with the node it came from."""
     graph = work.graph
     for edge in edges:
@@ -139,7 +146,7 @@ def _change(work: Compilation, role: Role, config: SomeConfig, at: Node) -> None
     for level, named in _named_levels(work, config.levels, at):
         targets = {node_name(side, level) for side in Side}
         found = [
-            (source, edge)
+            (source, target, edge)
             for source, target, edge in graph.edges(data=True)
             if edge["role"] is role and target in targets
         ]
@@ -149,7 +156,7 @@ def _change(work: Compilation, role: Role, config: SomeConfig, at: Node) -> None
             there = [other for other in graph.graph["levels"] if other in others]
             hint = f"there is one at {few(there)}" if there else f"add one: `{role}: [{level}]`"
             work.report(Finding("G201", message, named.place, named.path, hint))
-        for source, edge in found:
+        for source, target, edge in found:
             edge.update(place=at.place, path=at.path, declared=True)
             if config.delay is not None and graph.nodes[source]["side"] is not Side.LATERAL:
                 edge["delay"] = config.delay
@@ -158,6 +165,8 @@ def _change(work: Compilation, role: Role, config: SomeConfig, at: Node) -> None
             edge["tap"] = config.tap or edge["tap"]
             edge["resample"] = config.resample or edge["resample"]
             edge["scale"] = edge["scale"] if config.scale is None else config.scale
+            if config.share is not None:
+                edge["share"] = _owner(work, config.share, target, role)
 
 
 def _place(work: Compilation, role: Role, config: RoleConfig, at: Node) -> None:
@@ -204,7 +213,7 @@ def _named_levels(
         found = [level for level in levels if matches(level, pattern)]
         dropped = any(matches(pattern, level) for level in work.dropped)
         if not found and not dropped and "levels" not in work.unsure:
-            hint = did_you_mean(pattern, levels)
+            hint = name_or_pattern_meant(pattern, levels)
             message = f"no level {tick(pattern)}"
             work.report(Finding("G201", message, named.place, named.path, hint))
         yield from ((level, named) for level in found if level not in chosen)
@@ -228,7 +237,9 @@ def _no_ends(graph: LadderGraph, role: Role, level: str, at: Node) -> Finding:
     return Finding("G201", message, at.place, at.path, hint)
 
 
-def _add(work: Compilation, arrow: Arrow, config: ArrowConfig | EndsConfig, at: Node) -> None:
+def _add(
+    work: Compilation, arrow: ArrowNotation, config: ArrowConfig | EndsConfig, at: Node
+) -> None:
     """Add a declared arrow in the role that its ends and delay fit."""
     graph = work.graph
     for end in (arrow.source, arrow.target):
@@ -253,12 +264,27 @@ def _add(work: Compilation, arrow: Arrow, config: ArrowConfig | EndsConfig, at: 
         graph, arrow.source, arrow.target, role, arrow.delay, at,
         filter=config.filter, norm=config.norm, gain=config.gain, map=config.map,
         resample=config.resample, scale=config.scale, tap=config.tap, label=config.label,
+        share=None if config.share is None else _owner(work, config.share, arrow.target, role),
     )  # fmt: skip
     if config.initial is not None:
         graph.nodes[arrow.source]["initial"] = config.initial
 
 
-def _role(graph: LadderGraph, arrow: Arrow) -> Role:
+def _owner(work: Compilation, said: str, target: str, role: Role) -> str:
+    """The arrow with which one into `target` shares weights, by the name of its module."""
+    if said == OWN:
+        return OWN
+    if "->" in said:
+        (arrow,) = parse_arrows(said)
+        there = {arrow.source, arrow.target} <= set(work.graph)
+        role = _role(work.graph, arrow) if there else role_of_dropped(work, arrow)
+        return f"{arrow.target}.{edge_key(role, arrow.source, arrow.delay)}"
+    side, _ = split_node(target)
+    main = Role(side.value)  # the arrow from below, from above, or into a lateral cell
+    return f"{node_name(side, said)}.{main if role is Role.SKIP else role}"
+
+
+def _role(graph: LadderGraph, arrow: ArrowNotation) -> Role:
     _, level = split_node(arrow.target)
     cell = cell_of(graph, arrow.target)
     for role in TABLE:

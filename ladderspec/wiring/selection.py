@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
-from ladderspec.errors import did_you_mean
-from ladderspec.names import Side, show_arrow
-from ladderspec.text.notation import Arrow, Selector, matches
-from ladderspec.wiring.graph import Edge as Edge
-from ladderspec.wiring.graph import LadderGraph
+from ladderspec.errors import did_you_mean, name_or_pattern_meant
+from ladderspec.names import Role, Side, node_name, show_arrow
+from ladderspec.text.notation import ArrowNotation, Selector, matches
+from ladderspec.wiring.graph import EdgeKey as EdgeKey
+from ladderspec.wiring.graph import LadderGraph, cell_of
 
 
-def select(graph: LadderGraph, selector: Selector) -> tuple[set[str], set[Edge]]:
+def select(graph: LadderGraph, selector: Selector) -> tuple[set[str], set[EdgeKey]]:
     """The nodes and edges that a selector means."""
     if selector.kind == "node":
         return {node for node in graph if matches(node, selector.pattern)}, set()
-    found: set[Edge] = set()
+    found: set[EdgeKey] = set()
     for source, target, key, edge in graph.edges(keys=True, data=True):
         if selector.kind == "role":
             level = graph.nodes[target]["level"]
@@ -27,7 +28,7 @@ def select(graph: LadderGraph, selector: Selector) -> tuple[set[str], set[Edge]]
     return set(), found
 
 
-def _is(arrow: Arrow, source: str, target: str, delay: int) -> bool:
+def _is(arrow: ArrowNotation, source: str, target: str, delay: int) -> bool:
     return delay == arrow.delay and matches(source, arrow.source) and matches(target, arrow.target)
 
 
@@ -41,7 +42,8 @@ def parts(selector: Selector) -> list[Selector]:
 def closest(graph: LadderGraph, selector: Selector, text: str) -> str:
     """A suggestion for a selector that matches nothing."""
     if selector.kind == "node":
-        return missing_node(graph, text)
+        meant = name_or_pattern_meant(text.strip(), graph)
+        return meant if "*" in meant else missing_node(graph, text)
     if selector.kind == "arrow":
         arrow = selector.arrows[0]
         source, target = arrow.source, arrow.target
@@ -53,10 +55,20 @@ def closest(graph: LadderGraph, selector: Selector, text: str) -> str:
     levels = {graph.nodes[b]["level"] for _, b, r in graph.edges(data="role") if r is selector.role}
     there = [level for level in graph.graph["levels"] if level in levels]
     if not there:
-        return f"this spec has no {selector.role} arrows"
-    if close := did_you_mean(selector.pattern, there):
+        return f"this spec has no {selector.role} arrows" + _no_decoder(graph, selector.role)
+    if close := name_or_pattern_meant(selector.pattern, there):
         return close.replace("`", f"`{selector.role}@", 1)
     return f"{selector.role} arrows are at {few(there)}"
+
+
+def _no_decoder(graph: LadderGraph, role: Role | None) -> str:
+    """Why a cell with a state gets nothing from the decoder of its level."""
+    levels = graph.graph["levels"]
+    for level, above in pairwise(levels) if role is Role.DECODER_TO_ENCODER else ():
+        encoder, decoder = (node_name(side, level) for side in (Side.ENCODER, Side.DECODER))
+        if encoder in graph and cell_of(graph, encoder).stateful and decoder not in graph:
+            return f": {decoder} would stand on the row above {encoder}, `{above}`, which has none"
+    return ""
 
 
 def missing_node(graph: LadderGraph, name: str) -> str:

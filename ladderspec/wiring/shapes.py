@@ -38,6 +38,7 @@ from ladderspec.wiring.graph import (
 from ladderspec.wiring.graph import LadderGraph as Graph
 from ladderspec.wiring.graph import parameters as parameters
 from ladderspec.wiring.selection import few
+from ladderspec.wiring.sharing import share
 from ladderspec.wiring.wire import Compilation
 
 EDGE_WORDS = ("filter", "norm", "gain", "map", "resample", "scale")  # that an arrow may say
@@ -51,6 +52,7 @@ def infer(work: Compilation) -> None:
     for node in in_order(graph):
         if "shape" in graph.nodes[node]:
             _infer_parameters(work, node)
+    share(work)
     for role, at in work.gains.items():
         _check_gain(graph, role, at, work.findings)
     set_taps(work)
@@ -372,7 +374,10 @@ def _report(
             notes.append(f"{name} is {shape}" + (f", from {at}" if at else ""))
     if edge is not None and edge["declared"]:
         place, path = place_of(edge), edge["path"]
-    findings.add(Finding("H301", message, place, path, problem.hint, tuple(notes)))
+    hint = problem.hint
+    if source == node_name(Side.ENCODER, INPUT) and "works on maps" in problem.message:
+        hint = f"maps need `size` in `input`, like `size: [32, 32]`; for a vector, {hint}"
+    findings.add(Finding("H301", message, place, path, hint, tuple(notes)))
 
 
 def _check_task(work: Compilation, name: str, entry: TaskAttributes) -> None:

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ladderspec.escaping import escape_markdown, escape_tex, one_line
+from ladderspec.cells import Cell
+from ladderspec.escaping import escape_markdown, escape_tex, fitted
 from ladderspec.names import INPUT, Side, node_name, show_shape
 from ladderspec.wiring.graph import LadderGraph, copies, groups_of, parameters, table_rows
 
 
 @dataclass(frozen=True)
-class Line:
+class TableRow:
     """One row: the cell that makes a level, and the decoder cell that inverts it."""
 
     level: str
@@ -36,9 +37,10 @@ HEADINGS = (
     "decoder", "filter", "makes", "parameters",
 )  # fmt: skip
 _RIGHT = {2, 3, 6, 8, 12}
+_BESIDE = 7  # the first column of what stands beside the encoder
 
 
-def lines(graph: LadderGraph) -> list[Line]:
+def lines(graph: LadderGraph) -> list[TableRow]:
     """The rows of the table, in the order of the spec."""
     levels: list[str] = graph.graph["levels"]
     found = []
@@ -53,13 +55,13 @@ def lines(graph: LadderGraph) -> list[Line]:
     return found
 
 
-def _line(graph: LadderGraph, level: str, encoder: str, decoder: str) -> Line:
+def _line(graph: LadderGraph, level: str, encoder: str, decoder: str) -> TableRow:
     nodes = graph.nodes
     cell = nodes[encoder]["cell"] if encoder in graph else None
     beside = node_name(Side.LATERAL, level)
     fields: dict[str, Any] = {
         "level": level,
-        "layer": "Input" if level == INPUT else cell.cell if cell else "" if encoder else "top",
+        "layer": "Input" if level == INPUT else _cell(cell) if cell else "" if encoder else "top",
         "stride": _pair(_stride(cell)),
         "channels": _channels(cell),
         "filter": _pair(getattr(cell, "filter", None)),
@@ -67,17 +69,22 @@ def _line(graph: LadderGraph, level: str, encoder: str, decoder: str) -> Line:
         "encoder": node_parameters(graph, encoder) if cell else None,
     }
     if beside in graph and cell:
-        fields["lateral"] = nodes[beside]["cell"].cell
+        fields["lateral"] = _cell(nodes[beside]["cell"])
         fields["lateral_parameters"] = node_parameters(graph, beside)
     if decoder in graph:
         down = nodes[decoder]["cell"]
         fields |= {
-            "decoder": down.cell,
+            "decoder": _cell(down),
             "decoder_filter": _pair(getattr(down, "filter", None)),
             "estimates": f"{nodes[decoder]['level']} {show_shape(nodes[decoder]['shape'])}",
             "decoder_parameters": node_parameters(graph, decoder),
         }
-    return Line(**fields)
+    return TableRow(**fields)
+
+
+def _cell(cell: Cell) -> str:
+    """Its name, and the row with which it shares weights."""
+    return f"{cell.cell} = {cell.share}" if cell.share else cell.cell
 
 
 def node_parameters(graph: LadderGraph, node: str) -> int:
@@ -108,7 +115,7 @@ def _pair(value: Any) -> str:
 # --- writers --------------------------------------------------------------------------------------
 
 
-def _cells(line: Line) -> list[str]:
+def _cells(line: TableRow) -> list[str]:
     def count(number: int | None) -> str:
         return "" if number is None else f"{number:,}"
 
@@ -126,22 +133,32 @@ def _used(graph: LadderGraph) -> tuple[list[int], list[list[str]]]:
     return used, rows
 
 
-def to_text(graph: LadderGraph) -> str:
+def to_text(graph: LadderGraph, width: int | None = None) -> str:
+    """The table as text. If it is wider than `width`, decoders stand below encoders."""
     used, rows = _used(graph)
-    head = [HEADINGS[i] for i in used]
-    body = [[row[i] for i in used] for row in rows]
-    widths = [max(len(row[k]) for row in [head, *body]) for k in range(len(used))]
+    blocks = [used]
+    if width is not None and len(_aligned(rows, used)[1]) > width:
+        beside = [i for i in used if i >= _BESIDE]
+        blocks = [[i for i in used if i < _BESIDE], *([[0, *beside]] if beside else [])]
+    body: list[str] = []
+    for block in blocks:
+        kept = [row for row in rows if block is blocks[0] or any(row[i] for i in block[1:])]
+        body += [*_aligned(kept, block), ""]
+    return "\n".join(fitted([*heading(graph), *body, *footer(graph)], width))
 
-    def one(row: Sequence[str]) -> str:
-        parts = [
+
+def _aligned(rows: Sequence[Sequence[str]], used: Sequence[int]) -> list[str]:
+    """Head, rule and rows of some columns."""
+    table = [[row[i] for i in used] for row in [HEADINGS, *rows]]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    head, *body = (
+        "  ".join(
             text.rjust(width) if i in _RIGHT else text.ljust(width)
             for i, text, width in zip(used, row, widths, strict=True)
-        ]
-        return "  ".join(parts).rstrip()
-
-    rule = "  ".join("-" * width for width in widths)
-    lines = [*heading(graph), one(head), rule, *(one(row) for row in body), "", *footer(graph)]
-    return "\n".join(map(one_line, lines))
+        ).rstrip()
+        for row in table
+    )
+    return [head, "  ".join("-" * width for width in widths), *body]
 
 
 def heading(graph: LadderGraph) -> list[str]:

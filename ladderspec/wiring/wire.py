@@ -44,6 +44,8 @@ class Compilation:
     removed_edges: dict[tuple[str, Role], tuple[str, Node]] = field(default_factory=dict)
     gains: dict[Role, Node] = field(default_factory=dict)  # roles that the spec gives a gain
     taps: dict[Role, tuple[Tap, Node]] = field(default_factory=dict)  # and those with a tap
+    rows: tuple[str, ...] = ()  # the names of all rows, with those that patches drop
+    shares: dict[str, Node] = field(default_factory=dict)  # by node, the `share` of its cell
     # The places of the fields of tasks: by task, then by field.
     task_fields: dict[str, dict[str, tuple[Place, str]]] = field(default_factory=dict)
 
@@ -88,20 +90,21 @@ def place_nodes(spec: Spec, findings: Findings) -> Compilation:
         broken=spec.broken,
         unsure=spec.unsure,
         dropped=[selector.pattern for selector in selectors if selector.kind == "level"],
+        rows=spec.rows,
     )
     bottom: Cell = Unknown() if "input" in spec.unsure else config.input
-    _add_node(work.graph, Side.ENCODER, INPUT, bottom, spec.at("input"))
+    _add_node(work, Side.ENCODER, INPUT, bottom, spec.at("input"))
     if config.groups is not None:
-        _add_node(work.graph, Side.ENCODER, GROUPS, config.groups, spec.at("groups"))
+        _add_node(work, Side.ENCODER, GROUPS, config.groups, spec.at("groups"))
     below = INPUT
     for index, (level, row) in enumerate(zip(names, config.levels, strict=True)):
         encoder, decoder = (spec.at("levels", index, side) for side in ("encoder", "decoder"))
-        _add_node(work.graph, Side.ENCODER, level, row.encoder, encoder)
+        _add_node(work, Side.ENCODER, level, row.encoder, encoder)
         if row.decoder is not None:
-            _add_node(work.graph, Side.DECODER, below, row.decoder, decoder)
+            _add_node(work, Side.DECODER, below, row.decoder, decoder)
         below = level
     if config.top is not None:
-        _add_node(work.graph, Side.DECODER, below, config.top, spec.at("top"))
+        _add_node(work, Side.DECODER, below, config.top, spec.at("top"))
     for level, cell in config.laterals.items():
         _place_lateral(work, level, cell, spec.at("laterals"))
     return work
@@ -143,10 +146,10 @@ def _place_lateral(work: Compilation, level: str, cell: Cell | None, table: Node
         hint = missing_node(graph, node_name(Side.DECODER, level))
         findings.add(Finding("G201", message, place, path, hint))
     elif level in levels and cell is not None:
-        _add_node(graph, Side.LATERAL, level, cell, table.value[level])
+        _add_node(work, Side.LATERAL, level, cell, table.value[level])
 
 
-def _add_node(graph: LadderGraph, side: Side, level: str, cell: Cell, node: Node) -> None:
+def _add_node(work: Compilation, side: Side, level: str, cell: Cell, node: Node) -> None:
     attributes: NodeAttributes = {
         "side": side,
         "level": level,
@@ -154,8 +157,12 @@ def _add_node(graph: LadderGraph, side: Side, level: str, cell: Cell, node: Node
         "initial": cell.initial,
         "place": node.place,
         "path": node.path,
+        "share": None,
     }
-    graph.add_node(node_name(side, level), **attributes)
+    name = node_name(side, level)
+    work.graph.add_node(name, **attributes)
+    if cell.share is not None:
+        work.shares[name] = node.get("share") or node
 
 
 # --- edges ----------------------------------------------------------------------------------------
@@ -238,6 +245,7 @@ def connect(
     map: Literal["identity"] | None = None,
     resample: Literal["nearest", "bilinear"] | None = None,
     scale: float | None = None,
+    share: str | None = None,
     tap: Tap | None = None,
     label: str | None = None,
 ) -> None:
@@ -255,6 +263,7 @@ def connect(
         "map": map,
         "resample": resample,
         "scale": scale,
+        "share": share,
         "tap": tap,
         "label": label,
     }

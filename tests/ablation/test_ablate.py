@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from ladderspec.ablation.ablate import Options, ablate
+from ladderspec.ablation.ablate import AblationOptions, ablate
 from ladderspec.ablation.engines import Processes
 from ladderspec.ablation.jobs import Job, waves
 from ladderspec.cli import main
 from ladderspec.experiments.reader import open_experiment
+from ladderspec.learn.progress import Display
 from tests.learn.test_resume import cut, written
 from tests.training import EXPERIMENT, experiment
 
@@ -88,7 +89,7 @@ def test_a_killed_worker_is_replaced(whole: Path, tmp_path: Path) -> None:
     plugin = tmp_path / "deadly.py"
     plugin.write_text(DEADLY)
     place = open_experiment(experiment(tmp_path))
-    order = Options(tmp_path / "out", plugins=(plugin,), quiet=True)
+    order = AblationOptions(tmp_path / "out", plugins=(plugin,), display=Display(quiet=True))
     assert ablate(place, place.select(["ladder"]), order, Processes(1)) == []
     assert plugin.with_suffix(".killed").exists()
     assert "goes on after update 5" in (tmp_path / "out" / "ladder.seed0" / "log.txt").read_text()

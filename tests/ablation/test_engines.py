@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from ladderspec.ablation import engines
-from ladderspec.ablation.ablate import Options, ablate
+from ladderspec.ablation.ablate import AblationOptions, ablate
 from ladderspec.ablation.clusters import OnRay, OnSlurm
 from ladderspec.ablation.jobs import Engine
 from ladderspec.cli import main
 from ladderspec.experiments.reader import open_experiment
+from ladderspec.learn.progress import Display
 from ladderspec.learn.train import train
 from tests.ablation.test_ablate import DEADLY
 from tests.learn.test_resume import written
@@ -35,7 +36,7 @@ def check_killed_worker(folder: Path, engine: Engine, whole: Path) -> None:
     plugin = folder / "deadly.py"
     plugin.write_text(DEADLY)
     place = open_experiment(experiment(folder))
-    order = Options(folder / "out", plugins=(plugin,), quiet=True)
+    order = AblationOptions(folder / "out", plugins=(plugin,), display=Display(quiet=True))
     assert ablate(place, place.select(["ladder"]), order, engine) == []
     assert plugin.with_suffix(".killed").exists()
     assert written(folder / "out" / RUN) == written(whole)

@@ -65,6 +65,7 @@ def run(*words: object, code: int = 0) -> None:
         ("export SPEC -o OUT/net.py", 1),
         ("schema", 0),
         ("new OUT/mine.yaml", 0),
+        ("specs music", 3),
         ("data list", 0),
         ("train specs/experiments/quickstart.yaml --list", 3),
     ],

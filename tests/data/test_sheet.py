@@ -9,7 +9,7 @@ import pytest
 
 from ladderspec.cli import main
 from ladderspec.data import data_config
-from ladderspec.data.picture import Picture, Text, Tile, encode_png, shade
+from ladderspec.data.picture import ImageSheet, SheetText, Tile, encode_png, shade
 
 
 def decode_png(data):
@@ -107,8 +107,10 @@ def test_arrays_of_the_users_own_have_a_picture(tmp_path):
 
 
 def test_text_that_leaves_the_sheet_is_cut():
-    texts = tuple(Text(x, y, "long text é") for x, y in ((-9, 3), (15, 30), (-200, 5), (5, 99)))
-    pixels = decode_png_of(Picture(20, 30, (Tile(2, 2, shade(np.eye(3)), (1, 2)),), texts))
+    texts = tuple(
+        SheetText(x, y, "long text é") for x, y in ((-9, 3), (15, 30), (-200, 5), (5, 99))
+    )
+    pixels = decode_png_of(ImageSheet(20, 30, (Tile(2, 2, shade(np.eye(3)), (1, 2)),), texts))
     assert pixels.shape == (30, 20, 3)
 
 

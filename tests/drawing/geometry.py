@@ -21,6 +21,7 @@ def problems(scene: Scene) -> list[str]:
         *_shared_lines(scene),
         *_texts_outside_boxes(scene),
         *_overlapping_texts(scene),
+        *_squares(scene),
         *_off_the_sheet(scene),
     ]
 
@@ -111,7 +112,7 @@ def _texts_outside_boxes(scene: Scene) -> Iterator[str]:
     index = Index()
     for box in scene.boxes:
         index.add(box.rect, box)
-        for text in (*box.texts, *(pill.text for pill in box.pills)):
+        for text in box.all_texts:
             if not _holds(box.rect, text.rect):
                 yield f"`{show(text)}` overflows {box.node}"
         yield from _crowded(box)
@@ -122,8 +123,7 @@ def _texts_outside_boxes(scene: Scene) -> Iterator[str]:
 
 
 def _crowded(box: Box) -> Iterator[str]:
-    texts = [*box.texts, *(pill.text for pill in box.pills)]
-    for one, two in combinations(texts, 2):
+    for one, two in combinations(box.all_texts, 2):
         if _overlap(shrink(one.rect, 0.3), shrink(two.rect, 0.3)):
             yield f"`{show(one)}` and `{show(two)}` overlap in {box.node}"
 
@@ -136,6 +136,25 @@ def _overlapping_texts(scene: Scene) -> Iterator[str]:
             if _overlap(rect, shrink(other.rect, 0.1)):
                 yield f"`{show(text)}` and `{show(other)}` overlap"
         index.add(text.rect, text)
+
+
+def _squares(scene: Scene) -> Iterator[str]:
+    """Squares are apart, clear of boxes, and have their numbers beside them."""
+    index = Index()
+    for box in scene.boxes:
+        index.add(box.rect, box.rect)
+    for wire in scene.wires:
+        if not wire.mark:
+            continue
+        rect = wire.mark.rect
+        if any(_overlap(rect, other) for other in index.near(rect)):
+            yield f"the square of {name(wire)} lies on something"
+        index.add(rect, rect)
+        number = wire.mark.label
+        if (wire.delay > 1) != (number is not None):
+            yield f"the square of {name(wire)} has the number {number and show(number)}"
+        if number and not _overlap(number.rect, grow(rect, 3)):
+            yield f"the number of {name(wire)} is far from its square"
 
 
 def _off_the_sheet(scene: Scene) -> Iterator[str]:
@@ -203,6 +222,10 @@ def _around(a: Point, b: Point) -> Rect:
 
 def shrink(rect: Rect, by: float) -> Rect:
     return Rect(rect.x + by, rect.y + by, rect.width - 2 * by, rect.height - 2 * by)
+
+
+def grow(rect: Rect, by: float) -> Rect:
+    return shrink(rect, -by)
 
 
 def _inside(rect: Rect, point: Point) -> bool:

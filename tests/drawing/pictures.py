@@ -156,6 +156,8 @@ def views() -> Iterator[dict[str, object]]:
     yield {"kind": "rolled"}
     yield {"kind": "mini"}
     yield {"fold": True}
+    yield {"group": True}
+    yield {"kind": "rolled", "group": True, "width": 241.0}
     yield {"kind": "rolled", "fold": True, "labels": frozenset({"cell", "name", "shape", "params"})}
     yield {"iterations": 1}
     yield {"iterations": 4, "levels": "numbers"}

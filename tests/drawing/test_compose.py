@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from drawing.geometry import problems
 from drawing.pictures import SPECS, ladder, picture, shipped
 from ladderspec.api import graph, load, loads, plan
 from ladderspec.drawing import draw, render, scene_of
@@ -13,7 +14,7 @@ from ladderspec.drawing.compose import compose
 from ladderspec.drawing.options import View
 from ladderspec.drawing.scene import Mark, Scene, Wire
 from ladderspec.drawing.style import PAPER, ROLES, THEMES
-from ladderspec.drawing.transforms import fold
+from ladderspec.drawing.transforms import fold, group
 from ladderspec.drawing.typesetting import text_of
 from ladderspec.errors import UsageError
 from ladderspec.names import Role
@@ -53,7 +54,7 @@ variants:
 def all_texts(scene: Scene) -> list[str]:
     found = [text_of(text.runs) for text in scene.labels()]
     for box in scene.boxes:
-        found += [text_of(text.runs) for text in (*box.texts, *(pill.text for pill in box.pills))]
+        found += [text_of(text.runs) for text in box.all_texts]
     return found
 
 
@@ -97,9 +98,7 @@ def test_roles_differ_in_their_inks(theme: str) -> None:
     assert set(inks) == set(ROLES) == set(Role)
     by_look = Counter(inks.values())
     same = {ink for ink, count in by_look.items() if count > 1}
-    assert same <= {inks[Role.STATE]}, "state and lateral may share theirs: one runs over the boxes"
-    if theme == "mono":
-        assert not same
+    assert not same
 
 
 def test_decoders_are_at_the_level_they_estimate() -> None:
@@ -146,7 +145,7 @@ def test_labels_of_the_spec_win_and_are_italic() -> None:
 def test_tasks_are_in_the_boxes_they_read() -> None:
     scene = scene_of(loads(SMALL), iterations=3)
     pills = {
-        (box.node, box.iteration): [text_of(pill.text.runs) for pill in box.pills]
+        (box.node, box.iteration): [text_of(pill.texts[0].runs) for pill in box.pills]
         for box in scene.boxes
         if box.pills
     }
@@ -186,7 +185,10 @@ def test_a_long_delay_comes_from_its_iteration_or_from_the_edge() -> None:
 def test_a_long_delay_is_written_when_rolled() -> None:
     (wire,) = [wire for wire in scene_of(loads(SMALL), view="rolled").wires if wire.delay == 2]
     assert wire.label is not None
-    assert text_of(wire.label.runs) == "error, 2"
+    assert text_of(wire.label.runs) == "error"
+    assert wire.mark is not None
+    assert wire.mark.label is not None
+    assert text_of(wire.mark.label.runs) == "2"
 
 
 def test_initial_values() -> None:
@@ -213,7 +215,7 @@ def test_only_identical_rows_fold_and_counts_add_up() -> None:
     assert [level.shown for level in folded.levels][:5] == [
         "input", "lstm1", "conv_1\u20132", "conv_3", "pool5",
     ]  # fmt: skip
-    assert folded.parts["encoder.conv_1"].copies == 2
+    assert len(folded.parts["encoder.conv_1"].members) == 2
     assert folded.parts["encoder.conv_1"].parameters == 2 * 9280
     total = sum(part.parameters for part in shown.parts.values())
     assert sum(part.parameters for part in folded.parts.values()) == total
@@ -234,6 +236,81 @@ def fold_of(spec: object) -> tuple[object, ...]:
     return fold(picture_of(graph(spec))).levels  # type: ignore[arg-type]
 
 
+# --- grouping -------------------------------------------------------------------------------------
+
+
+def test_rows_without_delayed_arrows_are_grouped() -> None:
+    shown = picture("ommnist/rladder.yaml")
+    grouped = group(shown)
+    assert [level.shown for level in grouped.levels] == [
+        "input", "lstm1", "conv_1\u2013pool5", "lstm6", "wide_1\u2013pool14", "top", "class",
+    ]  # fmt: skip
+    total = sum(part.parameters for part in shown.parts.values())
+    assert sum(part.parameters for part in grouped.parts.values()) == total
+    delayed = [arrow for arrow in shown.arrows if arrow.delay]
+    assert [arrow for arrow in grouped.arrows if arrow.delay] == delayed
+    conv = grouped.parts["encoder.conv_1"]
+    assert conv.shape == shown.parts["encoder.pool5"].shape
+    scene = compose(shown, View(kind="rolled", group=True))
+    assert {"3 \u00d7 Conv 3\u00d73, Pool", "32\u00d716\u00d716 \u00b7 27.8k"} <= set(
+        all_texts(scene)
+    )
+
+
+def test_decoders_of_a_group_are_in_the_order_in_which_they_run() -> None:
+    grouped = group(picture("ommnist/rladder.yaml"), ["top"])
+    decoder = grouped.parts["decoder.lstm1"]
+    assert [part.level for part in decoder.members][:2] == ["pool14", "conv13"]
+    assert decoder.shape == (32, 32, 32)
+    assert grouped.parts["encoder.lstm1"].members[0].level == "lstm1"
+
+
+def test_levels_to_show_are_chosen_by_name() -> None:
+    spec = load(RLADDER)
+    boxes = {box.node for box in scene_of(spec, show="lstm1,lstm6,top").boxes}
+    assert boxes == {box.node for box in scene_of(spec, group=True).boxes}
+    assert "encoder.conv_2" in {box.node for box in scene_of(spec, show=["conv_*"]).boxes}
+    with pytest.raises(UsageError, match="show: no level `lstm7`: did you mean `lstm6`"):
+        scene_of(spec, show="lstm7")
+
+
+def test_a_group_does_not_cross_the_edge_of_a_plate() -> None:
+    scene = scene_of(load(RLADDER), group=True, plates={"K": ["conv_*"]})
+    assert {"encoder.conv_1", "encoder.pool5"} <= {box.node for box in scene.boxes}
+    assert problems(scene) == []
+
+
+# --- sizes on paper -------------------------------------------------------------------------------
+
+
+def test_the_headline_ladder_fits_a_column() -> None:
+    scene = scene_of(load(RLADDER), view="rolled", group=True, width="8.5cm", height="12cm")
+    width, height = (length / 72 * 2.54 for length in scene.paper)
+    assert width <= 8.5
+    assert height <= 12
+    assert scene.smallest >= 7
+    assert problems(scene) == []
+
+
+@pytest.mark.parametrize("options", [{"width": "8.5cm"}, {"height": "9cm"}], ids=str)
+def test_drawings_keep_to_their_size(options: dict[str, str]) -> None:
+    for kind in ("unrolled", "rolled", "mini"):
+        scene = scene_of(
+            load(RLADDER, "no_decoder_to_encoder"), base=load(RLADDER), view=kind, **options
+        )  # type: ignore[arg-type]
+        width, height = (length / 72 * 2.54 for length in scene.paper)
+        assert width <= 8.501 if "width" in options else height <= 9.001
+        assert problems(scene) == []
+
+
+def test_loops_have_one_shape() -> None:
+    for options in ({}, {"group": True}, {"width": "8.5cm"}, {"labels": "none"}):
+        scene = scene_of(load(SPECS / "ommnist/appendix_c.yaml"), view="rolled", **options)  # type: ignore[arg-type]
+        loops = [wire for wire in scene.wires if wire.source == wire.target]
+        assert len(loops) == 5
+        assert {round(abs(wire.start[1] - wire.tip[1]), 3) for wire in loops} == {16.0}
+
+
 # --- comparisons ----------------------------------------------------------------------------------
 
 
@@ -246,8 +323,8 @@ def test_comparisons_grey_out_removals_and_emphasise_additions() -> None:
     assert by_role[Role.RECURRENT_DECODER].colour == usual.colour
     assert by_role[Role.RECURRENT_DECODER].width > 1.5 * usual.width
     assert by_role[Role.ENCODER] == PAPER.inks[Role.ENCODER]
-    assert scene.title == "w/o feedback"
-    assert {"w/o feedback", "removed", "added"} <= set(all_texts(scene))
+    assert scene.title == "w/o feedback, compared with A small ladder"
+    assert {scene.title, "removed", "added"} <= set(all_texts(scene))
     assert "decoder to encoder" not in all_texts(scene)
 
 
@@ -262,15 +339,15 @@ def test_removed_parts_stay_in_place() -> None:
 
 def test_changed_cells_show_their_old_shape() -> None:
     scene = scene_of(loads(SMALL, "wide"), base=loads(SMALL))
-    assert "was 4\u00d78\u00d78" in all_texts(scene)
+    assert any(text.startswith("was 4\u00d78\u00d78 \u00b7 ") for text in all_texts(scene))
 
 
 def test_a_removed_task_is_struck_out() -> None:
     scene = scene_of(loads(SMALL, "blind"), base=loads(SMALL))
     (pill,) = [
-        pill for box in scene.boxes for pill in box.pills if "digit" in text_of(pill.text.runs)
+        pill for box in scene.boxes for pill in box.pills if "digit" in text_of(pill.texts[0].runs)
     ]
-    assert pill.text.struck
+    assert pill.texts[0].struck
     assert pill.ink == PAPER.removed
 
 
@@ -286,16 +363,30 @@ def test_labels_of_removed_arrows_are_grey() -> None:
 
 def test_the_title_names_what_was_removed() -> None:
     scene = scene_of(loads(SMALL, without="skip"), base=loads(SMALL))
-    assert scene.title == "A small ladder without skip"
+    assert scene.title == "A small ladder without skip, compared with A small ladder"
     assert scene.title in all_texts(scene)
 
 
-def test_states_stay_thick_in_comparisons() -> None:
+def test_a_thick_outline_means_a_state_and_nothing_else() -> None:
+    """Also in comparisons, where changed boxes stand in front of a tint; the legend says both."""
     base, scene = scene_of(loads(SMALL)), scene_of(loads(SMALL, "wide"), base=loads(SMALL))
-    before = {box.node: box.ink.width for box in base.boxes}
-    after = {box.node: box.ink.width for box in scene.boxes}
-    assert after["encoder.lstm"] == before["encoder.lstm"] > after["encoder.class"]
-    assert after["encoder.conv_2"] > 1.5 * after["encoder.lstm"]
+    for each in (base, scene):
+        thick = {box.node for box in each.boxes if box.ink.width > 2}
+        assert thick == {"encoder.lstm"}
+        assert "cell with a state" in all_texts(each)
+    tinted = [panel.rect for panel in scene.panels if panel.fill == PAPER.changed]
+    changed = {box.node for box in scene.boxes if any(r.contains(box.rect) for r in tinted)}
+    assert {"encoder.conv_2", "encoder.conv_3"} <= changed
+    assert "encoder.lstm" not in changed
+    assert "changed or new" in all_texts(scene)
+    assert not base.panels
+
+
+def test_boxes_that_lost_an_arrow_show_their_old_number() -> None:
+    variant = load(RLADDER, "no_decoder_to_encoder")
+    found = all_texts(scene_of(variant, base=load(RLADDER), view="rolled"))
+    assert "32\u00d732\u00d732 \u00b7 38.4k" in found
+    assert "was 75.4k" in found
 
 
 def test_nothing_to_compare() -> None:
@@ -307,7 +398,7 @@ def test_two_specs_have_both_titles() -> None:
     scene = scene_of(
         load(SPECS / "related/unet.yaml"), base=load(SPECS / "related/video_ladder.yaml")
     )
-    assert scene.title == "Video Ladder \u2192 ConvLSTM U-net"
+    assert scene.title == "ConvLSTM U-net, compared with Video Ladder"
 
 
 # --- legend, plates, phases -----------------------------------------------------------------------

@@ -274,7 +274,7 @@ def test_graphviz_uses_our_text_positions() -> None:
         ("".join(e.itertext()), float(e.get("font-size") or 0)): (e.get("x"), e.get("y"))
         for e in written
     }
-    boxes = [text for box in scene.boxes for text in (*box.texts, *(p.text for p in box.pills))]
+    boxes = [text for box in scene.boxes for text in box.all_texts]
     single = [text for text in (*boxes, *scene.texts) if len(text.runs) == 1]
     assert len(single) > 10
     bases = [(e, float(e.get("y") or 0) + scene.height) for e in written]
@@ -327,7 +327,7 @@ def test_automatic_layout_supports_titles_formulas_and_legends() -> None:
     text = str(render(loads(MATHS), "gv", layout="dot", title="A <title>"))
     assert "<b>A &lt;title&gt;</b>" in text
     assert '<i><font face="Times,serif">w</font></i><sub>' in text  # of `w_x`
-    assert 'penwidth="2"' in text  # of the cell with a state
+    assert 'penwidth="2.2"' in text  # of the cell with a state
     for word in ("encoder", "lateral", "decoder", "state", "skip"):
         assert f"</font> {word}" in text
     assert "</font> state" not in str(render(loads(MATHS), "gv", layout="dot", legend=False))

@@ -38,6 +38,7 @@ def test_variants_against_their_spec(name: str) -> None:
     for kind in ("unrolled", "rolled", "mini"):
         check(shown, View(kind=kind))
     check(shown, View(fold=True))
+    check(shown, View(kind="rolled", group=True))
 
 
 @pytest.mark.parametrize("name", [name for name in SHIPPED if ":" not in name])
@@ -62,7 +63,7 @@ def test_declared_arrows_unrolled(shown: Picture, iterations: int, mini: bool) -
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(pictures(), st.booleans())
 def test_declared_arrows_rolled(shown: Picture, fold: bool) -> None:
-    check(shown, View(kind="rolled", fold=fold))
+    check(shown, View(kind="rolled", fold=fold, group=not fold))
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -35,6 +35,15 @@ levels:
   - {name: class, encoder: {cell: SoftMax, weights: none}}
 tasks: {kind: {kind: classification, at: encoder.class}}
 """
+SHARED = """
+input: {channels: 2, size: 4}
+time: {frames: 3}
+levels:
+  - {name: half, encoder: {cell: ConvGRU, channels: 2}}
+  - {name: next, encoder: {cell: ConvGRU, channels: 2, stride: 2, share: half}}
+  - {name: class, encoder: {cell: SoftMax, channels: 3}}
+tasks: {kind: {kind: classification, at: encoder.class}}
+"""
 # Rows that only repeat others are left out: tracing takes its time.
 OMMNIST = [f"level.{name}" for name in ("conv_2", "conv_3", "wide_2", "wide_3", "conv12", "conv13")]
 MUSIC = ["level.lstm3", "level.lstm4"]
@@ -123,8 +132,15 @@ def test_onnxruntime_gives_the_same_numbers(path, without, tmp_path, capsys):
 @pytest.mark.filterwarnings("ignore:the network has groups")  # streamed beyond its iterations
 @pytest.mark.parametrize(
     "text",
-    [SMALL, WEIGHTLESS, GROUPED["gaussian"], GROUPED["bernoulli"], GROUPED["vectors"]],
-    ids=["delays and starts", "no weights", "groups", "groups of bits", "groups of vectors"],
+    [SMALL, WEIGHTLESS, SHARED, GROUPED["gaussian"], GROUPED["bernoulli"], GROUPED["vectors"]],
+    ids=[
+        "delays and starts",
+        "no weights",
+        "shared",
+        "groups",
+        "groups of bits",
+        "groups of vectors",
+    ],
 )
 def test_small_networks_of_many_kinds(text, tmp_path):
     pytest.importorskip("onnxscript", reason="ONNX is not written: ladderspec[export]")

@@ -79,6 +79,18 @@ levels:
   - {name: class, encoder: {cell: SoftMax, channels: 4, norm: joint}, decoder: {cell: G1}}
 edges: {decoder_to_encoder: all}
 """,
+    "shared": """
+levels:
+  - {name: a, encoder: {cell: ConvLSTM, channels: 2}, decoder: {cell: convG3}}
+  - {name: b, encoder: {cell: ConvLSTM, channels: 2, share: a}, decoder: {cell: convG3, share: a}}
+  - {name: c, encoder: {cell: ConvLSTM, channels: 2, stride: 2, share: a, initial: learned}}
+  - {name: class, encoder: {cell: SoftMax, channels: 4}}
+without: [level.a]
+edges:
+  add:
+    - encoder.input -> encoder.c
+    - {arrow: encoder.input(t-1) -> encoder.c, share: encoder.input -> encoder.c}
+""",
     "activations": """
 levels:
   - {name: a, encoder: {cell: Conv, channels: 2, norm: none, activation: elu}, decoder: Conv}

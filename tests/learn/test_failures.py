@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import io
 import json
 import os
 import signal
@@ -24,7 +23,6 @@ from ladderspec.errors import LadderspecError, UsageError
 from ladderspec.experiments.runs import Run
 from ladderspec.files import sweep
 from ladderspec.learn import checkpoint, processes
-from ladderspec.learn.log import Progress
 from ladderspec.learn.run_folder import locked, read_rows
 from ladderspec.learn.train import train
 from ladderspec.learn.update import Diverged
@@ -508,32 +506,6 @@ def test_nothing_to_test_it_with(
     assert main(["train", str(place), "--row", "ladder", "-o", str(tmp_path / "out")]) == 0
     said = capsys.readouterr().out
     assert "trained for 12 updates; there are no data to validate or test it  " in said
-
-
-# --- what is seen of it ---------------------------------------------------------------------------
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.parametrize("title", ["ladder.all_labels.seed0", "a_row_with_a_long_name" * 3])
-def test_the_bar_says_how_long_it_takes(title: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On 80 columns, before the costs."""
-    monkeypatch.setenv("COLUMNS", "80")
-    now = 100.0
-    monkeypatch.setattr("time.monotonic", lambda: now)
-    progress = Progress(title, 10_000, out=Terminal())
-    progress.start(0)
-    now = 200.0
-    progress.step(2500, {"cost": 1.0, "digit.cost": 2.0, "next_frame.cost": 3.0})
-    line = progress.out.getvalue().removeprefix("\r\033[K")  # type: ignore[attr-defined]
-    assert " 2500/10000  25 updates/s, 5:00 left" in line
-    assert len(line) < 80
-    log = io.StringIO()
-    replace(progress, out=log).row(2500, {"cost": 1.0})
-    assert log.getvalue() == f"{title}: 2500/10000  25 updates/s, 5:00 left  cost 1\n"
 
 
 def test_too_few_labelled_items_for_a_batch(

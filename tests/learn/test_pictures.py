@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ladderspec.api import build, loads
 from ladderspec.data import data_config
-from ladderspec.data.picture import Picture
+from ladderspec.data.picture import ImageSheet
 from ladderspec.data.sheet import GROUPS, NO_GROUP
 from ladderspec.learn.batches import Collator
 from ladderspec.learn.pictures import draw_samples
@@ -75,11 +75,11 @@ def halves(size: int = 12) -> Tensor:
     return made
 
 
-def texts(picture: Picture) -> list[str]:
+def texts(picture: ImageSheet) -> list[str]:
     return [text.text for text in picture.texts]
 
 
-def drawn(net: Net, collator: Collator) -> Picture:
+def drawn(net: Net, collator: Collator) -> ImageSheet:
     picture = draw_samples(net, collator, "test", 2, "samples")
     assert picture is not None
     return picture

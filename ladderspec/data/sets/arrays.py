@@ -136,7 +136,7 @@ class ArraysData(DataSet):
                 found[name] = self._convert(name, _pad([p.value(name, row) for p, row in items]))
         return found
 
-    def _items(self, split: str, indices: Indices) -> list[tuple[Part, int]]:
+    def _items(self, split: str, indices: Indices) -> list[tuple[ArrayFiles, int]]:
         found, parts = [], self._rows[Split(split)]
         ends = np.cumsum([len(rows) for _, rows in parts])
         for index in indices:
@@ -183,7 +183,7 @@ def _stamps(path: Path) -> dict[Path, Stamp]:
 
 
 @dataclass(frozen=True)
-class Part:
+class ArrayFiles:
     """The arrays of one file or folder."""
 
     arrays: NamedArrays
@@ -220,7 +220,9 @@ def _find(config: Arrays, folder: Path | None) -> Path:
     return path
 
 
-def _open_splits(config: Arrays, folder: Path | None) -> dict[Split, list[tuple[Part, Indices]]]:
+def _open_splits(
+    config: Arrays, folder: Path | None
+) -> dict[Split, list[tuple[ArrayFiles, Indices]]]:
     """Parts and their rows: files or folders named like the splits, or random shares of one."""
     path = _find(config, folder)
     places = {
@@ -250,7 +252,7 @@ def _open_splits(config: Arrays, folder: Path | None) -> dict[Split, list[tuple[
     return {split: [(part, np.sort(rows))] for split, rows in cuts.items()}
 
 
-def _open_part(path: Path, config: Arrays) -> Part:
+def _open_part(path: Path, config: Arrays) -> ArrayFiles:
     stamps = _stamps(path)
     arrays = read_arrays(path)
     if config.input not in arrays:
@@ -278,7 +280,7 @@ def _open_part(path: Path, config: Arrays) -> Part:
         )
     _check_values(arrays, config, path)
     starts = np.cumsum(lengths) - lengths if joined and lengths is not None else None
-    return Part(arrays, forms, lengths, starts, items, stamps)
+    return ArrayFiles(arrays, forms, lengths, starts, items, stamps)
 
 
 def _lengths(arrays: NamedArrays, path: Path) -> Indices | None:

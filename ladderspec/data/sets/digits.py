@@ -19,7 +19,7 @@ from ladderspec.data.config import DataConfig, register
 from ladderspec.data.counter_rng import draws, key_of
 from ladderspec.data.dataset import DataError, DataSet, Form, Split
 from ladderspec.data.formats import read_idx, require
-from ladderspec.data.picture import Picture
+from ladderspec.data.picture import ImageSheet
 from ladderspec.data.sources import File
 from ladderspec.names import Shape
 
@@ -132,7 +132,7 @@ class DigitsData(DataSet):
         }
         return {name: whole[name] for name in self.requested(fields)}
 
-    def contact_sheet(self, title: str, split: str, indices: Indices) -> Picture:
+    def contact_sheet(self, title: str, split: str, indices: Indices) -> ImageSheet:
         """A column for each class, with the first items of the class from the first index on."""
         from ladderspec.data import sheet
 

@@ -24,7 +24,7 @@ from ladderspec.data.counter_rng import Bits, below, draws, key_of, uniform
 from ladderspec.data.dataset import Baseline, DataSet, Form, Split
 from ladderspec.data.flights import Images, Positions, draw
 from ladderspec.data.kmeans import kmeans_baselines
-from ladderspec.data.picture import Picture
+from ladderspec.data.picture import ImageSheet
 from ladderspec.data.sets.digits import LARGEST, MNIST, load_digits
 from ladderspec.names import Shape
 
@@ -143,7 +143,7 @@ class MovingMnistData(DataSet):
         }
         return {name: compute[name]() for name in self.requested(fields)}
 
-    def contact_sheet(self, title: str, split: str, indices: Indices) -> Picture:
+    def contact_sheet(self, title: str, split: str, indices: Indices) -> ImageSheet:
         """Frames and groups of each item over time."""
         from ladderspec.data import sheet
 

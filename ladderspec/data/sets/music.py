@@ -25,7 +25,7 @@ from ladderspec.data.config import DataConfig, register
 from ladderspec.data.counter_rng import below, draws, key_of
 from ladderspec.data.dataset import DataError, DataSet, Form, Split
 from ladderspec.data.formats import read_arrays, read_cells
-from ladderspec.data.picture import Picture
+from ladderspec.data.picture import ImageSheet
 from ladderspec.data.sources import File
 from ladderspec.names import Shape
 
@@ -142,7 +142,7 @@ class MusicData(DataSet):
     def title(self) -> str:
         return self.config.name or self.config.set
 
-    def contact_sheet(self, title: str, split: str, indices: Indices) -> Picture:
+    def contact_sheet(self, title: str, split: str, indices: Indices) -> ImageSheet:
         from ladderspec.data import sheet
 
         pieces = [(f"{split} {i}", self.rolls(split)[int(i)]) for i in indices]

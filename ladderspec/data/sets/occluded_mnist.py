@@ -30,7 +30,7 @@ from ladderspec.data.config import DataConfig, register
 from ladderspec.data.counter_rng import draws, key_of, normal
 from ladderspec.data.dataset import DataSet, Form, Split
 from ladderspec.data.flights import Canvas, Flight, Images
-from ladderspec.data.picture import Picture
+from ladderspec.data.picture import ImageSheet
 from ladderspec.data.sets.digits import (
     CLASSES,
     MNIST,
@@ -242,7 +242,7 @@ class OccludedMnistData(DataSet):
         }
         return {name: compute[name]() for name in self.requested(fields)}
 
-    def contact_sheet(self, title: str, split: str, indices: Indices) -> Picture:
+    def contact_sheet(self, title: str, split: str, indices: Indices) -> ImageSheet:
         """The rows of [f:ommnist]."""
         from ladderspec.data import sheet
 

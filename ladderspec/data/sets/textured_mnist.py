@@ -31,7 +31,7 @@ from ladderspec.data.counter_rng import Bits, below, draws, key_of, uniform
 from ladderspec.data.dataset import Baseline, DataError, DataSet, Form, Split
 from ladderspec.data.flights import Images, draw
 from ladderspec.data.kmeans import kmeans_baselines
-from ladderspec.data.picture import Picture
+from ladderspec.data.picture import ImageSheet
 from ladderspec.data.sets.digits import (
     CLASSES,
     LARGEST,
@@ -279,7 +279,7 @@ class TexturedMnistData(DataSet):
         }
         return {name: compute[name]() for name in self.requested(fields)}
 
-    def contact_sheet(self, title: str, split: str, indices: Indices) -> Picture:
+    def contact_sheet(self, title: str, split: str, indices: Indices) -> ImageSheet:
         """A column for each item: image, mask, groups, and the textures of digit and ground."""
         from ladderspec.data import sheet
 

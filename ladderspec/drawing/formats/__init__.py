@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from ladderspec.drawing.options import check_choice
 from ladderspec.drawing.paths import end_of, head
 from ladderspec.drawing.scene import (
+    Backdrop,
     Box,
     Ink,
     Mark,
-    Panel,
     Pill,
     Point,
     Rect,
@@ -126,7 +126,7 @@ class SceneWriter(ABC):
 
     def items(self, scene: Scene) -> Iterator[str]:
         write: dict[type, Callable[[Any], Iterator[str]]] = {
-            Panel: self.panel,
+            Backdrop: self.panel,
             Rule: self.rule,
             Wire: self.wire,
             Box: self.box,
@@ -149,7 +149,7 @@ class SceneWriter(ABC):
     @abstractmethod
     def text(self, text: Text) -> Iterator[str]: ...
 
-    def panel(self, panel: Panel) -> Iterator[str]:
+    def panel(self, panel: Backdrop) -> Iterator[str]:
         yield self.rect(panel.rect, panel.radius, panel.fill, panel.ink)
         if panel.label:
             yield from self.text(panel.label)
@@ -167,6 +167,8 @@ class SceneWriter(ABC):
 
     def mark(self, mark: Mark) -> Iterator[str]:
         yield self.rect(mark.rect, 0, mark.colour, None)
+        if mark.label:
+            yield from self.text(mark.label)
 
     def box(self, box: Box) -> Iterator[str]:
         yield self.rect(box.rect, box.radius, box.fill, box.ink)
@@ -176,8 +178,9 @@ class SceneWriter(ABC):
             yield from self.pill(pill)
 
     def pill(self, pill: Pill) -> Iterator[str]:
-        yield self.rect(pill.rect, pill.rect.height / 2, pill.fill, pill.ink)
-        yield from self.text(pill.text)
+        yield self.rect(pill.rect, pill.radius, pill.fill, pill.ink)
+        for text in pill.texts:
+            yield from self.text(text)
 
 
 def head_of(wire: Wire) -> Sequence[Point]:

@@ -24,8 +24,8 @@ from ladderspec.drawing.picture import (
 )
 from ladderspec.drawing.scene import Ink
 from ladderspec.drawing.style import ROLES, Theme, ink_of, theme_of
-from ladderspec.drawing.transforms import fold
-from ladderspec.drawing.typesetting import Face, Run, formula, plain
+from ladderspec.drawing.transforms import merge_rows
+from ladderspec.drawing.typesetting import Face, TextRun, formula, plain
 from ladderspec.errors import UsageError
 from ladderspec.escaping import escape_dot_html, quote_dot
 from ladderspec.names import Role, Side, split_node
@@ -155,13 +155,14 @@ def to_dot_layout(picture: Picture, view: View) -> str:
         "plates": bool(view.plates),
         "levels": view.levels != "names",
         "width": view.width is not None,
+        "height": view.height is not None,
         "plan": any(part.phase for part in picture.parts.values()),
     }
     found = [f"`{name}`" for name, is_used in unsupported.items() if is_used]
     if found:
         raise UsageError(f"layout `dot` cannot show {', '.join(found)}: use layout `ladder`")
     theme = theme_of(view.theme)
-    return "\n".join(_lines(fold(picture) if view.fold else picture, view, theme)) + "\n"
+    return "\n".join(_lines(merge_rows(picture, view), view, theme)) + "\n"
 
 
 def _lines(picture: Picture, view: View, theme: Theme) -> Iterator[str]:
@@ -234,17 +235,17 @@ def _node(part: Part, view: View, theme: Theme) -> str:
     return f"{attribute_list(attributes)}, label=<{'<br/>'.join(html) or ' '}>"
 
 
-def _html(runs: Sequence[Run]) -> str:
+def _html(runs: Sequence[TextRun]) -> str:
     return "".join(map(_run, runs))
 
 
-def _line(runs: Sequence[Run]) -> str:
+def _line(runs: Sequence[TextRun]) -> str:
     """With space below subscripts: Graphviz adds none."""
     low = any(run.shift < 0 for run in runs)
     return _html(runs) + ('<br/><font point-size="3"> </font>' if low else "")
 
 
-def _run(run: Run) -> str:
+def _run(run: TextRun) -> str:
     inner = escape_dot_html(run.text)
     if run.face in ("italic", "serif"):
         inner = f'<font face="{_SERIF}">{inner}</font>'

@@ -13,10 +13,10 @@ from ladderspec.drawing.formats import SceneWriter, head_of, number
 from ladderspec.drawing.formats.graphviz import FONTS, attribute_list, dash_styles, stroke
 from ladderspec.drawing.paths import between, dashes, end_of
 from ladderspec.drawing.scene import (
+    Backdrop,
     Box,
     Ink,
     Mark,
-    Panel,
     Pill,
     Point,
     Rect,
@@ -31,7 +31,7 @@ from ladderspec.drawing.typesetting import (
     SCRIPT_SHIFT,
     SCRIPT_SIZE,
     Face,
-    Run,
+    TextRun,
     width_of,
 )
 from ladderspec.escaping import escape_dot_html, escape_xml, quote_dot
@@ -73,7 +73,7 @@ class _DotWriter(SceneWriter):
         """Panels and arrowheads; Graphviz's own heads differ from one version to another."""
         scene = self.scene
         for item in (*scene.panels, *scene.wires, *scene.samples):
-            if isinstance(item, Panel):
+            if isinstance(item, Backdrop):
                 yield self.rect(item.rect, item.radius, item.fill, item.ink)
             elif isinstance(item, Wire):
                 yield self.polygon(head_of(item), item.ink.colour)
@@ -107,7 +107,7 @@ class _DotWriter(SceneWriter):
         colours = f"{_xdot_colour('c', 'transparent')} {_xdot_colour('C', fill)}"
         return f"{colours} P {_xdot_points(upwards)}"
 
-    def panel(self, panel: Panel) -> Iterator[str]:
+    def panel(self, panel: Backdrop) -> Iterator[str]:
         """Its label alone: its rectangle is in the background."""
         if panel.label:
             yield from self.text(panel.label)
@@ -139,11 +139,14 @@ class _DotWriter(SceneWriter):
 
     def pill(self, pill: Pill) -> Iterator[str]:
         yield self._filled(self._new("task"), pill)
-        yield from self.text(pill.text)
+        for text in pill.texts:
+            yield from self.text(text)
 
     def mark(self, mark: Mark) -> Iterator[str]:
         attributes = {"shape": "box", "style": "filled", "fillcolor": mark.colour}
         yield self._node(self._new("delay"), mark.rect, **attributes)
+        if mark.label:
+            yield from self.text(mark.label)
 
     def text(self, text: Text) -> Iterator[str]:
         for glyphs in _glyphs_of(text):
@@ -292,7 +295,7 @@ def _glyphs_of(text: Text) -> Iterator[_Glyphs]:
         left += run.width(text.size)
 
 
-def _accents(run: Run, left: float, base: float, size: float) -> Iterator[_Glyphs]:
+def _accents(run: TextRun, left: float, base: float, size: float) -> Iterator[_Glyphs]:
     before = ""
     for character in run.text:
         if character not in _SPACING_ACCENTS:

@@ -26,6 +26,7 @@ from ladderspec.errors import UsageError
 from ladderspec.escaping import escape_xml
 from ladderspec.names import Role, Side, node_name, show_shape
 from ladderspec.wiring.graph import Graph, in_order
+from ladderspec.wiring.sharing import holders
 
 MAX_ITERATIONS = 4  # that can be selected in the page, unless more are requested
 _FILES = Path(__file__).resolve().parent.parent / "page"
@@ -76,10 +77,14 @@ def _check(picture: Picture, view: View) -> None:
     """Refuse options that a page cannot show."""
     if view.mini:
         raise UsageError("a page shows the views unrolled and rolled, not mini")
-    if view.width:
-        raise UsageError("a page is as wide as its window: omit `width`")
-    if view.fold:
-        raise UsageError("a page shows every row, so that each arrow can be removed: omit `fold`")
+    for side in ("width", "height"):
+        if getattr(view, side):
+            raise UsageError(f"a page is as large as its window: omit `{side}`")
+    for name, is_used in (("fold", view.fold), ("group", view.group), ("show", view.show)):
+        if is_used:
+            raise UsageError(
+                f"a page shows every row, so that each arrow can be removed: omit `{name}`"
+            )
     if picture.is_comparison:
         raise UsageError("a page shows one network: omit `base`")
 
@@ -154,17 +159,19 @@ def graph_data(graph: Graph) -> dict[str, Any]:
     phases = schedule(graph).phases
     order = {node: index for index, node in enumerate(in_order(graph))}
     roles = list(Role)
+    shared = _shared(graph)
     edges = [
         {
             "source": source,
             "target": target,
             "role": edge["role"].value,
             "delay": edge["delay"],
-            "parameters": edge["parameters"],
+            "parameters": sum(each.size for each in edge["projection"].parameters.values()),
+            **shared.get(f"{target}.{key}", {}),
         }
-        for source, target, edge in sorted(
-            graph.edges(data=True),
-            key=lambda e: (order[e[1]], roles.index(e[2]["role"]), e[2]["delay"], order[e[0]]),
+        for source, target, key, edge in sorted(
+            graph.edges(keys=True, data=True),
+            key=lambda e: (order[e[1]], roles.index(e[3]["role"]), e[3]["delay"], order[e[0]]),
         )
     ]
     return {
@@ -172,7 +179,7 @@ def graph_data(graph: Graph) -> dict[str, Any]:
         "variants": list(graph.graph.get("variants", ())),
         "roles": [role.value for role in Role],
         "levels": [_level(graph, level) for level in graph.graph["levels"]],
-        "nodes": [_node(graph, node) for node in order],
+        "nodes": [{**_node(graph, node), **shared.get(node, {})} for node in order],
         "edges": edges,
         "tasks": [
             {"name": name, "at": entry["at"], "parameters": entry["parameters"]}
@@ -180,6 +187,16 @@ def graph_data(graph: Graph) -> dict[str, Any]:
         ],
         "order": [node for phase in phases for node in phase.nodes],
     }
+
+
+def _shared(graph: Graph) -> dict[str, dict[str, Any]]:
+    """By module, the name of the tensors that it shares, and whether they are its own."""
+    found: dict[str, dict[str, Any]] = {}
+    for holder in holders(graph):
+        if owner := holder.attributes["shared"]:
+            found[holder.name] = {"tensors": owner}
+            found[owner] = {"tensors": owner, "owns": True}
+    return found
 
 
 def _node(graph: Graph, name: str) -> dict[str, Any]:
@@ -193,7 +210,7 @@ def _node(graph: Graph, name: str) -> dict[str, Any]:
         "cell": cell.cell,
         "says": ", ".join(f"{k} {_value(v)}" for k, v in fields.items() if k != "cell"),
         "shape": show_shape(node["shape"]),
-        "own": node["parameters"] - initial,
+        "own": sum(each.size for each in node["own"].values()) - initial,
         "initial": [of_output, initial - of_output],  # of its output, of its state
         "needs": [role.value for role in Role if role in cell.needs(node["side"])],
         "row": re.split(r"[/\\]", str(place))[-1] if place else "",

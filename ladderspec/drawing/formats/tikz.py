@@ -9,7 +9,7 @@ from unicodedata import combining, name, normalize
 from ladderspec.drawing.formats import Format, SceneWriter, number, register
 from ladderspec.drawing.paths import end_of
 from ladderspec.drawing.scene import Ink, Mark, Point, Rect, Scene, Segment, Text
-from ladderspec.drawing.typesetting import ACCENTS, DASH, DOT, MINUS, PRIME, TIMES, Run
+from ladderspec.drawing.typesetting import ACCENTS, DASH, DOT, MINUS, PRIME, TIMES, TextRun
 from ladderspec.escaping import TEX, one_line, tex_comment
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ _SYMBOLS = {
 _ACCENT_COMMANDS = {accent: command for command, accent in ACCENTS.items()}
 
 
-def _run(run: Run) -> str:
+def _run(run: TextRun) -> str:
     if run.face in _FACES and not run.shift:
         return f"{{{_FACES[run.face]} {typeset_tex(run.text)}}}"
     inner = "".join(map(_math, _characters(run.text)))

@@ -81,14 +81,25 @@ function rulesOf(data) {
     const past = new Set(delayed.map((e) => e.source));
     const state = new Set(delayed.filter((e) => e.role === "state").map((e) => e.source));
     const into = byTarget(left);
+    const keeper = keepers(needed, left);
+    const counted = (each, size) => (!each.tensors || keeper.get(each.tensors) === each ? size : 0);
     const own = (n) =>
-      n.own + (past.has(n.id) ? n.initial[0] : 0) + (state.has(n.id) ? n.initial[1] : 0);
-    const entering = (n) => sum((into.get(n.id) || []).map((e) => e.parameters));
+      counted(n, n.own) + (past.has(n.id) ? n.initial[0] : 0) + (state.has(n.id) ? n.initial[1] : 0);
+    const entering = (n) => sum((into.get(n.id) || []).map((e) => counted(e, e.parameters)));
     return new Map(
       data.nodes
         .filter((n) => needed.has(n.id))
         .map((n) => [n.id, { own: own(n), all: own(n) + entering(n) }]),
     );
+  }
+
+  /** Shared tensors count once: for their owner, or for the first of those that are left. */
+  function keepers(needed, left) {
+    const found = new Map();
+    for (const each of [...data.nodes.filter((n) => needed.has(n.id)), ...left]) {
+      if (each.tensors && (each.owns || !found.has(each.tensors))) found.set(each.tensors, each);
+    }
+    return found;
   }
 
   /** Cells without an arrow that they need, told together where one selector is the reason. */

@@ -1,0 +1,39 @@
+"""The README as a package index shows it: such a page has none of the repository's other files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from hatchling.metadata.plugin.interface import MetadataHookInterface
+
+IMAGE = re.compile(r"!\[[^]]*\]\((?P<md>[^)]+)\)|<img src=\"(?P<html>[^\"]+)\"[^>]*>")
+LINK = re.compile(r"(?<!!)\[(?P<text>[^]]+)\]\((?P<target>(?!https?:)[^)]+)\)")
+
+
+class Readme(MetadataHookInterface):
+    """Makes links and images absolute if `project.urls.Source` says where; else drops them."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
+        source = metadata.get("urls", {}).get("Source", "")
+        metadata["readme"] = {"content-type": "text/markdown", "text": for_index(text, source)}
+
+
+def for_index(text: str, source: str = "") -> str:
+    """The README for a package index.
+
+    Args:
+        text: The README.
+        source: The address of the repository. Without it, images are left out and links are words.
+    """
+    if not source:
+        return re.sub(r"\n{3,}", "\n\n", LINK.sub(r"\g<text>", IMAGE.sub("", text)))
+    text = LINK.sub(rf"[\g<text>]({source}/blob/HEAD/\g<target>)", text)
+    return IMAGE.sub(lambda found: _absolute(found, f"{source}/raw/HEAD/"), text)
+
+
+def _absolute(found: re.Match[str], base: str) -> str:
+    path = found["md"] or found["html"]
+    return found[0].replace(path, base + path, 1)

@@ -1,0 +1,228 @@
+"""Experiments from Python: train, ablate and evaluate, with results that notebooks show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ladderspec.ablation.ablate import AblationOptions
+from ladderspec.ablation.ablate import ablate as train_all
+from ladderspec.ablation.engines import Asked, choose
+from ladderspec.ablation.report import AblationReport, report
+from ladderspec.errors import UsageError
+from ladderspec.escaping import html_table
+from ladderspec.experiments.reader import open_experiment
+from ladderspec.experiments.runs import Experiment, Run
+from ladderspec.learn.metrics import Report
+from ladderspec.learn.progress import Callback, Display
+from ladderspec.learn.setup import check_runs
+from ladderspec.learn.train import train as train_run
+from ladderspec.trained.evaluate import evaluate as evaluate_run
+from ladderspec.trained.run import open_run
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A finished run.
+
+    Attributes:
+        id: Its name, like `rladder.seed0`.
+        folder: The folder with its weights, metrics and pictures; `ladderspec.evaluate` opens it.
+        result: The content of `result.json`.
+    """
+
+    id: str
+    folder: Path
+    result: dict[str, Any] = field(repr=False)
+
+    @property
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """The metrics by split and name: `metrics["test"]["digit.error"]`."""
+        found: dict[str, dict[str, float]] = self.result["metrics"]
+        return found
+
+
+class FinishedRuns(tuple[FinishedRun, ...]):
+    """Finished runs; a notebook shows them as a table."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        shown = [(run, split) for run in self for split in run.metrics]
+        names = list(dict.fromkeys(name for run, split in shown for name in run.metrics[split]))
+        rows = [
+            [run.id, split, f"{run.result['updates']:,}"]
+            + [f"{run.metrics[split][n]:.4g}" if n in run.metrics[split] else "" for n in names]
+            for run, split in shown
+        ]
+        return html_table(["run", "data", "updates", *names], rows)
+
+
+def train(
+    experiment: str | Path | Experiment,
+    *,
+    rows: str | Iterable[str] = (),
+    columns: str | Iterable[str] = (),
+    seeds: int | Iterable[int] = (),
+    output: str | Path | None = None,
+    resume: bool = True,
+    data: str | Path | None = None,
+    quiet: bool = False,
+    on_update: Callback | None = None,
+    on_evaluation: Callback | None = None,
+    **machine: Any,
+) -> FinishedRuns:
+    """Train runs of an experiment, one after another. A finished run is not repeated.
+
+        ls.train("experiment.yaml", rows="rladder", on_evaluation=lambda event: print(event.values))
+
+    Args:
+        experiment: The experiment file.
+        rows: The rows to train. Default: all.
+        columns: The columns to train. Default: all.
+        seeds: The seeds to train. Default: those of the file.
+        output: The folder that gets one folder per run. Default: `out/NAME`.
+        resume: Continue runs that were interrupted; otherwise their folders are refused.
+        data: The data folder. Default: that of the environment.
+        quiet: Show no progress.
+        on_update: Called after every update with an `Event`: run, update, total, split, values.
+        on_evaluation: Called after every evaluation with an `Event`.
+        **machine: Fields of the section `machine` to change: `threads`, `workers`, `device`.
+
+    Returns:
+        The finished runs, as a tuple with a table for notebooks.
+    """
+    _, runs, folder = _selected(experiment, rows, columns, seeds, output)
+    root = Path(data) if data is not None else None
+    check_runs(runs, folder, root, machine.get("device"))
+    display = Display(quiet=quiet, total=len(runs))
+    found = []
+    for run in runs:
+        changed = replace(run, machine=_machine(run, machine))
+        result = train_run(
+            changed, folder / run.id, resume=resume, data=root, display=display,
+            on_update=on_update, on_evaluation=on_evaluation,
+        )  # fmt: skip
+        display.done += 1
+        found.append(FinishedRun(run.id, folder / run.id, result))
+    return FinishedRuns(found)
+
+
+def _machine(run: Run, changes: dict[str, Any]) -> Any:
+    for name in changes:
+        if name not in type(run.machine).model_fields:
+            known = ", ".join(type(run.machine).model_fields)
+            raise UsageError(f"`{name}` is no field of `machine`; there are {known}")
+    return type(run.machine).model_validate({**run.machine.model_dump(), **changes})
+
+
+def ablate(
+    experiment: str | Path | Experiment,
+    *,
+    rows: str | Iterable[str] = (),
+    columns: str | Iterable[str] = (),
+    seeds: int | Iterable[int] = (),
+    output: str | Path | None = None,
+    workers: int | None = None,
+    resume: bool = True,
+    data: str | Path | None = None,
+    by_time: bool = False,
+    quiet: bool = False,
+    on_update: Callback | None = None,
+    on_evaluation: Callback | None = None,
+    **machine: Any,
+) -> AblationReport:
+    """Train all runs of an experiment, and compare them. Finished runs are not repeated.
+
+        report = ls.ablate("experiment.yaml", seeds=range(3), workers=2)
+        report                              # the tables, in a notebook
+        pandas.DataFrame(report.records)    # all numbers
+
+    Args:
+        experiment: The experiment file.
+        rows: The rows to train; the table has all that are finished. Default: all.
+        columns: The columns to train. Default: all.
+        seeds: The seeds to train. Default: those of the file.
+        output: The folder of runs, tables and figures. Default: `out/NAME`.
+        workers: The number of processes at once, which share the cores. Default: this process.
+        resume: Continue runs that were interrupted; otherwise their folders are refused.
+        data: The data folder. Default: that of the environment.
+        by_time: Add metrics at every t, also over frames.
+        quiet: Show no progress.
+        on_update: Called after every update with an `Event`; not with `workers`.
+        on_evaluation: Called after every evaluation with an `Event`; not with `workers`.
+        **machine: Fields of the section `machine` to change: `threads`, `device`.
+
+    Returns:
+        The tables, the files that were written, and the runs that failed.
+    """
+    if workers is not None and (on_update or on_evaluation):
+        raise UsageError("callbacks are called in this process: leave `workers` out")
+    opened, runs, folder = _selected(experiment, rows, columns, seeds, output)
+    root = Path(data) if data is not None else None
+    check_runs(runs, folder, root, machine.get("device"))
+    for run in runs:
+        _machine(run, machine)
+    options = AblationOptions(
+        folder, resume, root, machine, display=Display(quiet=quiet),
+        on_update=on_update, on_evaluation=on_evaluation,
+    )  # fmt: skip
+    engine = choose(Asked("here" if workers is None else "processes", workers), folder)
+    failed = train_all(opened, runs, options, engine)
+    of_all = opened.select(seeds=dict.fromkeys([*(run.seed for run in opened), *_seeds(seeds)]))
+    found = report(opened, of_all, folder, root, by_time=by_time, display=Display(quiet=quiet))
+    return replace(found, failed=tuple(failed))
+
+
+def evaluate(
+    run: str | Path,
+    split: str = "test",
+    *,
+    without: str | Sequence[str] = (),
+    checkpoint: str | None = None,
+    statistics: int | None = None,
+    noise: bool | None = None,
+    data: str | Path | None = None,
+) -> Report:
+    """Measure a trained network, whole or with arrows removed.
+
+        ls.evaluate("out/quickstart/rtagger.seed0", without="decoder_to_encoder")
+
+    Args:
+        run: The folder of a run, or one of its checkpoints.
+        split: The data to measure: `train`, `valid` or `test`.
+        without: Selectors of what is removed from the trained network.
+        checkpoint: `best` or `last`. Default: the one that the result of the run reports.
+        statistics: The number of training batches to recalibrate batch norm on. Default: as in
+            the run.
+        noise: Whether all tasks are measured on noisy input, or all on clean input. Default: as
+            in the run.
+        data: The data folder. Default: that of the environment.
+
+    Returns:
+        The metrics: one number each, by iteration, and confusion matrices.
+    """
+    opened = open_run(run, checkpoint, Path(data) if data is not None else None)
+    return evaluate_run(opened, split, _several(without), statistics, noise)
+
+
+def _selected(
+    experiment: str | Path | Experiment,
+    rows: str | Iterable[str],
+    columns: str | Iterable[str],
+    seeds: int | Iterable[int],
+    output: str | Path | None,
+) -> tuple[Experiment, tuple[Run, ...], Path]:
+    opened = experiment if isinstance(experiment, Experiment) else open_experiment(experiment)
+    runs = opened.select(_several(rows), _several(columns), _seeds(seeds))
+    return opened, runs, Path(output) if output is not None else Path("out") / opened.name
+
+
+def _several(names: str | Iterable[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
+    return (seeds,) if isinstance(seeds, int) else tuple(seeds)

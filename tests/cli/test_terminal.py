@@ -1,0 +1,67 @@
+"""Commands on a terminal: nothing is wider than it is, and colours can be switched off."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from unicodedata import combining
+
+import pytest
+
+from ladderspec.cli import main
+
+SPECS = [
+    "specs/ommnist/rladder.yaml",
+    "specs/textured/rtagger_tiny.yaml",
+    "specs/related/unet.yaml",
+]
+COMMANDS = {
+    "show": ["show"],
+    "ladder": ["show", "--ladder"],
+    "graph": ["graph"],
+    "plan": ["plan"],
+    "diff": ["diff", "--without", "lateral"],
+}
+
+
+class Terminal(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+def printed(monkeypatch: pytest.MonkeyPatch, words: list[str], columns: int) -> str:
+    out = Terminal()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    main(words)
+    monkeypatch.undo()
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("command", list(COMMANDS))
+def test_output_fits(
+    command: str, spec: str, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, *options = COMMANDS[command]
+    monkeypatch.setenv("NO_COLOR", "1")
+    text = printed(monkeypatch, [name, spec, *options], columns)
+    assert "\033" not in text
+    widths = [sum(not combining(character) for character in line) for line in text.splitlines()]
+    assert max(widths) <= columns
+
+
+@pytest.mark.parametrize("command", list(COMMANDS))
+def test_colours_change_nothing_else(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, *options = COMMANDS[command]
+    words = [name, SPECS[0], *options]
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    coloured = printed(monkeypatch, words, 80)
+    assert "\033[" in coloured
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert re.sub(r"\033\[\d+m", "", coloured) == printed(monkeypatch, words, 80)

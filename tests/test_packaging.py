@@ -1,0 +1,164 @@
+"""The package as users get it: without PyTorch, from the wheel, on the page of an index."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ladderspec.version import __version__
+
+ROOT = Path(__file__).resolve().parent.parent
+TINY = "specs/ommnist/rladder_tiny.yaml"
+QUICK = "specs/experiments/quickstart.yaml"
+MESSAGE = (
+    "networks need PyTorch, which is not installed: pip install 'ladderspec[torch]';"
+    " checking, printing and drawing specs work without it"
+)
+NO_TORCH = "import sys; sys.modules['torch'] = sys.modules['safetensors'] = None\n"
+COMMAND = f"{NO_TORCH}from ladderspec.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+def python(code: str, *words: str, cwd: Path = ROOT, path: str = "") -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], cwd=cwd, env={**os.environ, "PYTHONPATH": path},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout, done.stderr
+
+
+# --- without PyTorch ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"validate {TINY} {QUICK}",
+        f"show {TINY}",
+        f"show {TINY} --ladder",
+        f"graph {TINY} --json",
+        f"plan {TINY}",
+        f"draw {TINY} -o -",
+        f"draw {TINY} -o - --format tex --without lateral --changes",
+        f"export {TINY}",
+        f"train {QUICK} --list",
+        "data list",
+        "schema",
+        "new -",
+    ],
+)
+def test_commands_that_need_no_torch(words: str) -> None:
+    code, out, err = python(COMMAND, *words.split())
+    assert (code, err) == (0, "")
+    assert out
+
+
+def test_diff_needs_no_torch() -> None:
+    code, out, err = python(COMMAND, "diff", TINY, "--without", "lateral")
+    assert (code, err) == (1, "")
+    assert out.startswith("- arrow")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"train {QUICK} -o OUT",
+        f"ablate {QUICK} -o OUT",
+        "evaluate OUT",
+        "evaluate OUT --threads 2",
+        "generate OUT",
+        f"export {TINY} -o OUT/model.onnx",
+    ],
+)
+def test_commands_that_need_torch_say_so(words: str, tmp_path: Path) -> None:
+    code, out, err = python(COMMAND, *words.replace("OUT", str(tmp_path / "out")).split())
+    assert (code, out, err) == (2, "", f"ladderspec: {MESSAGE}\n")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        f"ls.build('{TINY}')",
+        "ls.save",
+        "ls.train",
+        "ls.ablate",
+        "ls.evaluate",
+        "ls.open_net",
+        "ls.Unrolled",
+        "import ladderspec.nn",
+        "import ladderspec.network.net",
+        "import ladderspec.learn.train",
+        "import ladderspec.trained.run",
+    ],
+)
+def test_calls_that_need_torch_say_so(code: str) -> None:
+    code, _, err = python(f"{NO_TORCH}import ladderspec as ls\n{code}\n")
+    assert code == 1
+    assert err.splitlines()[-1] == f"ladderspec.errors.TorchMissing: {MESSAGE}"
+
+
+# --- the wheel ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("hatchling")
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (file,) = folder.glob("*.whl")
+    return file
+
+
+def test_the_wheel_outside_the_repository(wheel: Path, tmp_path: Path) -> None:
+    installed = tmp_path / "installed"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(installed)
+    work = tmp_path / "work"
+    work.mkdir()
+
+    def run(*words: str) -> str:
+        code, out, err = python(COMMAND, *words, cwd=work, path=str(installed))
+        assert (code, err) == (0, ""), words
+        return out
+
+    _, where, _ = python("import ladderspec as l; print(l.__file__)", cwd=work, path=str(installed))
+    assert Path(where.strip()).is_relative_to(installed)
+    assert "wrote mine.yaml" in run("new", "mine.yaml")
+    assert (work / "ladderspec.schema.json").exists()
+    assert "mine.yaml: fine" in run("validate", "mine.yaml")
+    assert "ConvLSTM" in run("show", "mine.yaml")
+    for suffix in ("svg", "html", "tex", "gv"):
+        run("draw", "mine.yaml", "-o", f"mine.{suffix}")
+        assert (work / f"mine.{suffix}").stat().st_size > 1000
+    packed = installed / "ladderspec" / "specs"
+    assert run("validate", str(packed)).count("fine") == len(list(packed.rglob("*.yaml")))
+
+
+def test_the_page_on_a_package_index(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        text = archive.read(f"ladderspec-{__version__}.dist-info/METADATA").decode()
+    assert "](docs/" not in text
+    assert 'src="docs/' not in text
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    hook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    page = hook.for_index((ROOT / "README.md").read_text(), "https://example.org/ladderspec")
+    assert "(https://example.org/ladderspec/raw/HEAD/docs/hero.svg)" in page
+    assert 'src="https://example.org/ladderspec/raw/HEAD/docs/' in page
+    assert "(https://example.org/ladderspec/blob/HEAD/docs/tour.md)" in page
+    assert "](docs/" not in page
+
+
+def test_citation_and_hooks() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == __version__
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    assert hook["entry"].split() == ["ladderspec", "validate"]

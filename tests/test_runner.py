@@ -1,0 +1,67 @@
+"""Experiments from Python: train, ablate and evaluate, with callbacks and tables for notebooks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ladderspec as ls
+from ladderspec.errors import UsageError
+from ladderspec.learn.progress import Event
+from tests.training import experiment
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runner")
+    ls.ablate(experiment(folder), output=folder / "out", quiet=True, threads=1)
+    return folder
+
+
+def test_ablate(trained: Path) -> None:
+    seen = list[Event]()
+    report = ls.ablate(
+        trained / "experiment.yaml", output=trained / "out", quiet=True, on_update=seen.append
+    )
+    assert not seen  # finished runs are not repeated
+    assert not report.failed
+    assert (trained / "out" / "table.md") in report.written
+    html = report._repr_html_()
+    assert html.startswith("<table><caption>nano")
+    assert "<td>ladder</td>" in html
+    assert "ladder" in str(report)
+    record = next(r for r in report.records if r["row"] == "open" and r["measure"] == "digit.error")
+    assert record["seeds"] == 1
+    assert f"<td>{record['mean']:.2f}</td>" in html
+
+
+def test_train(trained: Path) -> None:
+    updates, evaluations = list[Event](), list[Event]()
+    (run,) = found = ls.train(
+        trained / "experiment.yaml", rows="ladder", seeds=1, output=trained / "out", quiet=True,
+        on_update=updates.append, on_evaluation=evaluations.append, threads=1,
+    )  # fmt: skip
+    assert run.folder == trained / "out" / "ladder.seed1"
+    assert [event.update for event in updates] == list(range(1, 13))
+    assert evaluations[-1].values == run.metrics["test"]
+    assert f"<td>{run.metrics['test']['digit.error']:.4g}</td>" in found._repr_html_()
+
+
+def test_evaluate(trained: Path) -> None:
+    run = trained / "out" / "ladder.seed0"
+    whole, lesioned = ls.evaluate(run), ls.evaluate(run, without="decoder_to_encoder")
+    assert whole.metrics.keys() == lesioned.metrics.keys()
+    assert whole.metrics["next_frame.error"] != lesioned.metrics["next_frame.error"]
+    html = whole._repr_html_()
+    assert f"<td>{whole.metrics['digit.error']:.4g}</td>" in html
+    assert "<th>t = 1</th>" in html
+
+
+def test_what_cannot_be(trained: Path) -> None:
+    place = trained / "experiment.yaml"
+    with pytest.raises(UsageError, match="`thread` is no field of `machine`"):
+        ls.train(place, output=trained / "other", thread=1)
+    with pytest.raises(UsageError, match="leave `workers` out"):
+        ls.ablate(place, output=trained / "other", workers=2, on_update=print)
+    assert not (trained / "other").exists()
