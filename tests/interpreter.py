@@ -14,7 +14,6 @@ from ladderspec.network.net import nest_cells
 from ladderspec.nn import TimeStep, initialise
 from ladderspec.wiring.graph import Graph, copies, groups_of, in_order
 
-INPUT = "encoder.input"
 Iteration = dict[str, tuple[Tensor, dict[str, Tensor]]]  # by node: output, extras
 
 
@@ -32,50 +31,73 @@ class Interpreter(nn.Module):
         initialise(self, seed)
 
     def forward(
-        self, frames: Tensor, lengths: Tensor | None = None, clean: bool = False
+        self,
+        frames: Tensor | dict[str, Tensor],
+        lengths: Tensor | None = None,
+        clean: bool = False,
     ) -> list[Iteration]:
         """All nodes at all t, from frames (B, T, ...) or from one input (B, ...) for all t.
 
-        K groups stand side by side: sample b of group k is b K + k. A clean pass has no noise.
+        Several inputs stand by name. K groups stand side by side: sample b of group k is b K + k.
+        A clean pass has no noise.
         """
+        given = frames if isinstance(frames, dict) else {"input": frames}
         over_frames = self.graph.graph["frames"] is not None
         if groups := copies(self.graph):
-            frames = torch.cat([x.expand(groups, *x.shape) for x in frames])
+            given = {
+                name: torch.cat([x.expand(groups, *x.shape) for x in value])
+                for name, value in given.items()
+            }
             lengths = None if lengths is None else lengths[:, None].expand(-1, groups).flatten()
         self.starts: dict[str, Tensor] = {}  # one draw per pass
         for node, delay in [(a, delay) for a, _, delay in self.graph.edges(data="delay")]:
             if delay and self.graph.nodes[node]["cell"].cell == "Readout":
-                self.before(node, frames)
-        length = frames.shape[1] if over_frames else self.graph.graph["iterations"]
-        noise = self.noise(frames, length) if self.training and not clean else {}
+                self.before(node, given["input"])
+        bottom = given["input"]
+        length = bottom.shape[1] if over_frames else self.graph.graph["iterations"]
+        noise = self.noise(len(bottom), length) if self.training and not clean else {}
         history: list[Iteration] = []
         for t in range(length):
-            frame = frames[:, t] if over_frames else frames
             now = {node: drawn[min(t, len(drawn) - 1)] for node, drawn in noise.items()}
             alive = None if lengths is None else t < lengths
             step = TimeStep(t, alive, noise=now, clean=clean)
             history.append({})
             for node in self.order:
-                history[t][node] = self.compute(node, t, frame, history, step)
+                history[t][node] = self.compute(node, t, given, history, step)
         return history
 
-    def noise(self, frames: Tensor, length: int) -> dict[str, Tensor]:
+    def noise(self, batch: int, length: int) -> dict[str, Tensor]:
         """The noise of cells by node, (T, B, ...); iterations on one input share theirs."""
         times = 1 if self.graph.graph["frames"] is None else length
         found = {}
         for node in in_order(self.graph):
-            if node != INPUT and (noise := self.graph.nodes[node]["cell"].noise):
+            cell = self.graph.nodes[node]["cell"]
+            if cell.cell != "Input" and cell.noise:
                 shape = self.cells[node].normalised
-                drawn = [torch.randn(len(frames), *shape) for _ in range(times)]
-                found[node] = noise.gaussian * torch.stack(drawn)
+                drawn = [torch.randn(batch, *shape) for _ in range(times)]
+                found[node] = cell.noise.gaussian * torch.stack(drawn)
         return found
 
+    def shown(self, node: str, t: int, given: dict[str, Tensor]) -> Tensor:
+        """What an input gives at one t: nothing but zeros after the last t of `until`."""
+        side, name = node.split(".")
+        cell, value = self.graph.nodes[node]["cell"], given[name]
+        timed = cell.per == "frame" if side == "input" else self.graph.graph["frames"] is not None
+        now = value[:, t] if timed else value
+        return now if cell.until is None or t < cell.until else torch.zeros_like(now)
+
     def compute(
-        self, node: str, t: int, frame: Tensor, history: list[Iteration], step: TimeStep
+        self,
+        node: str,
+        t: int,
+        given: dict[str, Tensor],
+        history: list[Iteration],
+        step: TimeStep,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """One node at one t."""
-        if node == INPUT:
-            return frame, {}
+        if self.graph.nodes[node]["cell"].cell == "Input":
+            return self.shown(node, t, given), {}
+        frame = given["input"]
         values, previous = {}, None
         for source, _, key, edge in self.graph.in_edges(node, keys=True, data=True):
             past = t - edge["delay"]
