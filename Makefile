@@ -2,7 +2,7 @@
 #   make quickstart   check, draw and train a small RTagger, whole and without its arrows: a few minutes
 #   make test         linters, types, tests
 # For a release, on a machine with time:
-#   make check-all    all tests with all tools, and a short job with the lowest versions
+#   make check-all    all tests with all tools, many cases more, coverage, and the lowest versions
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -37,11 +37,11 @@ quickstart: $(VENV)/.quick
 	$(BIN)/ladderspec show $(SPEC)
 	mkdir -p out
 	$(BIN)/ladderspec draw $(SPEC) --variant no_decoder_to_encoder --changes -o out/quickstart.svg
-	$(BIN)/ladderspec ablate specs/experiments/quickstart.yaml -o out/quickstart --workers 2 --resume
+	$(BIN)/ladderspec ablate specs/experiments/quickstart.yaml -o out/quickstart --processes 2 --resume
 
-# One thread: the tensors of tests are small, and two would wait for each other.
+# One process for each core, with one thread: the tensors of tests are small.
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
 # Installs what it may, runs the tests that need it, and prints what could not be checked.
 check-all: lint

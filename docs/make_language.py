@@ -23,7 +23,7 @@ CELL_FIELDS = {
     "top": "a [decoder cell](#decoder-cells)",
 }
 
-ANCHORS = {"ExperimentRow": "a-row", "ExperimentColumn": "a-column"}
+ANCHORS = {"Row": "a-row", "ExperimentRow": "a-row", "ExperimentColumn": "a-column"}
 ELSEWHERE = {"Edges": "language.md"}  # for the page of experiments
 
 

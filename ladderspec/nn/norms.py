@@ -166,6 +166,8 @@ class BatchNorm(nn.Module):
 
     def rows(self, step: TimeStep) -> list[int]:
         """The rows of running statistics that a training call updates."""
+        if self.iterations == 1:
+            return [0] * step.repeats
         # Sequences that ended earlier no longer count.
         t = step.t if isinstance(step.t, int) else int(step.t.max())
         return [min(t + i, self.iterations - 1) for i in range(step.repeats)]
