@@ -77,7 +77,7 @@ class Cell(Config):
     docs/own_cells.md describes what a subclass defines: `takes`, `needs`, `out_shape`, `project`,
     `parameters` and `compute`.
 
-    Args:
+    Attributes:
         cell: The name of the cell in specs.
         label: The text in drawings, instead of the name.
         initial: What delayed edges carry before the first iteration: `zeros` or `learned`.
