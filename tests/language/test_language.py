@@ -149,7 +149,9 @@ def test_top_is_made_from_its_lateral_alone() -> None:
     assert "decoder.top -> decoder.pool" in arrows(built, Role.DECODER)
     copy = net(LADDER + "top: Identity\n")
     assert copy.nodes["decoder.top"]["shape"] == (7,)
-    assert codes(LADDER + "top: G1\n") == ["G205"]
+    gate = net(LADDER + "top: {cell: G1, weights: none}\n")
+    keys = [(source, key) for source, _, key in gate.in_edges("decoder.top", keys=True)]
+    assert sorted(keys) == [("encoder.top", "decoder"), ("encoder.top", "lateral")]
 
 
 # --- cells: shapes and parameters -----------------------------------------------------------------
