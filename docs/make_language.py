@@ -14,6 +14,7 @@ from ladderspec.names import TABLE, Role, Side
 from ladderspec.tasks import registered as registered_tasks
 
 PAGE = Path(__file__).parent / "language.md"
+CELLS = Path(__file__).parent / "cells.md"
 PROSE = Path(__file__).parent / "language_intro.md"
 
 
@@ -23,12 +24,39 @@ CELL_FIELDS = {
     "top": "a [decoder cell](#decoder-cells)",
 }
 
-ANCHORS = {"Row": "a-row", "ExperimentRow": "a-row", "ExperimentColumn": "a-column"}
+ANCHORS = {
+    "ExperimentRow": "a-row", "ExperimentColumn": "a-column", "Row": "a-row",
+    "Constant": "schedules",
+}  # fmt: skip
+PLAIN = {"Epochs": "`{epochs: N}`"}
 ELSEWHERE = {"Edges": "language.md"}  # for the page of experiments
 
 
 def main() -> None:
     PAGE.write_text(page(), encoding="utf-8")
+    CELLS.write_text(cells_page(), encoding="utf-8")
+
+
+def cells_page() -> str:
+    """All cells in one table for each side."""
+    parts = [
+        "# Cells",
+        "Made by `make docs` from the classes in `ladderspec/cells`. A name leads to the fields\n"
+        "of the cell. The letters are those of the paper: v comes down, h comes sideways, `*` is\n"
+        "a convolution, `.` a product of values.",
+    ]
+    seen: dict[str, int] = {}
+    for side in (Side.ENCODER, Side.DECODER):
+        lines = [f"## {side.value.capitalize()} cells", "| cell | what it computes |\n|---|---|"]
+        for name, cell in sorted(registered(side).items()):
+            anchor = name.lower() + (f"_{seen[name]}" if name in seen else "")
+            seen[name] = seen.get(name, 0) + 1
+            first = (inspect.getdoc(cell) or "").split("\n\n")[0].replace("\n", " ")
+            text = " ".join(first.replace("|", "\\|").split())
+            lines[1] += f"\n| [{name}](language.md#{anchor}) | {text} |"
+        parts += lines
+    parts.append("Your own cell is one class in one file: [own cells](own_cells.md).")
+    return "\n\n".join(parts) + "\n"
 
 
 def page() -> str:
@@ -124,7 +152,9 @@ def show(value: Any) -> str:
 def takes(words: dict[str, Any], schema: dict[str, Any]) -> str:
     """A field's type in a few words."""
     if "$ref" in words:
-        name = words["$ref"].rsplit("/", 1)[1]
+        name = words["$ref"].rsplit("/", 1)[1].removesuffix("Config")
+        if name in PLAIN:
+            return PLAIN[name]
         return f"[{name}]({ELSEWHERE.get(name, '')}#{ANCHORS.get(name, name.lower())})"
     if "enum" in words:
         return ", ".join(f"`{word}`" for word in words["enum"])

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ladderspec.cells import Config
-from ladderspec.cells.fields import by_form, refusal
-from ladderspec.cells.input import Noise
+from ladderspec.cells.fields import Noise, by_form, refusal
 from ladderspec.errors import tick
 from ladderspec.experiments.schedules import (
     Constant,
