@@ -133,8 +133,18 @@ SECTIONS = (
                     Quote("rtagger_1000", "digit.error", against=("tagger_1000", "convnet_1000")),
                 ),
             ),
+            Study("table4_textures"),
+            Study("moving_small", (Quote("rtagger", "segment.ami"),)),
         ),
-        (("AMI and digit error over iterations", "table4_small/by_time.png"),),
+        (
+            ("AMI and digit error over iterations", "table4_small/by_time.png"),
+            ("Images, groups at every iteration, and mu of each group", "grouping.png"),
+            ("AMI by frame of moving digits", "moving_small/by_time.png"),
+            ("Moving digits: ten frames seen, six imagined", "moving.png"),
+        ),
+        "ladderspec evaluate out/table4_small/rtagger.seed0 --split valid --count 3\n"
+        "ladderspec generate out/moving_small/rtagger.seed0 --split valid --given 10 \\\n"
+        "    --frames 6 --count 2 -o moving.png",
     ),
     Section(
         "What each kind of arrow is worth",

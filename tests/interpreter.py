@@ -14,7 +14,6 @@ from ladderspec.network.net import nest_cells
 from ladderspec.nn import TimeStep, initialise
 from ladderspec.wiring.graph import Graph, copies, groups_of
 
-INPUT = "encoder.input"
 Iteration = dict[str, tuple[Tensor, dict[str, Tensor]]]  # by node: output, extras
 
 
@@ -31,31 +30,51 @@ class Interpreter(nn.Module):
         self.cells = nest_cells(self, graph)
         initialise(self, seed)
 
-    def forward(self, frames: Tensor, lengths: Tensor | None = None) -> list[Iteration]:
+    def forward(
+        self, frames: Tensor | dict[str, Tensor], lengths: Tensor | None = None
+    ) -> list[Iteration]:
         """All nodes at all t, from frames (B, T, ...) or from one input (B, ...) for all t.
 
-        K groups stand side by side: sample b of group k is b K + k.
+        Several inputs stand by name. K groups stand side by side: sample b of group k is b K + k.
         """
+        given = frames if isinstance(frames, dict) else {"input": frames}
         over_frames = self.graph.graph["frames"] is not None
         if groups := copies(self.graph):
-            frames = torch.cat([x.expand(groups, *x.shape) for x in frames])
+            given = {
+                name: torch.cat([x.expand(groups, *x.shape) for x in value])
+                for name, value in given.items()
+            }
             lengths = None if lengths is None else lengths[:, None].expand(-1, groups).flatten()
         self.starts: dict[str, Tensor] = {}  # one draw per pass
         history: list[Iteration] = []
-        for t in range(frames.shape[1] if over_frames else self.graph.graph["iterations"]):
-            frame = frames[:, t] if over_frames else frames
+        steps = given["input"].shape[1] if over_frames else self.graph.graph["iterations"]
+        for t in range(steps):
             step = TimeStep(t, None if lengths is None else t < lengths)
             history.append({})
             for node in self.order:
-                history[t][node] = self.compute(node, t, frame, history, step)
+                history[t][node] = self.compute(node, t, given, history, step)
         return history
 
+    def shown(self, node: str, t: int, given: dict[str, Tensor]) -> Tensor:
+        """What an input gives at one t: nothing but zeros after the last t of `until`."""
+        side, name = node.split(".")
+        cell, value = self.graph.nodes[node]["cell"], given[name]
+        timed = cell.per == "frame" if side == "input" else self.graph.graph["frames"] is not None
+        now = value[:, t] if timed else value
+        return now if cell.until is None or t < cell.until else torch.zeros_like(now)
+
     def compute(
-        self, node: str, t: int, frame: Tensor, history: list[Iteration], step: TimeStep
+        self,
+        node: str,
+        t: int,
+        given: dict[str, Tensor],
+        history: list[Iteration],
+        step: TimeStep,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """One node at one t."""
-        if node == INPUT:
-            return frame, {}
+        if self.graph.nodes[node]["cell"].cell == "Input":
+            return self.shown(node, t, given), {}
+        frame = given["input"]
         values, previous = {}, None
         for source, _, key, edge in self.graph.in_edges(node, keys=True, data=True):
             past = t - edge["delay"]

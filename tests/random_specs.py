@@ -67,10 +67,11 @@ FEATURES = {
 
 
 @st.composite
-def specs(draw: st.DrawFn, grouped: bool = False) -> Spec:
-    """A spec that says nothing wrong; with groups if `grouped`."""
+def specs(draw: st.DrawFn, grouped: bool = False, inputs: bool = False) -> Spec:
+    """A spec that says nothing wrong; with groups if `grouped`, with several inputs if `inputs`."""
     drawn = draw(words())
     drawn = draw(with_groups(drawn)) if grouped else drawn
+    drawn = draw(with_inputs(drawn)) if inputs else drawn
     text = yaml.safe_dump(drawn, default_flow_style=None, sort_keys=False)
     note(text)
     try:
@@ -154,6 +155,31 @@ def with_groups(draw: st.DrawFn, spec: Words) -> Words:
         spec["laterals"].pop("input", None)
     spec["edges"].pop("upward_diagonal", None)
     return {**{"groups": groups}, **spec}
+
+
+@st.composite
+def with_inputs(draw: st.DrawFn, spec: Words) -> Words:
+    """The same rows with further inputs, each read by an arrow or two."""
+    until = st.sampled_from([{}, {"until": 1}, {"until": 2}])
+    spec["input"] |= draw(until)
+    per = ["frame", "sequence"] if "frames" in spec["time"] else ["sequence"]
+    nodes = [f"encoder.{row['name']}" for row in spec["levels"]]
+    below = ["input", *(row["name"] for row in spec["levels"])]
+    nodes += [f"decoder.{below[i]}" for i, row in enumerate(spec["levels"]) if "decoder" in row]
+    nodes += [f"lateral.{level}" for level in spec.get("laterals", {})]
+    spec["inputs"] = {}
+    for name in ["action", "goal"][: draw(st.integers(1, 2))]:
+        cell: Words = {"channels": draw(st.integers(1, 3)), "per": draw(st.sampled_from(per))}
+        if draw(st.booleans()):
+            cell["size"] = spec["input"].get("size", [3, 2])
+        if draw(st.booleans()):
+            cell["initial"] = "learned"
+        spec["inputs"][name] = cell | draw(until)
+        delays = [0, 1, 2] if cell["per"] == "frame" else [0]
+        for target in draw(st.lists(st.sampled_from(nodes), min_size=1, max_size=2, unique=True)):
+            delay = draw(st.sampled_from(delays))
+            spec["edges"]["add"].append({"from": f"input.{name}", "to": target, "delay": delay})
+    return spec
 
 
 DENSE = ("FC", "LSTM", "GRU", "SoftMax")

@@ -66,7 +66,7 @@ def test_the_section_of_grouping_shows_iterations_baselines_and_orders(
     text = "\n\n".join(maker["section_text"](section, results))
     assert text.startswith("## Perceptual grouping (Table 4)\n\nProse.")
     assert "ladderspec ablate specs/experiments/table4_small.yaml" in text
-    assert "segment ami by iteration" in text
+    assert "segment AMI by iteration" in text
     (ami,) = (part for part in text.split("**") if "| t = 1 |" in part and "0.55" in part)
     (line,) = (line for line in ami.splitlines() if line.startswith("| RTagger |"))
     assert [cell.strip() for cell in line.split("|")[4:-1:2]] == ["0.55", "0.75", "0.80 ± 0.01"]
@@ -75,8 +75,8 @@ def test_the_section_of_grouping_shows_iterations_baselines_and_orders(
         assert f"| {paper} |" in text
     for title, value in KMEANS.items():
         assert f"| {title} | - | - |  |  | {value:.2f} ± 0.00 |" in text
-    assert "In segment ami, RTagger is ahead of Tagger," in text
+    assert "In segment AMI, RTagger is ahead of Tagger," in text
     summary = maker["summary"](results).splitlines()
-    (line,) = (line for line in summary if "| segment ami |" in line)
+    (line,) = (line for line in summary if "| segment AMI |" in line)
     assert line.endswith("| 3 | width 16, 24x24, 4,000 updates | ahead of Tagger |")
     assert not any("means" in line for line in summary)

@@ -227,8 +227,11 @@ def label(measure: Measure) -> str:
     """
     >>> label(Measure("next_frame.error", "x 1e-5"))
     'next frame error (x 1e-5)'
+    >>> label(Measure("segment.ami", ""))
+    'segment AMI'
     """
     name = re.sub(r"[._]", " ", measure.name)
+    name = re.sub(r"\bami\b", "AMI", name)
     return f"{name} ({measure.unit})" if measure.unit else name
 
 

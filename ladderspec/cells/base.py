@@ -180,6 +180,12 @@ class DecoderCell(Cell):
 STATEFUL_TAKES = EncoderCell.takes | {Role.STATE}
 
 
+def window_of(cell: Any, shape: Shape | None) -> Any:
+    """The filter of a cell that makes this shape; a decoder that makes a vector uses none."""
+    dense = isinstance(cell, DecoderCell) and shape is not None and len(shape) == 1
+    return None if dense else getattr(cell, "filter", None)
+
+
 def iterations_of(cell: Cell, length: int | None) -> int:
     """How many iterations have statistics of their own; `length` is None if it may be any."""
     asked = getattr(cell, "statistics", None)

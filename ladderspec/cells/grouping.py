@@ -87,6 +87,19 @@ class Groups(Cell):
         """The variance before training."""
         return self.variance.learned if isinstance(self.variance, Learned) else self.variance
 
+    @property
+    def text(self) -> str:
+        """Count, likelihood and variance in words.
+
+        >>> Groups(count=3, variance={"learned": 0.01}).text
+        '3, gaussian, variance learned from 0.01'
+        """
+        found = f"{self.count}, {self.likelihood}"
+        if self.likelihood == "gaussian":
+            learned = "learned from " if isinstance(self.variance, Learned) else ""
+            found += f", variance {learned}{self.initial_variance:g}"
+        return found
+
     def needs(self, side: Side) -> frozenset[Role]:
         return self.takes
 

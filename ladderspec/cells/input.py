@@ -1,4 +1,4 @@
-"""Input: the bottom of the ladder, which emits the data."""
+"""Inputs: the bottom of the ladder, which emits the data, and further inputs beside it."""
 
 from __future__ import annotations
 
@@ -28,15 +28,14 @@ class Noise(Config):
         return bool(self.gaussian or self.flip)
 
 
-class Input(Cell):
-    """What a frame is: its channels and size; without a size, a vector."""
-
+class _Source(Cell):
     cell: Literal["Input"] = Field("Input", exclude=True)
     channels: Count = Field(1, description="Maps of a frame, or numbers of a vector.")
     size: PairField | None = Field(None, description="[height, width], or one number for a square.")
-    noise: Noise | None = Field(None, description="{gaussian: 0.15} or {flip: 0.2}.")
+    until: Annotated[int, Field(ge=1, le=100000)] | None = Field(
+        None, description="Last t at which the input is shown; zeros follow. Default: all t."
+    )
 
-    sides: ClassVar = frozenset({Side.ENCODER})
     takes: ClassVar = frozenset[Any]()
 
     def out_shape(self, site: Site) -> Shape:
@@ -45,3 +44,24 @@ class Input(Cell):
     @staticmethod
     def compute(a: Tensor) -> Tensor:
         return a
+
+
+class Input(_Source):
+    """What a frame is: its channels and size; without a size, a vector."""
+
+    noise: Noise | None = Field(None, description="{gaussian: 0.15} or {flip: 0.2}.")
+
+    sides: ClassVar = frozenset({Side.ENCODER})
+
+
+class FurtherInput(_Source):
+    """An input beside the frames, which single arrows read: `input.action -> encoder.lstm`."""
+
+    per: Literal["frame", "sequence"] | None = Field(
+        None,
+        description="frame: a value for each t; sequence: one value, constant over t."
+        " Default: frame, if time runs over frames.",
+    )
+    field: str | None = Field(None, description="Field of the data. Default: the input's name.")
+
+    sides: ClassVar = frozenset({Side.INPUT})

@@ -7,10 +7,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ladderspec.cli._options import add_changes, add_spec, open_graph, request
+from ladderspec.api import open_spec
+from ladderspec.cli._options import (
+    add_changes,
+    add_spec,
+    graph_of,
+    open_graph,
+    request,
+)
 from ladderspec.drawing import draw, render, scene_of
 from ladderspec.drawing.formats import formats
-from ladderspec.drawing.options import KINDS, LAYOUTS, LEVELS, Options
+from ladderspec.drawing.options import DPI, KINDS, LAYOUTS, LEVELS, Options
 from ladderspec.drawing.scene import Scene
 from ladderspec.drawing.style import THEMES
 from ladderspec.errors import UsageError
@@ -88,6 +95,7 @@ def _add_look(group: argparse._ArgumentGroup) -> None:
         help="maximum width on paper, like 8.5cm; gaps shrink before words do",
     )  # fmt: skip
     group.add_argument("--height", metavar="LENGTH", help="maximum height on paper, like 12cm")
+    group.add_argument("--dpi", metavar="N", type=int, default=DPI, help="of png; default: 144")
     group.add_argument(
         "--worth", metavar="SELECTOR=NUMBER", action="append", default=[],
         help="arrows as thick as their worth, like lateral=0.5; several may be given",
@@ -118,6 +126,9 @@ def run_draw(args: argparse.Namespace) -> int:
     if base is not None:
         options["base"] = base
     built = open_graph(args)
+    html = args.format == "html" or any(Path(path).suffix == ".html" for path in args.output)
+    if html and changes == Request() and not Path(args.spec).is_dir():
+        options["variants"] = _variants(args)
     if "-" in args.output:
         if len(args.output) > 1:
             raise UsageError("standard output takes one drawing: leave the other -o out")
@@ -178,12 +189,21 @@ def _options(args: argparse.Namespace) -> Options:
         "plates": dict(_plate(text) for text in args.plate),
         "width": args.width,
         "height": args.height,
+        "dpi": args.dpi,
         "worth": dict(_worth(text) for text in args.worth),
         "worth_of": args.worth_of,
     }
     if args.no_legend:
         options["legend"] = False
     return options
+
+
+def _variants(args: argparse.Namespace) -> dict[str, Any]:
+    """The variants of the spec, to choose from in a page."""
+    if args.spec == "-":
+        return {}
+    names = open_spec(args.spec, Request(), args.root).config.variants
+    return {name: graph_of(args.spec, Request(variant=(name,)), args.root) for name in names}
 
 
 def _plate(text: str) -> tuple[str, list[str]]:

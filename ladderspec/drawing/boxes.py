@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from ladderspec.cells.base import window_of
 from ladderspec.drawing.options import View
 from ladderspec.drawing.picture import Change, Part, TaskLabel
 from ladderspec.drawing.scene import Backdrop, Box, Ink, Pill, Rect, Text
@@ -24,7 +25,7 @@ from ladderspec.drawing.typesetting import (
     plain,
     width_of_runs,
 )
-from ladderspec.names import Shape
+from ladderspec.names import Shape, split_node
 
 # --- text -----------------------------------------------------------------------------------------
 
@@ -35,10 +36,12 @@ def heading(part: Part, labels: frozenset[str]) -> Runs:
     if "cell" in labels:
         if part.cell.label:
             return (*plain(copies, "bold"), *formula(part.cell.label, "bold"))
+        if part.is_further_input:
+            return plain(split_node(part.name)[1], "bold")
         if part.symbol:
-            made_by = "" if part.cell.cell == "Input" else f": {cell_text(part.cell)}"
+            made_by = "" if part.cell.cell == "Input" else f": {cell_text(part.cell, part.shape)}"
             return (*formula(part.symbol), *plain(made_by, "bold"))
-        return plain(copies + cell_text(part.cell), "bold")
+        return plain(copies + cell_text(part.cell, part.shape), "bold")
     return plain(copies + part.name, "bold") if "name" in labels else ()
 
 
@@ -89,15 +92,23 @@ def details(part: Part, labels: frozenset[str]) -> Runs:
         found.append(part.name)
     if "shape" in labels and part.shape is not None:
         found.append(shape_text(part.shape))
-    if part.cell.cell == "Input" and part.cell.noise and "cell" in labels:
-        noise = part.cell.noise
-        amount = noise.gaussian if noise.gaussian is not None else noise.flip
-        found += [f"noise {amount:g}"] if amount else []
+    if part.cell.cell == "Input" and "cell" in labels:
+        found += _shown(part.cell)
     if part.cell.share and "cell" in labels:
         found.append(f"weights of {part.cell.share}")
     if "params" in labels and part.parameters:
         found.append(count_text(part.parameters))
     return plain(f" {DOT} ".join(found))
+
+
+def _shown(cell: Any) -> list[str]:
+    """How an input is shown: its noise, whether it is constant over t, its last t."""
+    found = []
+    if noise := getattr(cell, "noise", None):
+        amount = noise.gaussian if noise.gaussian is not None else noise.flip
+        found += [f"noise {amount:g}"] if amount else []
+    found += ["constant"] if getattr(cell, "per", None) == "sequence" else []
+    return found + ([f"until {cell.until}"] if cell.until else [])
 
 
 def difference(part: Part, labels: frozenset[str]) -> Runs:
@@ -107,7 +118,8 @@ def difference(part: Part, labels: frozenset[str]) -> Runs:
     if part.change is not Change.CHANGED or part.before is None or not labels:
         return ()
     before = part.before
-    was = [cell_text(before.cell)] if cell_text(before.cell) != cell_text(part.cell) else []
+    old, new = (cell_text(each.cell, each.shape) for each in (before, part))
+    was = [old] if old != new else []
     if before.shape != part.shape and before.shape is not None:
         was.append(shape_text(before.shape))
     if before.parameters != part.parameters and "params" in labels:
@@ -125,12 +137,12 @@ def _old_fields(old: Any, new: Any) -> str:
     )
 
 
-def cell_text(cell: Any) -> str:
+def cell_text(cell: Any, shape: Shape | None = None) -> str:
     """The cell with its filter and stride, as in the paper's tables."""
     name = str(cell.cell)
     if name == "Pool":
         name = {"max": "MaxPool", "average": "AvgPool"}[cell.mode]
-    window: Any = getattr(cell, "filter", None)
+    window = window_of(cell, shape)
     stride: Any = getattr(cell, "stride", None)
     if window == "global":
         return f"global {name}"
@@ -213,7 +225,9 @@ class Content(NamedTuple):
 def content_of(part: Part, view: View, sizes: Sizes, last: bool) -> Content:
     """`last`: in the last iteration shown, which some tasks read exclusively."""
     if view.mini:
-        symbol = formula(part.symbol) if part.symbol and view.labels else ()
+        symbol = formula(part.symbol) if part.symbol else ()
+        symbol = plain(split_node(part.name)[1]) if part.is_further_input else symbol
+        symbol = symbol if view.labels else ()
         return Content((BoxLine(symbol, sizes.label, False),) if symbol else (), sizes=sizes)
     lines = [
         *(BoxLine(runs, sizes.heading, False) for runs in headings(part, view.labels, sizes)),

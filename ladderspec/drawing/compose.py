@@ -12,6 +12,7 @@ from ladderspec.drawing.label_placement import ArrowLine, Obstacles, place_label
 from ladderspec.drawing.layout import Layout, lay_out
 from ladderspec.drawing.legend import Legend, entries, place_legend
 from ladderspec.drawing.options import (
+    DPI,
     Options,
     View,
     check_choice,
@@ -29,6 +30,7 @@ from ladderspec.drawing.style import (
     TITLE_SIZE,
     Theme,
     ink_of,
+    sizes_of,
     theme_of,
 )
 from ladderspec.drawing.transforms import compare, merge_rows, set_worth
@@ -47,9 +49,13 @@ class Drawing:
         check_options(options)
         self.view = view_of(options)
         self.layout = options.get("layout", "ladder")
+        self.dpi = options.get("dpi", DPI)
         self.graph = graph_of(what)
         check_length(self.view, self.graph)
         self.picture = _picture(self.graph, options)
+        self.variants: dict[str, Graph] = {
+            name: graph_of(each) for name, each in (options.get("variants") or {}).items()
+        }
 
     @cached_property
     def scene(self) -> Scene:
@@ -108,6 +114,19 @@ def compose(picture: Picture, view: View) -> Scene:
     scales = [view.width / scene.width] if view.width else []
     scales += [view.height / scene.height] if view.height else []
     return scene._replace(scale=min([1.0, *scales]))
+
+
+def compose_legend(picture: Picture, view: View, scene: Scene) -> Scene:
+    """The legend of a scene by itself, one entry above the other."""
+    theme = theme_of(view.theme)
+    found = list(entries(picture, scene.wires, scene.boxes, view.worth_of, theme))
+    sizes = sizes_of(picture, view)
+    legend = place_legend(found, theme, sizes, (sizes.between / 2, 0.0), 0.0)
+    width = max((text.left + text.width * OTHER_FONTS for text in legend.texts), default=0.0)
+    nothing: dict[str, Any] = dict.fromkeys(("panels", "rules", "wires", "boxes"), ())
+    return scene._replace(
+        width=width + 4, height=legend.bottom, texts=legend.texts, samples=legend.samples, **nothing
+    )
 
 
 def _titled(scene: Scene, layout: Layout, theme: Theme) -> Scene:

@@ -18,6 +18,7 @@ DEFAULT_LABELS = frozenset({"cell", "shape", "params"})
 LEVELS = ("names", "numbers", "none")
 LAYOUTS = ("ladder", "dot")
 MAX_ITERATIONS = 64  # more cannot be read
+DPI = 144
 
 
 class Options(TypedDict, total=False):
@@ -42,6 +43,8 @@ class Options(TypedDict, total=False):
     worth: Mapping[str, float] | None  # {selector: number}: line widths proportional to the worth
     worth_of: str  # name of the worth in the legend: "rise of the error without it, %"
     layout: str  # ladder; or dot: Graphviz places the boxes
+    variants: Mapping[str, Any] | None  # {name: spec or graph}: to choose from in a page
+    dpi: int  # resolution of png, in dots per inch; default: 144
 
 
 _TYPES: dict[str, tuple[tuple[type, ...], str]] = {
@@ -51,6 +54,8 @@ _TYPES: dict[str, tuple[tuple[type, ...], str]] = {
     "title": ((str, NoneType), "a text"),
     "legend": ((bool, NoneType), "True or False"),
     "iterations": ((Integral, NoneType), "a whole number"),
+    "dpi": ((Integral,), "a whole number"),
+    "variants": ((Mapping, NoneType), "{name: network}"),
     "plan": ((bool, Mapping), "True, False or {node: phase}"),
     "labels": ((str, Iterable), "a text or a list of texts"),
     "plates": ((Mapping, NoneType), "{label: levels}"),
@@ -111,6 +116,8 @@ def check_options(options: Mapping[str, Any]) -> None:
         if isinstance(levels, str) or not isinstance(levels, Iterable):
             raise UsageError(f"plate `{label}`: {levels!r} is not a list of levels")
     check_choice("layout", options.get("layout", "ladder"), LAYOUTS)
+    if not 20 <= options.get("dpi", DPI) <= 2400:
+        raise UsageError(f"no dpi `{options['dpi']}`: 20 to 2400 dots per inch")
 
 
 def view_of(options: Mapping[str, Any]) -> View:

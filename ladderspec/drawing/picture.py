@@ -47,6 +47,10 @@ class Part(NamedTuple):
     symbol: str | None = None  # the paper's letters for its value
     members: tuple[Part, ...] = ()  # the nodes drawn as one, in the order in which they run
 
+    @property
+    def is_further_input(self) -> bool:
+        return self.side is Side.INPUT
+
 
 class Arrow(NamedTuple):
     """An edge of the graph."""
@@ -99,8 +103,14 @@ class Picture(NamedTuple):
 
     @property
     def names(self) -> dict[tuple[Side, str], str]:
-        """The name of the part on each side of a level."""
-        return {(part.side, part.level): name for name, part in self.parts.items()}
+        """The name of the part on each side of a level; further inputs have no side."""
+        parts = self.parts.items()
+        return {(part.side, part.level): name for name, part in parts if not part.is_further_input}
+
+    @property
+    def further_inputs(self) -> list[Part]:
+        """The inputs beside that at the bottom of the encoder."""
+        return [part for part in self.parts.values() if part.is_further_input]
 
     @property
     def has_delays(self) -> bool:

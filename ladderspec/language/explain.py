@@ -232,7 +232,8 @@ def _like(node: Node) -> str:
     if isinstance(node.key, int):
         return f"a row is like {ROW}" if parent == "levels" else ""
     if parent in TABLES:
-        return {"tasks": f"like {TASK}", "variants": f"like {VARIANT}"}.get(str(parent), "")
+        like = {"inputs": "`{channels: 4}`", "tasks": TASK, "variants": VARIANT}.get(str(parent))
+        return f"like {like}" if like else ""
     if node.key == "levels":
         return f"each row begins with `- `, like {ROW}"
     return f"like `{node.key}: {LIKE[node.key]}`" if node.key in LIKE else ""

@@ -124,6 +124,7 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
 # What a value looks like, by its key.
 LIKE = {
     "input": "{channels: 1, size: [32, 32]}",
+    "inputs": "{action: {channels: 4}}",
     "channels": "32",
     "size": "[32, 32]",
     "noise": "{gaussian: 0.15}",

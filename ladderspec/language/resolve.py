@@ -24,6 +24,8 @@ from ladderspec.names import GROUPS, INPUT
 from ladderspec.text.notation import NotationProblem, matches, parse_selector
 from ladderspec.text.tree import Node, items_of
 
+NO_GROUPS = "a network without groups has no `groups` and another decoder than Readout"
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -186,7 +188,7 @@ def _drop_levels(tree: Node, pattern: str, node: Node, findings: Findings) -> No
             message, hint = "the input cannot be removed", ""
         elif pattern == GROUPS and tree.get("groups") is not None:
             message = "the level of the groups cannot be removed"
-            hint = "a network without groups has no `groups` and another decoder than Readout"
+            hint = NO_GROUPS
         findings.add(Finding("G202", message, node.place, node.path, hint))
         return tree
     if not left:
@@ -194,6 +196,13 @@ def _drop_levels(tree: Node, pattern: str, node: Node, findings: Findings) -> No
         findings.add(Finding("G205", message, node.place, node.path))
         return tree
     levels = tree.value["levels"]
+    first = levels.value[left[0]].get("decoder")
+    cell = first and (first.get("cell") or first).value
+    if tree.get("groups") is not None and left[0] > 0 and cell != "Readout":
+        message = f"{tick(node.value)} would remove the decoder that makes mu and pi of the groups"
+        hint = f"let the next row make them: `set: {{decoder.{names[left[0] - 1]}.cell: Readout}}`"
+        findings.add(Finding("G205", message, node.place, node.path, hint))
+        return tree
     return _with(tree, levels=levels.replaced([levels.value[i] for i in left]))
 
 

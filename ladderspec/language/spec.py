@@ -12,7 +12,7 @@ from pydantic_core import core_schema
 from ladderspec.cells import UNKNOWN, Cell, Config, Unknown, registered
 from ladderspec.cells.fields import OneLine, refusal
 from ladderspec.cells.grouping import Groups
-from ladderspec.cells.input import Input
+from ladderspec.cells.input import FurtherInput, Input
 from ladderspec.errors import spell, tick
 from ladderspec.language.edges import Edges, Names, Selectors, not_too_many
 from ladderspec.names import INPUT, LEVEL_NAME, Side
@@ -102,7 +102,23 @@ def _level_name(value: Any) -> Any:
     return _module_name(value)
 
 
+def _input_name(value: Any) -> Any:
+    if value == INPUT:
+        hint = "choose another name; fields of the frames stand under `input:`"
+        raise refusal("S107", "`input` is the input at the bottom of the ladder", hint)
+    return _module_name(value)
+
+
+def _inputs(value: Any) -> Any:
+    fields = set(value) & {"channels", "size", "noise"} if isinstance(value, dict) else set()
+    if any(not isinstance(value[field], dict) for field in fields):
+        message = "`inputs` has further inputs by name, each a mapping"
+        raise refusal("S104", message, "did you mean `input:`?")
+    return not_too_many(value)
+
+
 Name = Annotated[str, BeforeValidator(_name)]
+InputName = Annotated[str, BeforeValidator(_input_name)]
 TaskName = Annotated[str, BeforeValidator(_module_name)]
 LevelName = Annotated[str, BeforeValidator(_level_name)]
 
@@ -200,6 +216,10 @@ class SpecConfig(Config):
         default_factory=dict, description="Numbers to use as $name or $(name * 2)."
     )
     input: Input = Field(description="Channels and size of a frame, and noise on it.")
+    inputs: Annotated[dict[InputName, FurtherInput], BeforeValidator(_inputs)] = Field(
+        default_factory=dict,
+        description="Further inputs by name, which arrows read: input.NAME -> encoder.conv.",
+    )
     time: Annotated[Time, BeforeValidator(_time)] = Field(
         Time(iterations=1), description="{frames: 5}, {frames: any} or {iterations: 3}."
     )
@@ -276,9 +296,11 @@ def file_schema() -> dict[str, Any]:
     schema.pop("required", None)  # a base file may hold them
     schema["anyOf"] = [{"required": ["input", "levels"]}, {"required": ["extends"]}]
     for name, model in schema["$defs"].items():
-        if name not in ("Input", "Groups") and "cell" in model.get("properties", {}):
+        if name not in ("Input", "FurtherInput", "Groups") and "cell" in model.get(
+            "properties", {}
+        ):
             model["required"] = ["cell"]  # `defaults` may set the rest
-    for table in ("tasks", "variants", "laterals"):  # null removes an inherited entry
+    for table in ("inputs", "tasks", "variants", "laterals"):  # null removes an inherited entry
         entry = schema["properties"][table]["additionalProperties"]
         schema["properties"][table]["additionalProperties"] = {"anyOf": [entry, {"type": "null"}]}
     name = schema["$defs"]["Row"]["properties"]["name"]

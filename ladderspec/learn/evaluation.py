@@ -126,7 +126,7 @@ def _recalibrate(net: Net, norms: list[BatchNorm], batches: Iterable[TensorBatch
     try:
         for batch in batches:
             carry = None if batch.first else trimmed(carry, len(batch))
-            carry = net(batch.frames, batch.lengths, carry).carry
+            carry = net(batch.given, batch.lengths, carry).carry
     finally:
         for hook in hooks:
             hook.remove()

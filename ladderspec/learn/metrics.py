@@ -106,7 +106,7 @@ def measure(
     carry: Carry | None = None
     for batch in batches:
         carry = trimmed(carry, len(batch)) if not batch.first else None
-        outputs = net(batch.frames, batch.lengths, carry)
+        outputs = net(batch.given, batch.lengths, carry)
         carry = outputs.carry
         for name, task in tasks.items():
             if task.metrics:

@@ -37,7 +37,7 @@ def draw_samples(
     batch, items = collator.first(split, count)
     outputs = {
         name: combined(net, net.tasks[name], seen)
-        for name, seen in net(batch.frames, batch.lengths).items()
+        for name, seen in net(batch.given, batch.lengths).items()
         if isinstance(seen, Tensor)
     }
     predicted: dict[str, Shown] = {}
@@ -147,10 +147,13 @@ def _true(collator: Collator, batch: TensorBatch, steps: int) -> dict[str, Shown
 def true_groups(collator: Collator, batch: TensorBatch, steps: int) -> dict[str, Shown]:
     """The further fields of tasks that are maps of whole numbers of the input's size."""
     found, forms = {}, collator.data.forms
+    own = forms[collator.input].shape
     for name, task in collator.tasks.items():
         for argument, field in task.further_fields.items():
             values, form = batch.further[name][argument], forms[field]
-            if form.shape == forms[collator.input].shape and not values.is_floating_point():
+            by_pixel = (1, *own[1:]), own[1:]  # the channels of a pixel belong together
+            fits = form.shape == own or (len(own) == 3 and form.shape in by_pixel)
+            if fits and not values.is_floating_point():
                 panel = Panel(_timed(collator, field, values, steps))
                 found[f"{field} ({argument})"] = Shown(panel, task.horizon if form.time else 0)
     return found

@@ -19,7 +19,7 @@ from ladderspec.learn.optimiser import check_optimiser
 from ladderspec.learn.processes import device_of
 from ladderspec.learn.run_folder import read_result, reported
 from ladderspec.learn.update import not_finite_message
-from ladderspec.network.executor import INPUT
+from ladderspec.names import is_input
 from ladderspec.network.net import Net
 from ladderspec.nn import Edge
 
@@ -53,7 +53,7 @@ def check_runs(
 
 def _check(run: Run, data: DataSet) -> None:
     net, config = build(run.spec, run.seed), run.training
-    collator = Collator(data, net.tasks, config.steps)
+    collator = Collator(data, net.tasks, config.steps, inputs=net.inputs.forms[1:])
     collator.check(net, run.spec.config.time.frames)
     Sampler(collator, Split.TRAIN, config.batch).epoch(0)
 
@@ -129,7 +129,7 @@ def set_dropout(net: Net, probability: float) -> None:
     names = {
         f"{head}.{key}"
         for tail, head, key in net.graph.edges(keys=True)
-        if tail not in (INPUT, head)
+        if tail != head and not is_input(tail)
     }
     edges = [
         part

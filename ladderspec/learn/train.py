@@ -207,7 +207,7 @@ def _prepare(
     dtype = torch.float64 if config.precision == "float64" else torch.float32
     net = build(run.spec, run.seed)
     net.to(device, dtype)
-    collator = Collator(data, net.tasks, config.steps, device, dtype)
+    collator = Collator(data, net.tasks, config.steps, device, dtype, inputs=net.inputs.forms[1:])
     collator.check(net, run.spec.config.time.frames)
     message = "" if resumes else initialise(net, run, data, home)
     freeze(net, run)

@@ -72,7 +72,7 @@ def _costs(
             targets = targets | teacher_targets(state.teacher, batch)
         _seed_noise(state, "noise")
         return state.net.cost(
-            batch.frames,
+            batch.given,
             targets,
             batch.lengths,
             carry=carry,
@@ -172,7 +172,7 @@ def teacher_targets(teacher: Net, batch: TensorBatch) -> dict[str, Tensor]:
     The teacher is in training mode: its batch norms use the batch and keep their own statistics.
     """
     teacher.train()
-    outputs = teacher(batch.frames, batch.lengths)
+    outputs = teacher(batch.given, batch.lengths)
     return {
         name: over_time(task.present, combined(teacher, task, outputs[name]))
         for name, task in teacher.tasks.items()
@@ -214,7 +214,7 @@ def not_finite_node(net: Net, batch: TensorBatch, carry: Carry | None) -> str:
     If all values are finite, the node with the largest one.
     """
     nodes = list(net.plan.equations)
-    found = net.values(batch.frames, *nodes, lengths=batch.lengths, carry=carry)
+    found = net.values(batch.given, *nodes, lengths=batch.lengths, carry=carry)
     values = {nodes[0]: found} if isinstance(found, Tensor) else found
     steps = next(iter(values.values())).shape[1]
     ends = torch.tensor(batch.lengths or (steps,) * len(batch), device=batch.frames.device)
@@ -239,7 +239,8 @@ def _not_finite_parameter(net: Net, node: str) -> str:
 def not_finite_data(state: TrainState, batch: TensorBatch) -> str:
     """The field and item of the data, input or target, that is not finite; else nothing."""
     tasks, collator = state.net.tasks, state.collator
-    for name, values in {collator.input: batch.frames, **batch.targets}.items():
+    read = {str(form.field): batch.inputs[form.name] for form in collator.inputs}
+    for name, values in {collator.input: batch.frames, **read, **batch.targets}.items():
         wrong = ~values.isfinite().reshape(len(values), -1).all(1)
         if bool(wrong.any()):
             field = collator.field(tasks[name]) if name in tasks else name

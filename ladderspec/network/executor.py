@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from ladderspec.names import Role
+from ladderspec.names import BOTTOM, Role, is_input
 from ladderspec.network.carry import Carry
 from ladderspec.network.history import History, Slot, channels_last
 from ladderspec.nn import BatchNorm, CellModule, Edge, TimeStep
@@ -18,9 +18,9 @@ from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.needs import need_masks
 from ladderspec.schedule.plan import Plan
 
-INPUT = "encoder.input"
 MOST_CACHED = 64  # kinds of calls whose needs are cached
 
+Values = Mapping[str, Tensor]  # of the inputs by node: (B, T, ...), or (B, ...) for all t
 Needs = dict[str, int]  # by node, the t at which it is needed: bit 0 is the first
 
 
@@ -121,18 +121,18 @@ class Executor:
 
     # --- the loop ---------------------------------------------------------------------------------
 
-    def run(self, frames: Tensor, call: Call, carry: Carry | None) -> History:
-        """All values that a call asks for, from frames (B, T, ...) or one input (B, ...)."""
-        history = History(self.slots, self.lead, call.length, frames, call.batch)
+    def run(self, frames: Values, call: Call, carry: Carry | None) -> History:
+        """All values that a call asks for, from its inputs."""
+        history = History(self.slots, self.lead, call.length, frames[BOTTOM], call.batch)
         history.begin({} if carry is not None else self.initial_values(call.batch), carry)
-        steps = self.steps(frames, call, carry, choose(frames))
+        steps = self.steps(frames, call, carry, choose(frames[BOTTOM]))
         self.loop(history, frames, self.needs(call), steps, self.droppable(call))
         return history
 
     def loop(
         self,
         history: History,
-        frames: Tensor,
+        frames: Values,
         needs: Needs,
         steps: Iterator[TimeStep],
         droppable: list[str],
@@ -144,7 +144,7 @@ class Executor:
         static = self.static if repeats else frozenset()
         for t, step in enumerate(steps):
             for name, node in self.nodes.items():
-                if not needs[name] >> t & 1 or name == INPUT:
+                if not needs[name] >> t & 1 or is_input(name):
                     continue
                 if name not in static:
                     self.compute(node, t, history, step)
@@ -176,20 +176,25 @@ class Executor:
         for name, slot in node.keeps:
             history.put(slot, t, further[name])
 
-    def read_input(self, history: History, frames: Tensor) -> None:
-        """Put the input into a history."""
-        if self.plan.iterations:
-            history.put_from(INPUT, 0, channels_last(frames))
-            return
-        for t, frame in enumerate(frames.unbind(1)):
-            history.put(INPUT, t, channels_last(frame))
+    def read_input(self, history: History, frames: Values) -> None:
+        """Put the inputs into a history."""
+        for name, value in frames.items():
+            if not self.is_timed(name, value):
+                history.put_from(name, 0, channels_last(value))
+                continue
+            for t, frame in enumerate(value.unbind(1)):
+                history.put(name, t, channels_last(frame))
+
+    def is_timed(self, name: str, value: Tensor) -> bool:
+        """Whether an input has a value for each t."""
+        return value.dim() > 1 + len(self.slots[name].shape)
 
     def steps(
-        self, frames: Tensor, call: Call, carry: Carry | None, ops: Plain
+        self, frames: Values, call: Call, carry: Carry | None, ops: Plain
     ) -> Iterator[TimeStep]:
         """The time steps of a call."""
         start = 0 if carry is None else carry.t
-        ends = None if call.ends is None else torch.tensor(call.ends, device=frames.device)
+        ends = None if call.ends is None else torch.tensor(call.ends, device=frames[BOTTOM].device)
         for t in range(call.length):
             yield TimeStep(start + t, None if ends is None else t < ends, ops=ops)
 
@@ -223,7 +228,7 @@ class Executor:
         reads = self.plan.tasks if call.readers is None else call.readers
         kept = {self.nodes[node].seen for reader in reads for node in reader.at}
         kept |= set(call.keep) | set(self.carried if call.ends is not None else ())
-        return [name for name in self.slots if name not in kept and name != INPUT]
+        return [name for name in self.slots if name not in kept and not is_input(name)]
 
     def has_unused_delays(self, call: Call) -> bool:
         """Whether a delayed edge is never read after its initial values."""

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from ladderspec.cells.base import iterations_of
 from ladderspec.cells.grouping import Groups
 from ladderspec.display import svg
+from ladderspec.names import BOTTOM, is_input
 from ladderspec.network.carry import Carry
 from ladderspec.network.checkpointing import run_checkpointed
 from ladderspec.network.costs import (
@@ -23,16 +24,18 @@ from ladderspec.network.costs import (
     read_by,
     tied,
 )
-from ladderspec.network.executor import INPUT, Call, Executor, home_of
+from ladderspec.network.executor import Call, Executor, Values, home_of
 from ladderspec.network.generate import generate
 from ladderspec.network.groups import fold, fold_carry, fold_ends, unfold, unfold_carry
 from ladderspec.network.history import History, channels_last
 from ladderspec.network.inputs import (
+    Frames,
     Inputs,
     Lengths,
     check_count,
     check_names,
     check_nodes,
+    forms_of,
     names_of_nodes,
     without_padding,
 )
@@ -76,13 +79,13 @@ class Net(nn.Module):
         initialise(self, seed)
         # What convolves with such weights follows. (The stubs of torch do not know the word.)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.noise = graph.nodes[INPUT]["cell"].noise
-        self.shape = tuple(graph.nodes[INPUT]["shape"])
+        self.noise = graph.nodes[BOTTOM]["cell"].noise
+        self.shape = tuple(graph.nodes[BOTTOM]["shape"])
         self.groups = copies(graph)
         self.executor = Executor(plan, self)
         self.replay = Replay()
         once = plan.length if plan.iterations else None
-        self.inputs = Inputs(self.shape, once, self.executor.slots.values(), self.groups)
+        self.inputs = Inputs(forms_of(graph), once, self.executor.slots.values(), self.groups)
 
     @property
     def readouts(self) -> dict[str, dict[str, TaskReadout]]:
@@ -97,19 +100,22 @@ class Net(nn.Module):
     # --- all t at once ---------------------------------------------------------------------------
 
     def forward(
-        self, frames: Tensor, lengths: Lengths = None, carry: Carry | None = None
+        self, frames: Frames, lengths: Lengths = None, carry: Carry | None = None
     ) -> Outputs:
         """All outputs at all t, and the carry.
 
         Args:
-            frames: The input, (B, T, ...); one input (B, ...) if time runs over iterations.
+            frames: The input, (B, T, ...); one input (B, ...) if time runs over iterations. A
+                network with several inputs takes them by name: `{"input": ..., "action": ...}`;
+                those per sequence are (B, ...).
             lengths: The length of each sequence, if they differ. Outputs beyond the end of a
                 sequence mean nothing.
             carry: What the network remembers of earlier frames. Default: the initial values.
         """
-        frames, length, ends = self._enter(frames, lengths, carry)
-        call, before = self._call(frames, length, ends), fold_carry(carry, self.groups)
-        history = self.executor.run(self._noisy(frames), call, before)
+        given, length, ends = self._enter(frames, lengths, carry)
+        shown = self._shown(given, length, carry)
+        call, before = self._call(shown, length, ends), fold_carry(carry, self.groups)
+        history = self.executor.run(shown, call, before)
         outputs = Outputs()
         for name in self.tasks:
             seen = {
@@ -122,7 +128,7 @@ class Net(nn.Module):
 
     def cost(
         self,
-        frames: Tensor,
+        frames: Frames,
         targets: Targets = None,
         lengths: Lengths = None,
         *,
@@ -145,27 +151,27 @@ class Net(nn.Module):
             checkpoint: Activation checkpointing in segments of so many t; True chooses their
                 length. Less memory for a second forward pass.
         """
-        frames, length, ends = self._enter(frames, lengths, carry)
+        given, length, ends = self._enter(frames, lengths, carry)
         counting = (tasks,) if isinstance(tasks, str) else self.tasks if tasks is None else tasks
         check_tasks(self.tasks, targets, counting, weights or {})
         chosen = {name: task for name, task in self.tasks.items() if name in counting}
         whole = self.plan.tasks if carry is None else later(self.plan.tasks, carry.t)
-        batch = CostInputs(frames, targets, length, ends)
+        batch = CostInputs(given[BOTTOM], targets, length, ends)
         readings = read_by(chosen, whole, batch, self.groups is not None)
         readers = tuple(reading.reader() for reading in readings)
-        call = self._call(frames, length, ends, readers, carries=carry is not None)
-        noisy, before = self._noisy(frames), fold_carry(carry, self.groups)
+        shown, before = self._shown(given, length, carry), fold_carry(carry, self.groups)
+        call = self._call(shown, length, ends, readers, carries=carry is not None)
         if checkpoint is False:
-            history = self.executor.run(noisy, call, before)
+            history = self.executor.run(shown, call, before)
         else:
-            history = run_checkpointed(self.executor, noisy, call, before, checkpoint)
+            history = run_checkpointed(self.executor, shown, call, before, checkpoint)
         costs = add_up(
             readings,
             lambda reading: self._see(history, reading.name, reading.times).values(),
             weights or {},
             self.likelihood(),
             self,
-            frames.new_zeros(()),
+            given[BOTTOM].new_zeros(()),
         )
         if carry is not None:
             costs.carry = unfold_carry(self.executor.carry(history, call, before), self.groups)
@@ -177,7 +183,7 @@ class Net(nn.Module):
 
     def values(
         self,
-        frames: Tensor,
+        frames: Frames,
         *nodes: str | Sequence[str],
         lengths: Lengths = None,
         carry: Carry | None = None,
@@ -198,13 +204,14 @@ class Net(nn.Module):
         check_nodes(names, self.executor.slots, self.graph)
         owners = tuple(".".join(name.split(".")[:2]) for name in names)
         readers = (Reader("values", owners, "all", 0, 0, 0),)
-        frames, length, ends = self._enter(frames, lengths, carry)
-        call = self._call(frames, length, ends, readers, carries=False, keep=tuple(names))
-        history = self.executor.run(self._noisy(frames), call, fold_carry(carry, self.groups))
+        given, length, ends = self._enter(frames, lengths, carry)
+        shown = self._shown(given, length, carry)
+        call = self._call(shown, length, ends, readers, carries=False, keep=tuple(names))
+        history = self.executor.run(shown, call, fold_carry(carry, self.groups))
         times, found = list(range(length)), {}
         for name in names:
             series = unfold(history.series(name, times), self.groups, 1).transpose(0, 1)
-            found[name] = series[:, :, 0] if self.groups and name == INPUT else series
+            found[name] = series[:, :, 0] if self.groups and is_input(name) else series
         return found[nodes[0]] if len(found) == 1 and isinstance(nodes[0], str) else found
 
     # --- one t after the other -------------------------------------------------------------------
@@ -228,26 +235,26 @@ class Net(nn.Module):
             values[name] = tuple(channels_last(start.last(name, age)).clone() for age in ages)
         return unfold_carry(Carry(0, values), self.groups)
 
-    def iterate(self, frame: Tensor, carry: Carry) -> tuple[dict[str, Any], Carry]:
+    def iterate(self, frame: Frames, carry: Carry) -> tuple[dict[str, Any], Carry]:
         """One t.
 
         Args:
-            frame: The input at this t, (B, ...).
+            frame: The input at this t, (B, ...); several inputs by name, as for `forward`.
             carry: The carry of the iteration before; the first is `initial_carry`.
 
         Returns:
             What each task reads, by its name, and the next carry.
         """
-        frame = self.inputs.frames(frame, self._like(), alone=True)
+        given = self.inputs.values(frame, self._like(), alone=True)
         if carry is None:
-            raise ValueError(f"a carry is needed; the first is `net.initial_carry({len(frame)})`")
-        self.inputs.check_carry(carry, frame)
-        return self.replay.iterate(self, self._iterate, frame, carry)
+            batch = len(given[BOTTOM])
+            raise ValueError(f"a carry is needed; the first is `net.initial_carry({batch})`")
+        self.inputs.check_carry(carry, given[BOTTOM])
+        return self.replay.iterate(self, self._iterate, self._shown(given, 1, carry), carry)
 
-    def _iterate(self, frame: Tensor, carry: Carry) -> tuple[dict[str, Any], Carry]:
-        frames = frame if self.plan.iterations else frame[:, None]
-        call, before = self._call(frames, 1), cast(Carry, fold_carry(carry, self.groups))
-        history = self.executor.run(self._noisy(frames), call, before)
+    def _iterate(self, shown: Values, carry: Carry) -> tuple[dict[str, Any], Carry]:
+        call, before = self._call(shown, 1), cast(Carry, fold_carry(carry, self.groups))
+        history = self.executor.run(shown, call, before)
         outputs: dict[str, Any] = {}
         for name in self.tasks:
             seen = {node: value[0] for node, value in self._see(history, name, [0]).items()}
@@ -256,7 +263,7 @@ class Net(nn.Module):
 
     def generate(
         self,
-        frames: Tensor,
+        frames: Frames,
         n: int,
         sample: bool = False,
         lengths: Lengths = None,
@@ -265,7 +272,8 @@ class Net(nn.Module):
         """The next n frames (B, n, ...): predictions are fed back as input.
 
         Args:
-            frames: The input, as for `forward`.
+            frames: The input, as for `forward`. Further inputs with a value for each frame go
+                on: n - 1 values more than there are frames.
             n: The number of frames to generate.
             sample: With `cost: bce`, samples instead of probabilities.
             lengths: The length of each sequence, if they differ.
@@ -331,25 +339,32 @@ class Net(nn.Module):
     # --- validation ------------------------------------------------------------------------------
 
     def _enter(
-        self, frames: Tensor, lengths: Lengths, carry: Carry | None
-    ) -> tuple[Tensor, int, tuple[int, ...] | None]:
-        """Frames as the network takes them, how many t there are, and where sequences end."""
-        frames = self.inputs.frames(frames, self._like())
-        length, ends = self.inputs.times(frames, lengths)
-        self.inputs.check_carry(carry, frames, length)
-        return without_padding(frames, ends), length, ends
+        self, given: Frames, lengths: Lengths, carry: Carry | None
+    ) -> tuple[dict[str, Tensor], int, tuple[int, ...] | None]:
+        """Inputs by node, how many t there are, and where sequences end."""
+        found = self.inputs.values(given, self._like())
+        length, ends = self.inputs.times(found[BOTTOM], lengths)
+        self.inputs.check_carry(carry, found[BOTTOM], length)
+        for form in self.inputs.forms:
+            if form.timed:
+                found[form.node] = without_padding(found[form.node], ends)
+        return found, length, ends
 
     def _like(self) -> Tensor | None:
         """A parameter: where the network is, and in which type."""
         return None if torch.compiler.is_compiling() else next(self.parameters(), None)
 
-    def _noisy(self, frames: Tensor) -> Tensor:
-        """The input as the executor reads it: with its noise, in training, for every group."""
-        return fold(noisy(frames, self.noise) if self.training else frames, self.groups)
+    def _shown(self, given: Values, length: int, carry: Carry | None) -> dict[str, Tensor]:
+        """Inputs as the executor reads them: with noise, in training, and for every group."""
+        found = dict(given)
+        if self.training:
+            found[BOTTOM] = noisy(found[BOTTOM], self.noise)
+        found = self.inputs.shown(found, 0 if carry is None else carry.t, length)
+        return {node: fold(value, self.groups) for node, value in found.items()}
 
     def _call(
         self,
-        frames: Tensor,
+        shown: Values,
         length: int,
         ends: tuple[int, ...] | None = None,
         readers: tuple[Reader, ...] | None = None,
@@ -358,7 +373,7 @@ class Net(nn.Module):
         keep: tuple[str, ...] = (),
     ) -> Call:
         """What is asked of the executor, which has the groups in its batch."""
-        batch = frames.shape[0] * (self.groups or 1)
+        batch = shown[BOTTOM].shape[0]
         return Call(batch, length, fold_ends(ends, self.groups), readers, carries, keep)
 
     def likelihood(self) -> dict[str, Any]:

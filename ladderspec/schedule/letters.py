@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ladderspec.names import Role, Side, split_node
 from ladderspec.schedule.equations import Equation, Term
 
-LETTERS = {Side.ENCODER: "e", Side.LATERAL: "h", Side.DECODER: "d"}
+LETTERS = {Side.INPUT: "x", Side.ENCODER: "e", Side.LATERAL: "h", Side.DECODER: "d"}
 
 
 def letter(node: str, delay: int = 0, state: bool = False) -> str:
@@ -34,8 +34,10 @@ def sides(equation: Equation) -> tuple[str, str]:
     node = equation.node
     left = f"{letter(node)}, {letter(node, state=True)}" if equation.stateful else letter(node)
     arguments = ", ".join(f"{edge.role}={value(edge)}" for edge in equation.edges)
+    side, level = split_node(node)
+    given = arguments or (level if side is Side.INPUT else "x")
     weights = f"; weights of {letter(equation.share)}" if equation.share else ""
-    return left, f"{equation.cell}({arguments or 'x'}{weights})"
+    return left, f"{equation.cell}({given}{weights})"
 
 
 def last_values(node: str, count: int, state: bool) -> str:

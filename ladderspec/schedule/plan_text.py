@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import Any
 
 from ladderspec.escaping import one_line
-from ladderspec.names import Role
+from ladderspec.names import Role, Side, split_node
 from ladderspec.schedule.equations import Equation, Reader
 from ladderspec.schedule.letters import arrow, iterations, last_values, ranges, sides, value
 from ladderspec.schedule.needs import need_masks, times
@@ -48,8 +48,10 @@ def to_text(plan: Plan, width: int = WIDTH) -> str:
             lines += wrapped("   ", why, hang=5)
         lines += ["", *_equations(plan, phase, wrapped)]
     lines += ["", *_costs(plan, position, wrapped)] if plan.tasks else []
+    further = any(split_node(node)[0] is Side.INPUT for node in plan.equations)
+    legend = ["x is a further input.", *LEGEND] if further else LEGEND
     return "\n".join(
-        [*map(one_line, lines), "", *(line for text in LEGEND for line in wrapped("", text)), ""]
+        [*map(one_line, lines), "", *(line for text in legend for line in wrapped("", text)), ""]
     )
 
 

@@ -29,8 +29,9 @@ class Grouping(Task):
     )
     truth: str | None = Field(
         None,
-        description="Field of the data with the true groups, -1 where they are unknown. Measured"
-        " by the adjusted mutual information (AMI).",
+        description="Field of the data with the true groups, -1 where they are unknown: measured"
+        " by the adjusted mutual information (AMI). Without it, the residual is measured: the mean"
+        " squared difference of the target and the sum of pi mu.",
     )
 
     explains: ClassVar[bool] = True
@@ -113,18 +114,23 @@ class Grouping(Task):
 
     @property
     def metrics(self) -> dict[str, Metric]:
-        return {"ami": Metric(better="higher", last=True)} if self.truth is not None else {}
+        if self.truth is None:
+            return {"residual": Metric(last=True)}
+        return {"ami": Metric(better="higher", last=True)}
 
     @property
     def further_fields(self) -> dict[str, str]:
         return {} if self.truth is None else {"truth": self.truth}
 
     def measure(self, seen: Tensor, target: Tensor, **further: Tensor) -> Measured:
-        """Adjusted mutual information of the largest pi and the true groups, where known."""
+        """Adjusted mutual information of the largest pi and the true groups, where known.
+
+        Without true groups: the mean squared difference of the target and sum_k pi_k mu_k.
+        """
         from ladderspec.grouping_scores import grouping_scores
 
         if "truth" not in further:
-            return {}
+            return {"residual": (self.present(seen) - target).square().flatten(1).mean(1)}
         found = self.split(seen)[1].argmax(1).flatten(1).cpu().numpy()
         truth = further["truth"].flatten(1).cpu().numpy()
         scores = seen.new_tensor(grouping_scores(truth, found))

@@ -127,7 +127,8 @@ class TrainedRun:
 
     def collator(self, net: Net) -> Collator:
         """Turns the run's data into the tensors of a network."""
-        return Collator(self.data, net.tasks, self.training.steps, dtype=self.dtype)
+        further = net.inputs.forms[1:]
+        return Collator(self.data, net.tasks, self.training.steps, dtype=self.dtype, inputs=further)
 
     def noise(self, asked: bool | None = None) -> bool | None:
         """`evaluation.noise`, as asked for or as in the run."""

@@ -25,7 +25,17 @@ from ladderspec.cells.grouping import Groups
 from ladderspec.display import svg
 from ladderspec.errors import Place
 from ladderspec.escaping import fitted
-from ladderspec.names import INPUT, Role, Shape, Side, node_name, show_arrow, show_shape
+from ladderspec.names import (
+    BOTTOM,
+    INPUT,
+    Role,
+    Shape,
+    Side,
+    is_input,
+    node_name,
+    show_arrow,
+    show_shape,
+)
 from ladderspec.tasks import Task
 
 Pair = tuple[int, int]
@@ -177,7 +187,13 @@ def copies(graph: Graph) -> int | None:
 
 def copies_of(graph: Graph, node: str) -> int:
     """How often a node exists: for each group, or once. The input belongs to all groups."""
-    return 1 if node == node_name(Side.ENCODER, INPUT) else copies(graph) or 1
+    return 1 if is_input(node) else copies(graph) or 1
+
+
+def inputs_of(graph: Graph) -> list[str]:
+    """The nodes of all inputs: first the one at the bottom of the ladder."""
+    further = [node for node, side in graph.nodes(data="side") if side is Side.INPUT]
+    return [BOTTOM, *further]
 
 
 def level_at(graph: LadderGraph, level: str, offset: int, side: Side) -> str | None:
@@ -237,9 +253,10 @@ def now(graph: LadderGraph) -> nx.MultiDiGraph:
 def in_order(graph: LadderGraph) -> list[str]:
     """Nodes as an iteration visits them: encoders and lateral cells upward, decoders down."""
     levels = graph.graph["levels"]
+    further = inputs_of(graph)[1:]
     up = [node_name(s, level) for level in levels for s in (Side.ENCODER, Side.LATERAL)]
     down = [node_name(Side.DECODER, level) for level in reversed(levels)]
-    return [node for node in [*up, *down] if node in graph]
+    return [node for node in [*up[:1], *further, *up[1:], *down] if node in graph]
 
 
 def to_text(graph: LadderGraph, width: int | None = None) -> str:
@@ -266,8 +283,10 @@ def to_text(graph: LadderGraph, width: int | None = None) -> str:
         for source, _, edge in sorted(graph.in_edges(target, data=True), key=_edge_order)
     ]
     wide = width is None or width >= 86
-    lines = [f"graph {graph.graph['name']}" + (f" ({title})" if title else ""), ""]
-    lines += [*_columns(nodes, (24, 10, 12, 12) if wide else ()), ""]
+    lines = [f"graph {graph.graph['name']}" + (f" ({title})" if title else "")]
+    if (groups := groups_of(graph)) is not None:
+        lines.append(f"groups: {groups.text}; all nodes but encoder.input exist for each")
+    lines += ["", *_columns(nodes, (24, 10, 12, 12) if wide else ()), ""]
     lines += _columns(edges, (52, 20, 12) if wide else ())
     for name, task in graph.graph["tasks"].items():
         lines.append(f"task {name}: {task['task'].kind} at {', '.join(task['at'])}")
@@ -316,6 +335,9 @@ def grid_of(graph: LadderGraph, node: str) -> SamplingGrid | None:
     """An encoder lies on the grid of its level, an estimate too, a copy on that of its source."""
     attributes = graph.nodes[node]
     level = graph.graph["grids"][attributes["level"]]
+    if attributes["side"] is Side.INPUT:  # maps of another size have no place in the rows
+        frame = graph.nodes[BOTTOM].get("shape", ())
+        return level if attributes["shape"][1:] == frame[1:] else None
     if attributes["side"] is Side.LATERAL:
         return _strided(level, attributes["cell"].row_stride)
     estimated = graph.graph["level_shapes"].get(attributes["level"])

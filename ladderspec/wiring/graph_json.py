@@ -13,7 +13,7 @@ from ladderspec import tasks
 from ladderspec.cells import Cell, registered
 from ladderspec.cells.fields import NormName, OneLine, Size
 from ladderspec.cells.grouping import Groups
-from ladderspec.cells.input import Input
+from ladderspec.cells.input import FurtherInput, Input
 from ladderspec.errors import SpecError, UsageError
 from ladderspec.files import MAX_JSON, parse_json
 from ladderspec.names import TABLE, Role, Side
@@ -271,7 +271,8 @@ def _task_attributes(name: str, read: dict[str, Any]) -> TaskAttributes:
 
 def _node_attributes(read: dict[str, Any]) -> NodeAttributes:
     side, cell = Side(read["side"]), read["cell"]
-    own: dict[str, type[Cell]] = {"Input": Input, "Groups": Groups}
+    bottom = FurtherInput if side is Side.INPUT else Input
+    own: dict[str, type[Cell]] = {"Input": bottom, "Groups": Groups}
     kind = own.get(cell["cell"]) or registered(side).get(cell["cell"])
     if kind is None:
         raise ValueError(f"no cell `{cell['cell']}` is known here; load its plug-in first")

@@ -8,13 +8,16 @@ from ladderspec.cells import UNKNOWN
 from ladderspec.errors import Finding, name_or_pattern_meant, tick
 from ladderspec.language.edges import ArrowConfig, EndsConfig, RoleConfig, SomeConfig
 from ladderspec.language.read import EdgePatch
+from ladderspec.language.resolve import NO_GROUPS
 from ladderspec.names import (
+    BOTTOM,
     GROUPS,
     INPUT,
     TABLE,
     Role,
     Side,
     edge_key,
+    is_input,
     node_name,
     show_arrow,
     split_node,
@@ -70,20 +73,29 @@ def _remove(work: Compilation, patch: EdgePatch) -> None:
                 findings.add(Finding("G202", message, at.place, at.path, hint))
                 found_edges.clear()
                 break
-        if node_name(Side.ENCODER, INPUT) in found_nodes:
+        if BOTTOM in found_nodes:
             message = f"{tick(text)} would remove the input"
             findings.add(Finding("G205", message, at.place, at.path))
             found_nodes.clear()
-        if groups_of(graph) is not None and node_name(Side.ENCODER, GROUPS) in found_nodes:
-            message = f"{tick(text)} would remove the level of the groups"
-            hint = "a network without groups has no `groups` and another decoder than Readout"
-            findings.add(Finding("G205", message, at.place, at.path, hint))
+        if (kept := _of_groups(graph, found_nodes)) is not None:
+            message = f"{tick(text)} would remove {kept}"
+            findings.add(Finding("G205", message, at.place, at.path, NO_GROUPS))
             found_nodes.clear()
         _remember(work, found_nodes, found_edges, at)
         nodes |= found_nodes
         edges |= found_edges
     graph.remove_edges_from(edges)
     graph.remove_nodes_from(nodes)
+
+
+def _of_groups(graph: LadderGraph, nodes: set[str]) -> str | None:
+    """What groups cannot do without, if it is among these nodes."""
+    kept = {
+        node_name(Side.ENCODER, GROUPS): "the level of the groups",
+        node_name(Side.DECODER, INPUT): "mu and pi of the groups",
+    }
+    found = [what for node, what in kept.items() if node in nodes]
+    return found[0] if found and groups_of(graph) is not None else None
 
 
 def _doubtful(work: Compilation, selector: Selector) -> bool:
@@ -246,6 +258,11 @@ def _add(
                 hint = missing_node(graph, end)
                 work.report(Finding("G201", f"no node {tick(end)}", at.place, at.path, hint))
             return
+    if is_input(arrow.target) and arrow.target != BOTTOM:  # it might be pruned with the arrow
+        shown = show_arrow(arrow.source, arrow.target, arrow.delay)
+        message, hint = f"no arrow can lead to an input: {shown}", "to the node that reads it?"
+        work.report(Finding("G204", message, at.place, at.path, hint))
+        return
     role = _role(graph, arrow)
     key = edge_key(role, arrow.source, arrow.delay)
     if graph.has_edge(arrow.source, arrow.target, key):
@@ -282,8 +299,7 @@ def _owner(work: Compilation, said: str, target: str, role: Role) -> str:
 
 
 def _role(graph: LadderGraph, arrow: ArrowNotation) -> Role:
-    _, level = split_node(arrow.target)
-    cell = cell_of(graph, arrow.target)
+    level, cell = graph.nodes[arrow.target]["level"], cell_of(graph, arrow.target)
     for role in TABLE:
         fits = (arrow.source, arrow.target) in ends(graph, role, level)
         if fits and arrow.delay == delay_of(graph, role, arrow.source) and role in cell.takes:

@@ -7,7 +7,17 @@ from dataclasses import replace
 from ladderspec.cells import Cell, Inlet, Parameters, ShapeProblem, Site, UnknownShape, zeros
 from ladderspec.cells.projections import WEIGHTLESS, Projection, check_norm
 from ladderspec.errors import Finding, Findings, Place
-from ladderspec.names import INPUT, Role, Shape, Side, node_name, show_arrow, show_shape, size_of
+from ladderspec.names import (
+    BOTTOM,
+    Role,
+    Shape,
+    Side,
+    is_input,
+    node_name,
+    show_arrow,
+    show_shape,
+    size_of,
+)
 from ladderspec.tasks import Reading, Task
 from ladderspec.text.tree import Node
 from ladderspec.wiring.graph import (
@@ -51,7 +61,7 @@ def site_of(graph: Graph, node: str) -> Site:
 
 def _site(graph: Graph, node: str, inlets: tuple[Inlet, ...]) -> Site:
     level, row = _level_shapes(graph, node)
-    noise = getattr(graph.nodes[node_name(Side.ENCODER, INPUT)]["cell"], "noise", None)
+    noise = getattr(graph.nodes[BOTTOM]["cell"], "noise", None)
     return Site(graph.nodes[node]["side"], inlets, level, row, groups_of(graph), noise)
 
 
@@ -272,7 +282,7 @@ def _report(
     if edge is not None and edge["declared"]:
         place, path = place_of(edge), edge["path"]
     hint = problem.hint
-    if source == node_name(Side.ENCODER, INPUT) and "works on maps" in problem.message:
+    if source == BOTTOM and "works on maps" in problem.message:
         hint = f"maps need `size` in `input`, like `size: [32, 32]`; for a vector, {hint}"
     findings.add(Finding("H301", message, place, path, hint, tuple(notes)))
 
@@ -285,7 +295,7 @@ def _check_task(work: Compilation, name: str, entry: TaskAttributes) -> None:
     own: dict[str, Shape] = {}
     for node in entry["at"]:
         shape = graph.nodes[node].get("shape")
-        if shape is None or graph.nodes["encoder.input"].get("shape") is None:
+        if shape is None or graph.nodes[BOTTOM].get("shape") is None:
             continue
         problem = task.check(reading_of(graph, node))
         if problem and "time" not in work.unsure:
@@ -304,10 +314,10 @@ def reading_of(graph: Graph, node: str) -> Reading:
         node=node,
         shape=graph.nodes[node]["shape"],
         cell=graph.nodes[node]["cell"].cell,
-        input=graph.nodes["encoder.input"]["shape"],
+        input=graph.nodes[BOTTOM]["shape"],
         frames=graph.graph["frames"] is not None,
         steps=steps_of(graph),
-        groups=None if node == node_name(Side.ENCODER, INPUT) else copies(graph),
+        groups=None if is_input(node) else copies(graph),
     )
 
 

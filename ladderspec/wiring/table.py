@@ -7,9 +7,17 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ladderspec.cells import Cell
+from ladderspec.cells.base import window_of
 from ladderspec.escaping import escape_markdown, escape_tex, fitted
-from ladderspec.names import INPUT, Side, node_name, show_shape
-from ladderspec.wiring.graph import LadderGraph, copies, groups_of, parameters, table_rows
+from ladderspec.names import BOTTOM, INPUT, Side, node_name, show_shape
+from ladderspec.wiring.graph import (
+    LadderGraph,
+    copies,
+    groups_of,
+    inputs_of,
+    parameters,
+    table_rows,
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +52,10 @@ def lines(graph: LadderGraph) -> list[TableRow]:
     """The rows of the table, in the order of the spec."""
     levels: list[str] = graph.graph["levels"]
     found = []
-    for level, below in [(INPUT, ""), *table_rows(graph)]:
+    for node in inputs_of(graph):
+        level = INPUT if node == BOTTOM else node
+        found.append(_line(graph, level, node, ""))
+    for level, below in table_rows(graph):
         encoder = node_name(Side.ENCODER, level)
         decoder = node_name(Side.DECODER, below) if below else ""
         if encoder in graph or decoder in graph:
@@ -64,7 +75,7 @@ def _line(graph: LadderGraph, level: str, encoder: str, decoder: str) -> TableRo
         "layer": "Input" if level == INPUT else _cell(cell) if cell else "" if encoder else "top",
         "stride": _pair(_stride(cell)),
         "channels": _channels(cell),
-        "filter": _pair(getattr(cell, "filter", None)),
+        "filter": _pair(window_of(cell, nodes[encoder]["shape"])) if cell else "",
         "shape": show_shape(nodes[encoder]["shape"]) if cell else "",
         "encoder": node_parameters(graph, encoder) if cell else None,
     }
@@ -75,7 +86,7 @@ def _line(graph: LadderGraph, level: str, encoder: str, decoder: str) -> TableRo
         down = nodes[decoder]["cell"]
         fields |= {
             "decoder": _cell(down),
-            "decoder_filter": _pair(getattr(down, "filter", None)),
+            "decoder_filter": _pair(window_of(down, nodes[decoder]["shape"])),
             "estimates": f"{nodes[decoder]['level']} {show_shape(nodes[decoder]['shape'])}",
             "decoder_parameters": node_parameters(graph, decoder),
         }
@@ -173,14 +184,26 @@ def footer(graph: LadderGraph) -> list[str]:
     frames, iterations = graph.graph["frames"], graph.graph["iterations"]
     time = f"frames: {frames}" if frames is not None else f"iterations: {iterations}"
     if (groups := groups_of(graph)) is not None:
-        time += f"; groups: {groups.count}, {groups.likelihood}"
+        time += f"; groups: {groups.text}"
     found = [f"{total:,} parameters (encoder {encoder:,}, rest {total - encoder:,}); {time}"]
+    found += [line for node in inputs_of(graph) if (line := _about_input(graph, node))]
     for name, entry in graph.graph["tasks"].items():
         task = entry["task"]
         weight = f", weight {task.weight:g}" if isinstance(task.weight, int | float) else ""
         at = ", ".join(entry["at"])
         found.append(f"task {name}: {task.kind} at {at}{weight}")
     return found + [f"note: {note}" for note in graph.graph["notes"]]
+
+
+def _about_input(graph: LadderGraph, node: str) -> str:
+    """How an input is shown and what it reads, if there is anything to say."""
+    cell: Any = graph.nodes[node]["cell"]
+    until = f"until t = {cell.until}" if cell.until else ""
+    if node == BOTTOM:
+        return f"input: shown {until}" if until else ""
+    per = "one value per frame" if cell.per == "frame" else "the same at every t"
+    words = [per, *([until] if until else []), f"field `{cell.field}` of the data"]
+    return f"{node}: {', '.join(words)}"
 
 
 def to_markdown(graph: LadderGraph) -> str:

@@ -10,9 +10,10 @@ from typing import Literal
 import networkx as nx
 
 from ladderspec.cells import Cell, Unknown
+from ladderspec.cells.input import FurtherInput
 from ladderspec.errors import Finding, Findings, Place, did_you_mean, tick
 from ladderspec.language.read import COMMAND_LINE, Spec
-from ladderspec.names import GROUPS, INPUT, TABLE, Role, Side, edge_key, node_name
+from ladderspec.names import BOTTOM, GROUPS, INPUT, TABLE, Role, Side, edge_key, is_input, node_name
 from ladderspec.text.notation import matches, parse_selector
 from ladderspec.text.tree import Node
 from ladderspec.wiring.graph import (
@@ -92,6 +93,9 @@ def place_nodes(spec: Spec, findings: Findings) -> Compilation:
     )
     bottom: Cell = Unknown() if "input" in spec.unsure else config.input
     _add_node(work, Side.ENCODER, INPUT, bottom, spec.at("input"))
+    for name, given in config.inputs.items():
+        further = Unknown() if "inputs" in spec.unsure else _complete(work, name, given, spec)
+        _add_node(work, Side.INPUT, INPUT, further, spec.at("inputs", name), name)
     if config.groups is not None:
         _add_node(work, Side.ENCODER, GROUPS, config.groups, spec.at("groups"))
     below = INPUT
@@ -130,6 +134,20 @@ def _level_names(spec: Spec, findings: Findings) -> list[str]:
     return list(lines)
 
 
+def _complete(work: Compilation, name: str, cell: FurtherInput, spec: Spec) -> FurtherInput:
+    """A further input with its defaults."""
+    over_frames = work.graph.graph["frames"] is not None
+    if cell.per == "frame" and not over_frames and "time" not in work.unsure:
+        message = (
+            f"input `{name}` has a value per frame, but time runs over iterations on one input"
+        )
+        hint = "write `per: sequence`, or let time run over frames: `time: {frames: 5}`"
+        at = spec.at("inputs", name, "per")
+        work.findings.add(Finding("S105", message, at.place, at.path, hint))
+    per = cell.per or ("frame" if over_frames else "sequence")
+    return cell.model_copy(update={"per": per, "field": cell.field or name})
+
+
 def _place_lateral(work: Compilation, level: str, cell: Cell | None, table: Node) -> None:
     graph, findings = work.graph, work.findings
     place, path = table.key_place(level), f"{table.path}.{level}"
@@ -147,7 +165,9 @@ def _place_lateral(work: Compilation, level: str, cell: Cell | None, table: Node
         _add_node(work, Side.LATERAL, level, cell, table.value[level])
 
 
-def _add_node(work: Compilation, side: Side, level: str, cell: Cell, node: Node) -> None:
+def _add_node(
+    work: Compilation, side: Side, level: str, cell: Cell, node: Node, name: str = ""
+) -> None:
     attributes: NodeAttributes = {
         "side": side,
         "level": level,
@@ -157,7 +177,7 @@ def _add_node(work: Compilation, side: Side, level: str, cell: Cell, node: Node)
         "path": node.path,
         "share": None,
     }
-    name = node_name(side, level)
+    name = node_name(side, name or level)
     work.graph.add_node(name, **attributes)
     if cell.share is not None:
         work.shares[name] = node.get("share") or node
@@ -301,6 +321,11 @@ def prune(work: Compilation) -> None:
         return
     needed = set(chain.from_iterable(nx.bfs_layers(graph.reverse(copy=False), read)))
     for node in [node for node in graph if node not in needed]:
-        if graph.nodes[node]["cell"].cell != "Input":
+        if node != BOTTOM:
             graph.remove_node(node)
-            graph.graph["notes"].append(f"{node} pruned: no task reads it, now or at a later t")
+            unread = (
+                "no arrow leads from it to a task"
+                if is_input(node)
+                else ("no task reads it, now or at a later t")
+            )
+            graph.graph["notes"].append(f"{node} pruned: {unread}")

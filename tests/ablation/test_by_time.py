@@ -30,7 +30,7 @@ def test_every_iteration_has_its_mean_and_the_papers_number(
     own = np.array([by_time(run)["segment.ami"] for run in runs if run.row == "rtagger"])
     shown = zip(own.mean(0), own.std(0, ddof=1), ["0.55", "0.75", "0.80 ± 0.01"], strict=True)
     expected = " ".join(f"{mean:.2f} ± {std:.2f} {paper}" for mean, std, paper in shown)
-    table = out.split("segment ami by iteration")[1]
+    table = out.split("segment AMI by iteration")[1]
     (line,) = (line for line in table.splitlines() if line.startswith("RTagger  "))
     assert " ".join(line.split()) == f"RTagger 248,418 {expected}"
     assert "ConvNet" not in table, "it has no groups"
@@ -45,7 +45,7 @@ def test_every_iteration_has_its_mean_and_the_papers_number(
     assert lines["convnet", "digit.error", "1"]["paper"] == "14.3"
     assert ("convnet", "digit.error", "2") not in lines
     for name in ("table.md", "table.tex"):
-        assert "segment ami by iteration" in (tmp_path / name).read_text(encoding="utf-8")
+        assert "segment AMI by iteration" in (tmp_path / name).read_text(encoding="utf-8")
 
 
 def test_the_number_of_a_grouping_is_that_of_the_last_iteration(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_picture_of_metrics_over_t(tmp_path: Path) -> None:
     runs = finish_all(tmp_path)
     figure = figure_by_time(collect(open_experiment(EXPERIMENT), runs, tmp_path))
     error, ami = figure.axes
-    assert ami.get_title("left") == "segment ami"
+    assert ami.get_title("left") == "segment AMI"
     assert ami.get_xlabel() == "iteration t"
     thick = [line for line in ami.lines if line.get_marker() == "o" and len(line.get_xdata())]
     assert len(thick) == 4, "two rows have no groups"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -333,6 +334,36 @@ def test_automatic_layout_supports_titles_formulas_and_legends() -> None:
     assert "</font> state" not in str(render(loads(MATHS), "gv", layout="dot", legend=False))
 
 
+@need_dot
+@pytest.mark.parametrize(
+    "name", ["ommnist/rladder.yaml", "related/unet.yaml", "music/rladder.yaml"]
+)
+def test_automatic_layout_has_the_encoder_at_the_left(name: str) -> None:
+    text = str(render(load(SPECS / name), "gv", layout="dot"))
+    done = subprocess.run(
+        ["dot", "-Tplain"], input=text, capture_output=True, text=True, check=True
+    )
+    words = [line.split() for line in done.stdout.splitlines() if line.startswith("node")]
+    x = {node.strip('"'): float(at) for _, node, at, *_ in words}
+    for node, at in x.items():
+        side, _, level = node.partition(".")
+        if side == "encoder" and f"decoder.{level}" in x:
+            assert at < x[f"decoder.{level}"], node
+
+
+@need_dot
+def test_png_states_its_resolution() -> None:
+    for dpi in (72, 300):
+        image = render(loads(SMALLEST), "png", dpi=dpi)
+        assert isinstance(image, bytes)
+        at = image.index(b"pHYs") + 4
+        assert int.from_bytes(image[at : at + 4], "big") == round(dpi / 0.0254)
+        width = int.from_bytes(image[16:20], "big")
+        assert width == pytest.approx(scene_of(loads(SMALLEST)).width * dpi / 72, abs=5)
+    with pytest.raises(UsageError, match="no dpi `9`: 20 to 2400 dots per inch"):
+        render(loads(SMALLEST), "png", dpi=9)
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -364,6 +395,9 @@ def test_tikz_compiles_by_itself(name: str, options: dict[str, object], tmp_path
     file = tmp_path / "ladder.tex"
     draw(load(SPECS / name), file, **options)
     pages = _latex(file)
+    log = file.with_suffix(".log").read_text(encoding="latin-1")
+    assert "Warning" not in log, "fonts in sizes that exist"
+    assert "Overfull" not in log
     scene = scene_of(load(SPECS / name), **options)  # type: ignore[arg-type]
     assert pages == 1
     if shutil.which("pdfinfo"):
@@ -385,6 +419,24 @@ def test_tikz_compiles_inside_a_paper(tmp_path: Path) -> None:
         r"\begin{figure}\input{ladder}\caption{A ladder.}\end{figure}After.\end{document}"
     )
     assert _latex(paper) == 1
+
+
+def test_tikz_can_be_edited() -> None:
+    """Boxes have names, arrows between them use these, looks have styles, sizes are in points."""
+    scene = scene_of(load(SPECS / "ommnist/rladder.yaml"), view="rolled", width="8.5cm")
+    text = to_tikz(scene)
+    for box in scene.boxes:
+        assert f"({box.node.replace('.', '-')}) at (" in text
+    assert r"\draw[lateral arrow] (encoder-input) -- (decoder-input);" in text
+    assert r"\draw[encoder arrow] (encoder-input) -- (encoder-lstm1);" in text
+    for style in ("encoder", "decoder", "encoder state", "task", "state arrow", "decoder arrow"):
+        assert f"  {style}/.style={{" in text
+    assert "scalebox" not in text
+    assert not re.search(r"\d ?bp", text)
+    sizes = {float(size) for size in re.findall(r"fontsize{([0-9.]+)pt}", text)}
+    assert min(sizes) >= 7
+    unrolled = to_tikz(scene_of(loads(SMALLEST)))
+    assert "(encoder-top-t1) at (" in unrolled
 
 
 def _latex(file: Path) -> int:

@@ -88,6 +88,8 @@ def _between(text: str, start: str, end: str) -> str:
     [
         ({"view": "mini"}, "not mini"),
         ({"fold": True}, "every row"),
+        ({"group": True}, "every row"),
+        ({"height": "9cm"}, "as large as its window"),
         ({"layout": "dot"}, "cannot be written as html"),
         ({"base": load(VIDEO, "no_recurrence")}, "one network"),
     ],
@@ -101,7 +103,8 @@ def test_views_and_command(tmp_path: Path) -> None:
     path = tmp_path / "a.html"
     assert main(["draw", str(VIDEO), "-o", str(path), "--view", "rolled", "--theme", "dark"]) == 0
     page = path.read_text(encoding="utf-8")
-    assert re.findall(r'<template data-view="(\w+)"', page) == ["1", "2", "3", "4"]
+    own = page.partition("<template data-network")[0]
+    assert re.findall(r'<template data-view="(\w+)"', own) == ["1", "2", "3", "4"]
     assert "color-scheme: dark" in page
     six = page_of(load(SPECS / "music/rladder.yaml"), iterations=6)
     assert '"views":["rolled","1","2","3","4","5","6"]' in six
@@ -446,6 +449,161 @@ def test_print_and_phone(visit: Any) -> None:
         assert len(nodes) == 1
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def middle(browser: Any, css: str) -> tuple[float, float]:
+    box = one(browser, css).rect
+    return (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+
+
+def test_a_found_node_is_centred_and_marked_with_its_arrows(visit: Any) -> None:
+    from selenium.webdriver import Keys
+
+    browser = visit(load(TINY))
+    one(browser, "#search").send_keys("decoder.lstm6", Keys.ENTER)
+    node = '#stage [data-node="decoder.lstm6"][data-iteration="1"]'
+    assert middle(browser, node) == pytest.approx(middle(browser, "#stage"), abs=2)
+    assert "chosen" in one(browser, node).get_attribute("class")
+    near = browser.execute_script("""return [...document.querySelectorAll(".wire.near")].map(
+        (g) => [g.dataset.source, g.dataset.target])""")
+    assert near
+    assert all("decoder.lstm6" in ends for ends in near)
+    ends = [(a, b) for a, b in graph(load(TINY)).edges() if "decoder.lstm6" in (a, b)]
+    assert {tuple(pair) for pair in near} == set(ends)
+
+
+def test_the_tooltip_goes_when_the_drawing_moves(visit: Any) -> None:
+    from selenium.webdriver import ActionChains
+    from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
+
+    browser = visit(load(VIDEO))
+    node = one(browser, '#stage [data-node="encoder.conv1"]')
+    ActionChains(browser).move_to_element(node).perform()
+    assert one(browser, "#tip").is_displayed()
+    ActionChains(browser).scroll_from_origin(ScrollOrigin.from_element(node), 0, -80).perform()
+    assert not one(browser, "#tip").is_displayed()
+
+
+def test_the_drawing_cannot_be_lost(visit: Any) -> None:
+    from selenium.webdriver import ActionChains
+
+    browser = visit(load(VIDEO))
+    for _ in range(12):
+        ActionChains(browser).drag_and_drop_by_offset(one(browser, "#stage"), 400, 350).perform()
+    x, y, width, height = (
+        float(n) for n in one(browser, "#stage svg").get_dom_attribute("viewBox").split()
+    )
+    assert (x, y) == pytest.approx((-width / 2, -height / 2), abs=0.1)
+
+
+def test_count_legend_and_keys_stay_in_sight(visit: Any) -> None:
+    browser = visit(load(APPENDIX))
+    inside = """
+        const r = arguments[0].getBoundingClientRect();
+        return r.top >= 0 && r.left >= 0 && r.bottom <= innerHeight && r.right <= innerWidth;"""
+    for kind in ("lateral", "recurrent_decoder"):
+        one(browser, f'[data-kind="{kind}"]').click()
+    arrows = browser.find_elements("css selector", "#stage .wire[data-role=encoder]")
+    for wire in arrows[: len(arrows) // 2 - 1]:
+        browser.execute_script(CLICK, wire)
+    for step in (0, 400, 9000):
+        browser.execute_script(f"document.getElementById('panel').scrollTop = {step}")
+        assert browser.execute_script(inside, one(browser, "#count"))
+    browser.execute_script("document.getElementById('yaml').hidden = false")
+    browser.execute_script("document.getElementById('patch').textContent = '- x\\n'.repeat(99)")
+    assert one(browser, "#patch").rect["height"] <= 13 * 16 + 4
+    for factor in (0.8, 0.8, 1.25):
+        one(browser, f'[data-zoom="{factor}"]').click()
+    assert browser.execute_script(inside, one(browser, "#legend"))
+    gone = browser.find_elements("css selector", "#legend .gone")
+    assert {each.text for each in gone} == {"lateral", "recurrent decoder"}
+    one(browser, "#keyboard summary").click()
+    assert "Shift + arrow key" in one(browser, "#keys").text
+
+
+def test_variants_can_be_chosen(browser: Any, tmp_path: Path) -> None:
+    """From the command; the page then counts and removes arrows of that network."""
+    path = tmp_path / "page.html"
+    assert main(["draw", str(TINY), "-o", str(path)]) == 0
+    browser.get(path.as_uri())
+    names = list(load(TINY).config.variants)
+    found = [
+        each.get_attribute("value") for each in browser.find_elements("css selector", "option")
+    ]
+    assert found == ["", *names]
+    for name in names:
+        browser.get("about:blank")
+        browser.get(f"{path.as_uri()}#{name}")
+        variant = graph(load(TINY, name))
+        assert says(browser)["parameters"] == parameters(variant)
+        assert one(browser, "h1").text == variant.graph["title"]
+        nodes = browser.find_elements("css selector", "#stage .node")
+        assert {each.get_attribute("data-node") for each in nodes} == set(variant)
+        role = next(role for _, _, role in variant.edges(data="role") if role is Role.ENCODER)
+        assert one(browser, f'[data-kind="{role.value}"]').is_selected()
+    browser.execute_script(
+        "const s = document.getElementById('network'); s.value = ''; s.onchange({target: s})"
+    )
+    browser.get("about:blank")
+    browser.get(path.as_uri())
+    assert says(browser)["parameters"] == parameters(graph(load(TINY)))
+    assert [e for e in browser.get_log("browser") if e["level"] == "SEVERE"] == []
+
+
+def test_dark_if_the_reader_prefers_it(visit: Any) -> None:
+    media = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    fill = """return getComputedStyle(document.querySelector("#stage .node rect")).fill"""
+    ground = "return getComputedStyle(document.body).backgroundColor"
+    try:
+        browser = visit(load(VIDEO))
+        light = browser.execute_script(fill), browser.execute_script(ground)
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        assert browser.execute_script(fill) != light[0]
+        assert browser.execute_script(ground) == "rgb(22, 24, 29)"
+        visit(load(VIDEO), theme="safe")  # chosen by the author
+        assert browser.execute_script(ground) == "rgb(255, 255, 255)"
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_the_drawing_can_be_saved(visit: Any) -> None:
+    from xml.etree import ElementTree
+
+    browser = visit(load(VIDEO))
+    whole = one(browser, "#stage svg").get_dom_attribute("viewBox")
+    one(browser, '[data-kind="lateral"]').click()
+    one(browser, '[data-zoom="0.8"]').click()
+    text = browser.execute_script("""
+        let kept;
+        const real = window.Blob;
+        window.Blob = function (parts, type) { kept = parts[0]; return new real(parts, type); };
+        HTMLAnchorElement.prototype.click = () => {};
+        document.getElementById("download").click();
+        window.Blob = real;
+        return kept;""")
+    root = ElementTree.fromstring(text)
+    assert root.tag.endswith("svg")
+    assert root.get("viewBox") != one(browser, "#stage svg").get_dom_attribute("viewBox")
+    assert whole
+    assert ".gone" in text
+    assert "var(" not in text
+    assert 'class="hit"' not in text
+
+
+def test_small_words_open_rolled(browser: Any, visit: Any) -> None:
+    size = browser.get_window_size()
+    try:
+        browser.set_window_size(1400, 1143)
+        visit(load(TINY))
+        assert one(browser, "#views input:checked").get_attribute("value") == "2"
+        browser.set_window_size(860, 900)
+        visit(load(TINY))
+        assert one(browser, "#views input:checked").get_attribute("value") == "rolled"
+        smallest = browser.execute_script("""return Math.min(...[...document.querySelectorAll(
+            "#stage text")].map((each) => each.getBoundingClientRect().height))""")
+        assert smallest >= 7
+    finally:
+        browser.set_window_size(size["width"], size["height"])
 
 
 # --- for everyone ---------------------------------------------------------------------------------

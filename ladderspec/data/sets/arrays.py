@@ -43,7 +43,8 @@ class Arrays(DataConfig):
     path: str = Field(description="An .npz file, or a folder; also one inside the data folder.")
     scale: Annotated[float, Field(gt=0)] | None = Field(
         None,
-        description="Divisor of the input and of all fields of the same form: 255 for bytes.",
+        description="Divisor of the input and of all fields of the same form but `groups`:"
+        " 255 for bytes.",
     )
     still: Names = Field(
         (), description="Fields without a time axis although their size equals that of the frames."
@@ -146,7 +147,7 @@ class ArraysData(DataSet):
         return found
 
     def _convert(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
-        if self.forms[name] == self.forms[self.config.input]:
+        if self.forms[name] == self.forms[self.config.input] and name != "groups":
             return values.astype(np.float32) / np.float32(self.config.scale or 1)
         kinds: dict[str, type] = {"f": np.float32, "i": np.int64, "u": np.int64, "b": np.bool_}
         return values.astype(kinds[values.dtype.kind])

@@ -6,13 +6,15 @@ With `layout="dot"`, Graphviz places the boxes: useful for graphs that are not l
 from __future__ import annotations
 
 import shutil
+import struct
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ladderspec.drawing.boxes import details, heading, outline
+from ladderspec.drawing.boxes import details, headings, outline
 from ladderspec.drawing.formats import Format, GraphvizMissing, number, register
-from ladderspec.drawing.options import View
+from ladderspec.drawing.options import DPI, View
 from ladderspec.drawing.picture import (
     EXPLANATION,
     SHARED,
@@ -23,7 +25,7 @@ from ladderspec.drawing.picture import (
     Picture,
 )
 from ladderspec.drawing.scene import Ink
-from ladderspec.drawing.style import ROLES, Theme, ink_of, theme_of
+from ladderspec.drawing.style import ROLES, Sizes, Theme, ink_of, theme_of
 from ladderspec.drawing.transforms import merge_rows
 from ladderspec.drawing.typesetting import Face, TextRun, formula, plain
 from ladderspec.errors import UsageError
@@ -55,15 +57,30 @@ class _Image(Format):
     needs_graphviz = True
 
     def write(self, drawing: Drawing) -> bytes:
-        return run_graphviz(Gv().write(drawing), self.suffixes[0])
+        return run_graphviz(Gv().write(drawing), self.suffixes[0], drawing.dpi)
 
     def write_dot_layout(self, drawing: Drawing) -> bytes:
-        return run_graphviz(Gv().write_dot_layout(drawing), self.suffixes[0])
+        return run_graphviz(Gv().write_dot_layout(drawing), self.suffixes[0], drawing.dpi)
 
 
 @register
 class Png(_Image):
     suffixes = ("png",)
+
+    def write(self, drawing: Drawing) -> bytes:
+        return _with_resolution(super().write(drawing), drawing.dpi)
+
+    def write_dot_layout(self, drawing: Drawing) -> bytes:
+        return _with_resolution(super().write_dot_layout(drawing), drawing.dpi)
+
+
+def _with_resolution(image: bytes, dpi: int) -> bytes:
+    """A PNG image that states its size on paper, so that programs include it at that size."""
+    per_metre = round(dpi / 0.0254)
+    chunk = b"pHYs" + struct.pack(">IIB", per_metre, per_metre, 1)
+    whole = struct.pack(">I", 9) + chunk + struct.pack(">I", zlib.crc32(chunk))
+    head = 33  # signature and header
+    return image[:head] + whole + image[head:]
 
 
 @register
@@ -73,23 +90,22 @@ class Pdf(_Image):
 
 # --- program --------------------------------------------------------------------------------------
 
-DPI = 144
 HOW_TO_INSTALL = (
     "install Graphviz (apt install graphviz, brew install graphviz, or graphviz.org),"
     " or pip install 'ladderspec[draw]'"
 )
 
 
-def run_graphviz(text: str, form: str) -> bytes:
+def run_graphviz(text: str, form: str, dpi: int = DPI) -> bytes:
     """An image of a Graphviz text, made by the program `dot`, else by the package pygraphviz."""
     program = shutil.which("dot")
-    return _run_program(program, text, form) if program else _run_pygraphviz(text, form)
+    return _run_program(program, text, form, dpi) if program else _run_pygraphviz(text, form, dpi)
 
 
-def _run_program(program: str, text: str, form: str) -> bytes:
+def _run_program(program: str, text: str, form: str, dpi: int) -> bytes:
     import subprocess
 
-    command = [program, f"-T{form}", *([f"-Gdpi={DPI}"] if form == "png" else [])]
+    command = [program, f"-T{form}", *([f"-Gdpi={dpi}"] if form == "png" else [])]
     try:
         done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
     except OSError as error:
@@ -101,14 +117,14 @@ def _run_program(program: str, text: str, form: str) -> bytes:
     return done.stdout
 
 
-def _run_pygraphviz(text: str, form: str) -> bytes:
+def _run_pygraphviz(text: str, form: str, dpi: int) -> bytes:
     try:
         pygraphviz = import_module("pygraphviz")
     except ImportError:
         raise GraphvizMissing(f"{form} needs Graphviz: {HOW_TO_INSTALL}") from None
     graph = pygraphviz.AGraph(string=text)
     if form == "png":
-        graph.graph_attr["dpi"] = str(DPI)
+        graph.graph_attr["dpi"] = str(dpi)
     try:
         image: bytes = graph.draw(format=form, prog=graph.graph_attr["layout"] or "dot")
     except (OSError, ValueError) as error:
@@ -196,8 +212,15 @@ def _levels(picture: Picture, view: View, theme: Theme, levels: Sequence[Level])
         if part.level in names:
             yield f"    {quote_dot(part.name)} [{_node(part, view, theme)}];"
     for level in levels:
-        here = [quote_dot(part.name) for part in picture.parts.values() if part.level == level.name]
-        yield f"    {{ rank=same; {'; '.join(here)} }}"
+        here = sorted((p for p in picture.parts.values() if p.level == level.name), key=_column)
+        chain = " -> ".join(quote_dot(part.name) for part in here)
+        # Invisible edges keep the encoder at the left.
+        invisible = " [style=invis, weight=9]" if len(here) > 1 else ""
+        yield f"    {{ rank=same; {chain}{invisible} }}"
+
+
+def _column(part: Part) -> int:
+    return list(Side).index(part.side)
 
 
 def _plate(picture: Picture, view: View, theme: Theme) -> Iterator[str]:
@@ -223,7 +246,7 @@ def _label(html: str, colour: str, size: int = _SMALL) -> str:
 def _node(part: Part, view: View, theme: Theme) -> str:
     removed = part.change is Change.REMOVED
     ink = outline(part, theme)
-    lines = [heading(part, view.labels), details(part, view.labels)]
+    lines = [*headings(part, view.labels, Sizes()), details(part, view.labels)]
     html = [_line(line) for line in lines if line]
     html += [f"<i>{escape_dot_html(task.text)}</i>" for task in part.tasks if view.labels]
     attributes = {
@@ -259,8 +282,11 @@ def _edge(arrow: Arrow, theme: Theme, largest_worth: float | None) -> str:
     attributes = stroke(ink) | {"style": ",".join(dash_styles(ink))}
     if arrow.delay or arrow.role in (Role.LATERAL, Role.DECODER):
         attributes["constraint"] = "false"
-    if arrow.source == arrow.target and split_node(arrow.source)[0] is Side.LATERAL:
-        attributes |= {"tailport": "s", "headport": "s"}  # away from the arrows that cross
+    if arrow.source == arrow.target:  # away from the arrows that cross
+        port = {Side.ENCODER: "w", Side.LATERAL: "s", Side.DECODER: "e"}[
+            split_node(arrow.source)[0]
+        ]
+        attributes |= {"tailport": port, "headport": port}
     runs = formula(arrow.label) if arrow.label else ()
     if arrow.delay:
         runs += (*plain(", " if runs else ""), *formula(f"t-{arrow.delay}"))

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
 from ladderspec.cells import Cell, Site
 from ladderspec.drawing.boxes import details
-from ladderspec.drawing.compose import Drawing, compose
+from ladderspec.drawing.compose import Drawing, compose, compose_legend
 from ladderspec.drawing.formats import Format, register
 from ladderspec.drawing.formats.svg import to_svg
+from ladderspec.drawing.options import MAX_ITERATIONS as OPTIONS_MAX
 from ladderspec.drawing.options import View, iterations_shown, length_of
-from ladderspec.drawing.picture import Picture
-from ladderspec.drawing.style import THEMES, Theme, theme_of
+from ladderspec.drawing.picture import Picture, picture_of
+from ladderspec.drawing.scene import Scene
+from ladderspec.drawing.style import DARK, PAPER, Theme, theme_of
 from ladderspec.drawing.typesetting import TIMES, text_of
 from ladderspec.errors import UsageError
 from ladderspec.escaping import escape_xml
@@ -38,39 +40,73 @@ class Html(Format):
     suffixes = ("html",)
 
     def write(self, drawing: Drawing) -> str:
-        return to_html(drawing.graph, drawing.picture, drawing.view)
+        return to_html(drawing.graph, drawing.picture, drawing.view, drawing.variants)
 
 
-def to_html(graph: Graph, picture: Picture, view: View) -> str:
+def to_html(graph: Graph, picture: Picture, view: View, variants: Mapping[str, Graph]) -> str:
     _check(picture, view)
-    shown = "rolled" if view.rolled else str(iterations_shown(view, picture))
-    views = _views(picture, view, length_of(graph) or MAX_ITERATIONS)
-    drawings = {
-        name: to_svg(compose(picture, each)).partition("\n")[2].strip() for name, each in views
+    theme = theme_of(view.theme)
+    shown = _shown(picture, view)
+    drawings = dict(_drawings(graph, picture, view))
+    (drawing, legend) = drawings.pop(shown)
+    content = {
+        "title": escape_xml(view.title or picture.title),
+        "style": f"{_colours(theme)}\n{_dark_scheme(theme)}\n{_file('page.css')}",
+        "drawing": drawing,
+        "legend": legend,
+        "others": "\n".join(_templates(drawings)),
+        "kinds": "\n".join(_role_switches(graph, theme)),
+        "data": _data(graph, picture, view, [shown, *drawings]),
+        "variants": "\n".join(_choices(variants)),
+        "networks": "\n".join(_network(name, each, view) for name, each in variants.items()),
+        "script": "\n\n".join(map(_file, ("rules.js", "camera.js", "page.js"))),
     }
-    others = [
-        f'<template data-view="{name}">{drawing}</template>'
-        for name, drawing in drawings.items()
-        if name != shown
-    ]
+    return _PLACEHOLDER.sub(lambda found: content[found[1]], _file("page.html"))
+
+
+def _shown(picture: Picture, view: View) -> str:
+    return "rolled" if view.rolled else str(iterations_shown(view, picture))
+
+
+def _data(graph: Graph, picture: Picture, view: View, views: Iterable[str]) -> str:
+    order = ["rolled", *(str(number) for number in range(1, 1 + OPTIONS_MAX))]
     data = {
-        "shown": shown,
-        "views": list(drawings),
+        "shown": _shown(picture, view),
+        "views": sorted(views, key=order.index),
         "start": view.start,
         "facts": _detail_lines(picture, view),
         **graph_data(graph),
     }
-    theme = theme_of(view.theme)
-    content = {
-        "title": escape_xml(view.title or picture.title),
-        "style": f"{_colours(theme)}\n{_file('page.css')}",
-        "drawing": drawings[shown],
-        "others": "\n".join(others),
-        "kinds": "\n".join(_role_switches(graph, theme)),
-        "data": json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"),
-        "script": "\n\n".join(map(_file, ("rules.js", "camera.js", "page.js"))),
-    }
-    return _PLACEHOLDER.sub(lambda found: content[found[1]], _file("page.html"))
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c")
+
+
+def _templates(drawings: Mapping[str, tuple[str, str]]) -> Iterator[str]:
+    for name, (drawing, legend) in drawings.items():
+        yield f'<template data-view="{name}">{drawing}{legend}</template>'
+
+
+def _choices(variants: Mapping[str, Graph]) -> Iterator[str]:
+    for name, graph in variants.items():
+        title = graph.graph["title"] or name
+        yield f'<option value="{escape_xml(name)}">{escape_xml(str(title))}</option>'
+
+
+def _network(name: str, graph: Graph, view: View) -> str:
+    """Another network to choose: its drawings, its arrows and its data."""
+    picture = picture_of(graph)
+    view = view._replace(iterations=None, title=None, start=view.start and picture.has_delays)
+    if not picture.has_delays:
+        view = view._replace(kind="unrolled")
+    shown = _shown(picture, view)
+    drawings = dict(_drawings(graph, picture, view, {shown, "rolled"}))
+    data = _data(graph, picture, view, drawings)
+    return (
+        f'<template data-network="{escape_xml(name)}" data-title="{escape_xml(picture.title)}">'
+        f"<ul>{''.join(_role_switches(graph, theme_of(view.theme)))}</ul>"
+        f"{''.join(_templates(drawings))}"
+        f'<script type="application/json">{data}</script></template>'
+    )
 
 
 def _check(picture: Picture, view: View) -> None:
@@ -94,6 +130,23 @@ def _file(name: str) -> str:
 
 
 # --- drawings -------------------------------------------------------------------------------------
+
+
+def _drawings(
+    graph: Graph, picture: Picture, view: View, only: Set[str] | None = None
+) -> Iterator[tuple[str, tuple[str, str]]]:
+    """A drawing of each view and its legend, which does not move with the drawing."""
+    for name, each in _views(picture, view, length_of(graph) or MAX_ITERATIONS):
+        if only is None or name in only:
+            scene = compose(picture, each._replace(legend=False))
+            legend = ""
+            if view.legend is not False:
+                legend = _element(compose_legend(picture, each, scene))
+            yield name, (_element(scene), legend)
+
+
+def _element(scene: Scene) -> str:
+    return to_svg(scene).partition("\n")[2].strip()
 
 
 def _views(picture: Picture, view: View, length: int) -> Iterator[tuple[str, View]]:
@@ -128,9 +181,32 @@ def _colours(theme: Theme) -> str:
         "alarm-tint": theme.sides[Side.ENCODER].fill,
         "here": theme.task.line,
     }
-    scheme = "dark" if theme is THEMES["dark"] else "light"
+    scheme = "dark" if theme is DARK else "light"
     variables = "".join(f" --{name}: {colour};" for name, colour in names.items())
     return f":root {{ color-scheme: {scheme};{variables} }}"
+
+
+def _dark_scheme(theme: Theme) -> str:
+    """The colours of the dark theme for readers who prefer it, unless a theme was chosen."""
+    if theme is not PAPER:
+        return ""
+    pairs = dict(zip(_palette(PAPER), _palette(DARK), strict=True))
+    rules = "".join(
+        f'[{kind}="{light}"] {{ {kind}: {dark}; }}\n'
+        for light, dark in pairs.items()
+        for kind in ("fill", "stroke")
+    )
+    return f"@media screen and (prefers-color-scheme: dark) {{\n{_colours(DARK)}\n{rules}}}"
+
+
+def _palette(theme: Theme) -> list[str]:
+    """Every colour of a theme, always in the same order; of two uses of one, the last counts."""
+    sides = [colour for side in theme.sides.values() for colour in side]
+    inks = [ink.colour for ink in theme.inks.values()]
+    return [
+        *sides, *inks, *theme.task, theme.changed, *theme.phases.values(), theme.removed.colour,
+        theme.rule, theme.faint, theme.background, theme.text,
+    ]  # fmt: skip
 
 
 def _role_switches(graph: Graph, theme: Theme) -> Iterator[str]:

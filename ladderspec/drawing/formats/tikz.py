@@ -1,16 +1,36 @@
-"""Scene -> TikZ, to be included in a paper or compiled by itself; needs no TikZ library."""
+"""Scene -> TikZ, to be edited and included in a paper, or compiled by itself.
+
+Boxes are named nodes, arrows between the middles of boxes connect them by name, and every look has
+a style at the top. Lengths are in points; TikZ libraries are not needed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from unicodedata import combining, name, normalize
 
-from ladderspec.drawing.formats import Format, SceneWriter, number, register
+from ladderspec.drawing.boxes import STATEFUL
+from ladderspec.drawing.formats import Format, SceneWriter, register
+from ladderspec.drawing.formats import number as plain_number
 from ladderspec.drawing.paths import end_of
-from ladderspec.drawing.scene import Ink, Mark, Point, Rect, Scene, Segment, Text
+from ladderspec.drawing.scene import (
+    Box,
+    Ink,
+    Mark,
+    Pill,
+    Point,
+    Rect,
+    Rule,
+    Scene,
+    Segment,
+    Text,
+    Wire,
+)
 from ladderspec.drawing.typesetting import ACCENTS, DASH, DOT, MINUS, PRIME, TIMES, TextRun
 from ladderspec.escaping import TEX, one_line, tex_comment
+from ladderspec.names import Role
 
 if TYPE_CHECKING:
     from ladderspec.drawing.compose import Drawing
@@ -22,16 +42,13 @@ _START = r"""% {title}
 \else
   \documentclass{{article}}
   \usepackage{{tikz}}
-  \def\ladderbegin{{\begin{{document}}\pdfhorigin=0bp \pdfvorigin=0bp
-    \pdfpagewidth={paper_width}bp \pdfpageheight={paper_height}bp \setbox0\hbox\bgroup}}
+  \def\ladderbegin{{\begin{{document}}\pdfhorigin=0pt \pdfvorigin=0pt
+    \pdfpagewidth={width}pt \pdfpageheight={height}pt \setbox0\hbox\bgroup}}
   \def\ladderend{{\egroup\shipout\box0 \end{{document}}}}
 \fi
-\ladderbegin
-{scale}\begin{{tikzpicture}}[x=1bp, y=-1bp, inner sep=0, outer sep=0]
-\path[use as bounding box] (0,0) rectangle ({width},{height});
-\def\ladderfit#1#2{{\setbox2\hbox{{#2}}\ifdim\wd2>#1\relax
-  \resizebox{{#1}}{{\height}}{{\box2}}\else\box2 \fi}}% other fonts may be wider"""
-_MATH_ROOM = 8.0  # additional room, because TeX's mathematical letters are wider
+\ladderbegin%"""
+_POINT = 72.27 / 72  # a TeX point is smaller than that of a scene
+_FONT_SIZES = (5, 6, 7, 8, 9, 10, 10.95, 12, 14.4, 17.28, 20.74, 24.88)  # that all fonts have
 _ANCHORS = {"start": "base west", "middle": "base", "end": "base east"}
 
 
@@ -44,99 +61,215 @@ class TikZ(Format):
 
 
 def to_tikz(scene: Scene) -> str:
-    return "\n".join(_lines(scene)) + "\n"
-
-
-def _lines(scene: Scene) -> Iterator[str]:
-    scaled = scene.scale != 1
-    yield _START.format(
-        title=tex_comment(scene.title),
-        width=number(scene.width),
-        height=number(scene.height),
-        paper_width=number(scene.width * scene.scale),
-        paper_height=number(scene.height * scene.scale),
-        scale=rf"\scalebox{{{number(scene.scale, 4)}}}{{%" + "\n" if scaled else "",
-    )
-    if scene.background != "#ffffff":
-        sheet = Rect(0, 0, scene.width, scene.height)
-        yield rf"\fill[{_fill(scene.background)}] {_rectangle(sheet)};"
-    yield from _TikZWriter().items(scene)
-    yield r"\end{tikzpicture}" + ("}%" if scaled else "%")
-    yield r"\ladderend"
+    return "\n".join(_TikZWriter(scene).lines()) + "\n"
 
 
 class _TikZWriter(SceneWriter):
+    order = ("panels", "rules", "boxes", "wires", "samples", "texts")  # wires need their boxes
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene, self.unit = scene, scene.scale * _POINT
+        self.last = max((box.iteration for box in scene.boxes), default=0)
+        self.boxes = {(box.node, box.iteration): box for box in scene.boxes}
+        self.colours: dict[str, str] = {}
+        self.fonts: dict[tuple[float, str], str] = {}
+        self.styles: dict[str, str] = {}
+        self.arrows = self._arrow_styles()
+
+    def lines(self) -> Iterator[str]:
+        body = list(self.items(self.scene))
+        size = self.number(self.scene.width), self.number(self.scene.height)
+        title = tex_comment(self.scene.title)
+        yield _START.format(title=title, width=size[0], height=size[1])
+        sheet = Rect(0, 0, self.scene.width, self.scene.height)
+        if self.scene.background != "#ffffff":
+            fill = self._fill(self.scene.background)
+            body.insert(0, rf"\fill[{fill}] {self._rectangle(sheet)};")
+        for colour, known in self.colours.items():
+            yield rf"\definecolor{{{known}}}{{HTML}}{{{colour[1:].upper()}}}%"
+        for (points, colour), font in self.fonts.items():
+            size = f"{plain_number(points)}pt", f"{plain_number(points * 1.2)}pt"
+            select = rf"\fontsize{{{size[0]}}}{{{size[1]}}}\selectfont"
+            yield rf"\def{font}{{{select}\color{{{colour}}}}}%"
+        yield r"\begin{tikzpicture}[x=1pt, y=-1pt, inner sep=0pt, outer sep=0pt, >=stealth,"
+        for style, options in self.styles.items():
+            yield f"  {style}/.style={{{options}}},"
+        yield "]"
+        yield rf"\path[use as bounding box] {self._rectangle(sheet)};"
+        yield from body
+        yield r"\end{tikzpicture}%"
+        yield r"\ladderend"
+
+    # --- numbers and looks ------------------------------------------------------------------------
+
+    def number(self, length: float) -> str:
+        return plain_number(length * self.unit)
+
+    def _pair(self, point: Point) -> str:
+        return f"({self.number(point[0])},{self.number(point[1])})"
+
+    def _rectangle(self, rect: Rect) -> str:
+        return f"{self._pair((rect.x, rect.y))} rectangle {self._pair((rect.right, rect.bottom))}"
+
+    def _colour(self, colour: str) -> str:
+        return self.colours.setdefault(colour, f"ladder-{colour[1:]}")
+
+    def _fill(self, colour: str) -> str:
+        return f"fill={self._colour(colour)}"
+
+    def _stroke(self, ink: Ink) -> str:
+        options = [f"draw={self._colour(ink.colour)}", f"line width={self.number(ink.width)}pt"]
+        if ink.dash:
+            pairs = zip(ink.dash[::2], ink.dash[1::2], strict=True)
+            dashes = " ".join(
+                f"on {self.number(on)}pt off {self.number(off)}pt" for on, off in pairs
+            )
+            options.append(f"dash pattern={dashes}")
+        return ", ".join(options)
+
+    def _font(self, text: Text) -> str:
+        """A command that selects a size which all fonts have, and a colour."""
+        wanted = text.size * self.unit + 0.05
+        points = max((size for size in _FONT_SIZES if size <= wanted), default=_FONT_SIZES[0])
+        key = (points, self._colour(text.colour))
+        return self.fonts.setdefault(key, rf"\ladder{'abcdefghijklmnop'[len(self.fonts)]}")
+
+    def _style(self, style: str, options: str) -> str:
+        """The name of a style with these options: `style`, or `style 2` if that has others."""
+        wanted, count = style, 1
+        while self.styles.setdefault(wanted, options) != options:
+            count += 1
+            wanted = f"{style} {count}"
+        return wanted
+
+    def _arrow_styles(self) -> Mapping[tuple[Role | None, Ink], str]:
+        """A style for each role; what several roles share is the look of removed arrows."""
+        roles: dict[Ink, list[Role]] = {}
+        for wire in self.scene.wires:
+            if wire.role and wire.role not in roles.setdefault(wire.ink, []):
+                roles[wire.ink].append(wire.role)
+        found: dict[tuple[Role | None, Ink], str] = {}
+        for ink, several in roles.items():
+            words = several[0].value.replace("_", " ") if len(several) == 1 else "removed"
+            style = self._style(f"{words} arrow", f"->, {self._stroke(ink)}")
+            found |= dict.fromkeys([*((role, ink) for role in several), (None, ink)], style)
+        return found
+
+    # --- shapes -----------------------------------------------------------------------------------
+
     def rect(self, rect: Rect, radius: float, fill: str | None, ink: Ink | None) -> str:
-        options = [_fill(fill)] if fill else []
-        options += [_stroke(ink)] if ink else []
-        options += [f"rounded corners={number(radius)}bp"] if radius else []
-        return rf"\path[{', '.join(options)}] {_rectangle(rect)};"
+        options = [self._fill(fill)] if fill else []
+        options += [self._stroke(ink)] if ink else []
+        options += [f"rounded corners={self.number(radius)}pt"] if radius else []
+        return rf"\path[{', '.join(options)}] {self._rectangle(rect)};"
 
     def line(self, start: Point, segments: Sequence[Segment], ink: Ink) -> str:
-        return rf"\draw[{_stroke(ink)}] {_path(start, segments)};"
+        return rf"\draw[{self._stroke(ink)}] {self._path(start, segments)};"
 
     def polygon(self, corners: Sequence[Point], fill: str) -> str:
-        return rf"\fill[{_fill(fill)}] {' -- '.join(map(_pair, corners))} -- cycle;"
+        return rf"\fill[{self._fill(fill)}] {' -- '.join(map(self._pair, corners))} -- cycle;"
+
+    def rule(self, rule: Rule) -> Iterator[str]:
+        style = self._style("rule", self._stroke(rule.ink))
+        yield rf"\draw[{style}] {self._path(rule.start, (rule.end,))};"
 
     def mark(self, mark: Mark) -> Iterator[str]:
-        yield rf"\fill[{_fill(mark.colour)}] {_rectangle(mark.rect)};"
+        yield rf"\fill[{self._fill(mark.colour)}] {self._rectangle(mark.rect)};"
+        if mark.label:
+            yield from self.text(mark.label)
+
+    def _path(self, start: Point, segments: Sequence[Segment]) -> str:
+        found = [self._pair(start)]
+        for segment in segments:
+            end = self._pair(end_of(segment))
+            if len(segment) == 2:
+                found.append(f"-- {end}")
+            else:
+                one, two = (segment[0], segment[1]), (segment[2], segment[3])
+                found.append(f".. controls {self._pair(one)} and {self._pair(two)} .. {end}")
+        return " ".join(found)
+
+    # --- nodes and arrows -------------------------------------------------------------------------
+
+    def _name(self, node: str, iteration: int) -> str:
+        back = self.last - iteration
+        bare = re.sub(r"[^A-Za-z0-9_-]", "-", node)
+        return f"{bare}-t{back}" if back else bare
+
+    def _node(self, style: str, item: Box | Pill, label: str, inner: str) -> str:
+        size = [f"minimum {side}={self.number(length)}pt" for side, length in
+                (("width", item.rect.width), ("height", item.rect.height))]  # fmt: skip
+        options = ", ".join([style, *size])
+        return rf"\node[{options}]{label} at {self._pair(item.rect.centre)} {{{inner}}};"
+
+    def _shape(self, style: str, item: Box | Pill) -> str:
+        look = f"{self._stroke(item.ink)}, {self._fill(item.fill)}, align=center"
+        look += f", font={self._font(item.texts[0])}" if item.texts else ""
+        return self._style(style, f"{look}, rounded corners={self.number(item.radius)}pt")
+
+    def box(self, box: Box) -> Iterator[str]:
+        side = box.node.rpartition(":")[2].partition(".")[0]
+        state = " state" if box.ink.width == STATEFUL else ""
+        style = self._shape(f"{side}{' removed' if box.ink.dash else state}", box)
+        lines = r" \\ ".join(map(self._typeset, box.texts))
+        label = f" ({self._name(box.node, box.iteration)})"
+        yield self._node(style, box, label, "" if box.pills else lines)
+        if box.pills and lines:
+            first, last = box.texts[0].rect, box.texts[-1].rect
+            at = (box.rect.centre[0], (first.y + last.bottom) / 2)
+            font = self._font(box.texts[0])
+            yield rf"\node[align=center, font={font}] at {self._pair(at)} {{{lines}}};"
+        for pill in box.pills:
+            inner = r" \\ ".join(map(self._typeset, pill.texts))
+            yield self._node(self._shape("task", pill), pill, "", inner)
+            for text in pill.texts:
+                yield from self._strike(text)
+
+    def wire(self, wire: Wire) -> Iterator[str]:
+        style = self.arrows.get((wire.role, wire.ink)) or self._style(
+            "sample", f"->, {self._stroke(wire.ink)}"
+        )
+        yield rf"\draw[{style}] {self._between_nodes(wire) or self._route(wire)};"
+        if wire.mark:
+            yield from self.mark(wire.mark)
+        if wire.label:
+            yield from self.text(wire.label)
+
+    def _route(self, wire: Wire) -> str:
+        """The line to the tip: the last straight piece becomes longer."""
+        *segments, last = wire.segments
+        pieces = [wire.tip] if len(last) == 2 else [last, wire.tip]
+        return self._path(wire.start, [*segments, *pieces])
+
+    def _between_nodes(self, wire: Wire) -> str:
+        """The names of both boxes, if the arrow is straight and leads from middle to middle."""
+        before = wire.iteration - (0 if wire.mark else wire.delay)
+        source = self.boxes.get((wire.source, before))
+        target = self.boxes.get((wire.target, wire.iteration))
+        if source is None or target is None or wire.from_outside or len(wire.segments) > 1:
+            return ""
+        for axis in (0, 1):
+            at = source.rect.centre[axis]
+            on_axis = (wire.start[axis], wire.tip[axis], target.rect.centre[axis])
+            if len(wire.segments[0]) == 2 and all(abs(x - at) < 0.01 for x in on_axis):
+                names = self._name(wire.source, before), self._name(wire.target, wire.iteration)
+                return f"({names[0]}) -- ({names[1]})"
+        return ""
+
+    # --- text -------------------------------------------------------------------------------------
+
+    def _typeset(self, text: Text) -> str:
+        return f"{self._font(text)} {''.join(map(_run, text.runs))}"
 
     def text(self, text: Text) -> Iterator[str]:
-        size = f"{number(text.size)}bp"
-        options = (
-            f"anchor={_ANCHORS[text.anchor]}, text={_colour(text.colour)},"
-            rf" font=\fontsize{{{size}}}{{{size}}}\selectfont"
-        )
-        inner = "".join(map(_run, text.runs))
-        room = text.width + (0 if text.runs[0].face in _FACES else _MATH_ROOM)
-        inner = rf"\ladderfit{{{number(room)}bp}}{{{inner}}}"
-        yield rf"\node[{options}] at {_pair((text.x, text.y))} {{{inner}}};"
+        options = f"anchor={_ANCHORS[text.anchor]}"
+        yield rf"\node[{options}] at {self._pair((text.x, text.y))} {{{self._typeset(text)}}};"
+        yield from self._strike(text)
+
+    def _strike(self, text: Text) -> Iterator[str]:
         if text.struck:
             y = text.y - text.size * 0.3
             yield self.line((text.left, y), [(text.left + text.width, y)], Ink(text.colour, 0.6))
-
-
-def _pair(point: Point) -> str:
-    return f"({number(point[0])},{number(point[1])})"
-
-
-def _rectangle(rect: Rect) -> str:
-    return f"{_pair((rect.x, rect.y))} rectangle {_pair((rect.right, rect.bottom))}"
-
-
-def _colour(colour: str) -> str:
-    """A colour that TikZ accepts without a definition.
-
-    >>> _colour("#c62828")
-    '{rgb,255:red,198;green,40;blue,40}'
-    """
-    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return f"{{rgb,255:red,{red};green,{green};blue,{blue}}}"
-
-
-def _fill(colour: str) -> str:
-    return f"fill={_colour(colour)}"
-
-
-def _stroke(ink: Ink) -> str:
-    options = [f"draw={_colour(ink.colour)}", f"line width={number(ink.width)}bp"]
-    if ink.dash:
-        pairs = zip(ink.dash[::2], ink.dash[1::2], strict=True)
-        dashes = " ".join(f"on {number(on)}bp off {number(off)}bp" for on, off in pairs)
-        options.append(f"dash pattern={dashes}")
-    return ", ".join(options)
-
-
-def _path(start: Point, segments: Sequence[Segment]) -> str:
-    found = [_pair(start)]
-    for segment in segments:
-        end = _pair(end_of(segment))
-        if len(segment) == 2:
-            found.append(f"-- {end}")
-        else:
-            one, two = (segment[0], segment[1]), (segment[2], segment[3])
-            found.append(f".. controls {_pair(one)} and {_pair(two)} .. {end}")
-    return " ".join(found)
 
 
 # --- TeX ------------------------------------------------------------------------------------------

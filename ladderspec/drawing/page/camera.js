@@ -1,5 +1,5 @@
 /** Which part of the drawing is seen: mouse, wheel, one finger and two; keys are the page's. */
-function cameraOf(stage) {
+function cameraOf(stage, onMove) {
   let svg, whole; // the drawing, and [x, y, width, height] of all of it
   let box = [0, 0, 1, 1]; // of what is seen
   let untouched = true;
@@ -9,8 +9,11 @@ function cameraOf(stage) {
   const area = () => stage.getBoundingClientRect();
   const scale = () => box[2] / (area().width || 1); // of the drawing per pixel
 
-  function see(next) {
-    box = next;
+  /** What is in the middle of the stage is always inside the drawing. */
+  function see([x, y, width, height]) {
+    const within = (low, size, end) => Math.max(-size / 2, Math.min(end - size / 2, low));
+    box = [within(x, width, whole[2]), within(y, height, whole[3]), width, height];
+    onMove();
     svg.setAttribute("viewBox", box.map((n) => n.toFixed(2)).join(" "));
   }
 
@@ -21,12 +24,17 @@ function cameraOf(stage) {
     home();
   }
 
-  /** The whole drawing; where that is too small to read, its full width. */
+  /** Pixels per length of a drawing: all of it, or its full width if that can be read better. */
+  function sizeOf(w, h, readable) {
+    const { width, height } = area();
+    const all = Math.min((width || 1) / w, (height || 1) / h);
+    return readable && all < 0.83 ? Math.max(all, Math.min(width / w, 0.9)) : all;
+  }
+
   function home(readable = true) {
     const { width, height } = area();
     const [, , w, h] = whole;
-    const all = Math.min((width || 1) / w, (height || 1) / h);
-    const used = readable && all < 0.62 ? Math.max(all, Math.min(width / w, 0.9)) : all;
+    const [all, used] = [sizeOf(w, h, false), sizeOf(w, h, readable)];
     const [seen, deep] = [(width || 1) / used, (height || 1) / used];
     see([(w - seen) / 2, used > all ? 0 : (h - deep) / 2, seen, deep]);
     untouched = true;
@@ -59,6 +67,14 @@ function cameraOf(stage) {
     const dx = over(own.left, own.right, here.left, here.right);
     const dy = over(own.top, own.bottom, here.top, here.bottom);
     if (dx || dy) pan(dx, dy);
+  }
+
+  function centre(node) {
+    const [here, own] = [area(), node.getBoundingClientRect()];
+    pan(
+      here.left + here.width / 2 - own.left - own.width / 2,
+      here.top + here.height / 2 - own.top - own.height / 2,
+    );
   }
 
   stage.addEventListener("pointerdown", (event) => {
@@ -107,5 +123,5 @@ function cameraOf(stage) {
   addEventListener("beforeprint", () => svg.setAttribute("viewBox", whole.join(" ")));
   addEventListener("afterprint", () => see(box));
 
-  return { look, home, zoom, pan, reveal, moved: () => way >= 5, busy: () => fingers.size > 0 };
+  return { look, home, zoom, pan, reveal, centre, sizeOf, moved: () => way >= 5, busy: () => fingers.size > 0 };
 }

@@ -1,6 +1,10 @@
 (() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
   const $ = (id) => document.getElementById(id);
+  // Another network of the spec is chosen by the hash of the address.
+  const other = [...document.querySelectorAll("template[data-network]")].find(
+    (each) => each.dataset.network === decodeURIComponent(location.hash.slice(1)),
+  );
+  const data = JSON.parse((other?.content.querySelector("script") || $("data")).textContent);
   const node = new Map(data.nodes.map((each) => [each.id, each]));
   const number = (n) => n.toLocaleString("en-US");
   const { ablate, arrow, selectorsOf } = rulesOf(data);
@@ -136,10 +140,22 @@
 
   const stage = $("stage");
   const wide = matchMedia("(min-width: 801px)");
-  const camera = cameraOf(stage);
-  const drawings = new Map([[data.shown, stage.querySelector("svg")]]);
-  for (const each of document.querySelectorAll("template[data-view]")) {
-    drawings.set(each.dataset.view, each.content.querySelector("svg"));
+  const camera = cameraOf(stage, () => tip(null));
+  const drawings = new Map(),
+    legends = new Map();
+  function add(name, [drawing, legend]) {
+    drawings.set(name, drawing);
+    legends.set(name, legend);
+    if (legend) legend.querySelector("title").remove();
+  }
+  if (other) {
+    for (const title of document.querySelectorAll("title, h1")) {
+      if (!title.closest("svg")) title.textContent = other.dataset.title;
+    }
+    $("kinds").replaceChildren(...other.content.querySelector("ul").children);
+  } else add(data.shown, [stage.querySelector("svg"), $("legend").querySelector("svg")]);
+  for (const each of (other?.content || document).querySelectorAll("template[data-view]")) {
+    add(each.dataset.view, each.content.querySelectorAll("svg"));
   }
   const edgeOf = (wire) =>
     data.edges.find(
@@ -186,6 +202,8 @@
     view = name;
     svg = drawings.get(name);
     stage.replaceChildren(svg);
+    $("legend").hidden = !legends.get(name);
+    $("legend").lastElementChild.replaceChildren(legends.get(name) || "");
     $("walk").value = 0;
     stand(find(current, 0));
     camera.look(svg);
@@ -223,12 +241,19 @@
       g.setAttribute("aria-label", facts.concat(gone ? ["pruned"] : []).join(", "));
     }
     for (const g of all(".wire")) {
-      const gone = !result.kept.has(g.edge);
+      const gone = !result.kept.has(g.edge),
+        near = g.edge.source === chosen || g.edge.target === chosen;
       mark(g, {
         gone,
         later: at && !gone && !done.has(`${g.edge.target} ${g.dataset.iteration}`),
-        miss: sought,
+        miss: sought && !near,
+        near,
       });
+    }
+    const left = new Set([...result.kept].map((e) => words(e.role)));
+    const kinds = new Set(data.edges.map((e) => words(e.role)));
+    for (const text of $("legend").querySelectorAll("text")) {
+      mark(text, { gone: kinds.has(text.textContent) && !left.has(text.textContent) });
     }
     $("walk").max = steps.length;
     const text = at
@@ -301,7 +326,9 @@
       ),
     );
     if (held) $("about").querySelector(`[data-arrow="${held}"]`)?.focus();
-    for (const g of all(".node")) g.classList.toggle("chosen", g.dataset.node === id);
+    for (const g of all(".node")) mark(g, { chosen: g.dataset.node === id });
+    for (const g of all(".wire")) mark(g, { near: g.edge.source === id || g.edge.target === id });
+    if ($("search").value) paint();
   }
 
   function arrowList(title, edges) {
@@ -492,7 +519,7 @@
     const n = hits[turn++ % hits.length],
       g = find(n.id, iterations() - 1);
     stand(g);
-    camera.reveal(g);
+    camera.centre(g);
     describe(n.id);
     say(g.getAttribute("aria-label"));
   };
@@ -529,10 +556,34 @@
     step();
   };
 
-  /** On a small screen, what is too wide to be read there is opened rolled up. */
+  /** The drawing, as it is now, as a file of its own. */
+  $("download").onclick = () => {
+    const copy = svg.cloneNode(true);
+    copy.setAttribute("viewBox", svg.whole.join(" "));
+    for (const each of copy.querySelectorAll(".hit")) each.remove();
+    const style = document.createElementNS("http://www.w3.org/2000/svg", "style");
+    const grey = getComputedStyle(document.documentElement).getPropertyValue("--gone");
+    const rules = [...document.styleSheets[0].cssRules].map((rule) => rule.cssText);
+    style.textContent = rules
+      .filter((text) => text.includes(".gone") && !text.includes("#legend"))
+      .join("\n")
+      .replaceAll("var(--gone)", grey)
+      .replaceAll("var(--paper)", "#ffffff");
+    copy.prepend(style);
+    const text = new XMLSerializer().serializeToString(copy);
+    const link = make("a", "", { download: `${data.name}.svg` });
+    link.href = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  };
+
+  /** If words would be smaller than 7 pixels, the drawing is opened rolled up. */
   function opening() {
-    const { width } = stage.querySelector("svg").viewBox.baseVal;
-    const small = !wide.matches && stage.clientWidth < 0.7 * width;
+    const shown = drawings.get(data.shown),
+      { width, height } = shown.viewBox.baseVal;
+    const sizes = [...shown.querySelectorAll("text")].map((text) =>
+      Number(text.getAttribute("font-size")));
+    const small = Math.min(...sizes) * camera.sizeOf(width, height, true) < 7;
     return small && data.views.includes("rolled") ? "rolled" : data.shown;
   }
   const opened = opening();
@@ -549,6 +600,14 @@
     $("views").append(make("label", [radio, make("span", shown)]));
   }
   $("views").hidden = data.views.length < 2;
+
+  $("networks").hidden = $("network").options.length < 2;
+  $("network").value = other ? other.dataset.network : "";
+  $("network").onchange = ({ target }) => {
+    location.hash = encodeURIComponent(target.value);
+  };
+  addEventListener("hashchange", () => location.reload());
+  if (!wide.matches) $("legend").open = false;
 
   document.body.classList.add("live");
   show(opened);
