@@ -9,9 +9,9 @@ from torch.nn import functional
 import ladderspec as ls
 from ladderspec.network.net import Net
 
-RESIDUAL, BLT, PREDNET, DENSENET = (
+RESIDUAL, BLT, PREDNET, DENSENET, SIAMESE = (
     f"specs/related/{name}.yaml"
-    for name in ("residual_convgru", "blt", "prednet", "densenet_block")
+    for name in ("residual_convgru", "blt", "prednet", "densenet_block", "siamese")
 )
 
 
@@ -52,6 +52,18 @@ def test_blt_without_its_past_is_its_bottom_up_variant_at_first() -> None:
     ours, theirs = (each.values(frames, "encoder.class") for each in (net, bottom_up))
     torch.testing.assert_close(ours[:, 0], theirs[:, 0])
     assert not torch.allclose(ours[:, 1], theirs[:, 1], atol=1e-6)
+
+
+def test_the_towers_of_a_siamese_network_compute_the_same() -> None:
+    torch.manual_seed(0)
+    net = ls.build(ls.load(SIAMESE, set=["params.width=6"])).double()
+    left, right = torch.rand(2, 3, 1, 32, 32, dtype=torch.float64)
+    ours = net.values({"input": left, "right": right}, "encoder.difference")
+    theirs = net.values({"input": right, "right": left}, "encoder.difference")
+    plus, minus = ours.chunk(2, 2)
+    torch.testing.assert_close(theirs, torch.cat([minus, plus], 2), rtol=1e-9, atol=1e-9)
+    alike = net.values({"input": left, "right": left}, "encoder.difference")
+    assert alike.abs().max() < 1e-9
 
 
 def test_a_layer_of_a_densenet_block_convolves_the_concatenation_of_all_before() -> None:
