@@ -41,11 +41,17 @@ def main() -> None:
 
 def page() -> str:
     FIRST.clear()
-    parts = [INTRO.read_text(encoding="utf-8").rstrip(), activations()]
+    parts, seen = [INTRO.read_text(encoding="utf-8").rstrip(), activations()], list[str]()
     for side, title in TITLES.items():
         parts.append(f"## {title}")
-        parts += [section(side, name, kind) for name, kind in registered(side).items()]
+        for name, kind in registered(side).items():
+            anchor = f"{name.lower()}_1" if name in seen else name.lower()
+            parts.append(
+                f"{section(side, name, kind)}\n\nFields: [language](language.md#{anchor})."
+            )
+            seen.append(name)
     parts.append(section(Side.ENCODER, "Groups", Groups))
+    parts.append("Your own cell is one class in one file: [own cells](own_cells.md).")
     return "\n\n".join(parts) + "\n"
 
 

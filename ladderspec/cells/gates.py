@@ -27,6 +27,7 @@ from ladderspec.cells.projections import (
     joint_gain,
     joint_norm,
     need_map,
+    need_vector,
     odd,
     pre_activation,
 )
@@ -63,6 +64,7 @@ class _Gate(DecoderCell):
         w: Five
         w_s: Five
         gate: Literal["none", "sigmoid"]
+        weights: str
 
     offset: ClassVar = "b"
 
@@ -93,6 +95,16 @@ class _Gate(DecoderCell):
             )
         w_s = blocks(5, self.units(out), values=self.w_s)
         return Projection("none", inlet.shape, out, extra={"w_s": w_s})
+
+    def _unchanged(self, inlet: Inlet, out: Shape) -> Projection:
+        """`weights: none`: v_top as it is."""
+        if inlet.shape != out:
+            raise ShapeProblem(
+                f"{self.cell} with `weights: none` keeps the shape of what arrives,"
+                f" {show_shape(inlet.shape)}, but its level is {show_shape(out)}",
+                "leave out `weights`",
+            )
+        return Projection("none", inlet.shape, out)
 
     @staticmethod
     def compute(
@@ -130,6 +142,9 @@ class ConvG1(_Gate):
     w: FunctionStart = _W
     w_s: FunctionStart = _W_S
     gate: Literal["none", "sigmoid"] = _GATE
+    weights: Literal["conv", "none"] = Field(
+        "conv", description="conv: A is a convolution; none: v_top as it is, without A."
+    )
 
     def out_shape(self, site: Site) -> Shape:
         need_map(site.estimate, "convG1", "G1")
@@ -141,6 +156,8 @@ class ConvG1(_Gate):
     def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
         if inlet.role is Role.LATERAL:
             return self._lateral(inlet, out)
+        if self.weights == "none":
+            return self._unchanged(inlet, out)
         same = None if inlet.role is Role.DECODER or inlet.filter else odd(self.filter)
         return between(inlet.shape, out, inlet.filter or self.filter, same, inlet.stride)
 
@@ -155,6 +172,9 @@ class G1(_Gate):
     w: FunctionStart = _W
     w_s: FunctionStart = _W_S
     gate: Literal["none", "sigmoid"] = _GATE
+    weights: Literal["dense", "none"] = Field(
+        "dense", description="dense: A is a matrix; none: v_top as it is, without A."
+    )
 
     def units(self, out: Shape) -> int:
         return size_of(out)
@@ -162,6 +182,9 @@ class G1(_Gate):
     def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
         if inlet.role is Role.LATERAL:
             return self._lateral(inlet, out)
+        if self.weights == "none":
+            need_vector(out, "G1 with `weights: none`", "convG1")
+            return self._unchanged(inlet, out)
         return between(inlet.shape, (size_of(out),), (1, 1))
 
 

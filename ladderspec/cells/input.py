@@ -4,28 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from ladderspec.cells.base import Cell, Site
-from ladderspec.cells.fields import Config, Count, PairField
+from ladderspec.cells.fields import Count, Noise, PairField, refusal
 from ladderspec.names import Shape, Side
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-class Noise(Config):
-    """Corruption of the input, drawn for every pass."""
-
-    gaussian: Annotated[float, Field(ge=0)] | None = Field(None, description="Standard deviation.")
-    flip: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        None, description="Probability with which a bit is turned."
-    )
-
-    @property
-    def active(self) -> bool:
-        """Whether it changes anything."""
-        return bool(self.gaussian or self.flip)
 
 
 class _Source(Cell):
@@ -65,3 +51,10 @@ class FurtherInput(_Source):
     field: str | None = Field(None, description="Field of the data. Default: the input's name.")
 
     sides: ClassVar = frozenset({Side.INPUT})
+
+    @field_validator("noise", mode="before")
+    @classmethod
+    def _no_noise(cls, value: Any) -> Any:
+        if value is not None:
+            raise refusal("S101", "an input beside the frames has no `noise`", "leave it out")
+        return value

@@ -59,7 +59,7 @@ def _export(net: Net) -> bytes:
     batch = torch.export.Dim("batch", min=1)
     shapes: list[Any] = [{0: batch} for _ in inputs]
     if names.timed:
-        inputs, shapes = [*inputs, torch.tensor(0)], [*shapes, None]
+        inputs, shapes = [*inputs, torch.tensor(0, device=like.device)], [*shapes, None]
     with torch.no_grad(), _quiet():
         program = torch.onnx.export(
             _Flat(net, names.timed),

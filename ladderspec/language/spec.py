@@ -232,7 +232,8 @@ class SpecConfig(Config):
         Field(min_length=1),
     ] = Field(description="The rows of the table, input side first.")
     top: DecoderField = Field(
-        None, description="Decoder of the topmost level, made from its lateral alone."
+        None,
+        description="Decoder of the topmost level. What comes down to it is the output beside it.",
     )
     laterals: dict[str, LateralField] = Field(
         default_factory=dict, description="Cells on the lateral arrows, by level."

@@ -40,7 +40,8 @@ def check_runs(
         if cell in seen or read_result(output / run.id, run) is not None:
             continue
         seen.add(cell)
-        device_of(device or run.machine.device)
+        if device_of(device or run.machine.device).type == "mps":
+            _check_mps(run)
         check_optimiser(run.training.optimiser)
         key = run.data.model_dump_json()
         try:
@@ -49,6 +50,11 @@ def check_runs(
             _check(run, opened[key])
         except DataError as error:
             raise DataError(f"{run.id}: {error}") from None
+
+
+def _check_mps(run: Run) -> None:
+    if run.training.precision == "float64":
+        raise UsageError(f"{run.id}: MPS has no float64; `precision: float32`, or `device: cpu`")
 
 
 def _check(run: Run, data: DataSet) -> None:

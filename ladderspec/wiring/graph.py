@@ -88,6 +88,7 @@ class EdgeAttributes(TypedDict):
     resample: Literal["nearest", "bilinear"] | None
     scale: float | None
     share: str | None  # the arrow with which it shares weights, as NODE.KEY; or none
+    tap: Literal["output", "normalised", "logits"] | None  # None: the output
     label: str | None
     projection: NotRequired[Projection]
     parameters: NotRequired[int]
@@ -101,6 +102,8 @@ class TaskAttributes(TypedDict):
     at: list[str]
     place: Place | str | None
     path: str
+    # With `target: clean`: the node that each one is compared with, and which value of it.
+    clean: dict[str, tuple[str, str]]
     own: NotRequired[dict[str, Any]]
     parameters: NotRequired[int]
 
@@ -223,6 +226,18 @@ def table_rows(graph: Graph) -> Iterator[tuple[str, str]]:
         else:
             yield level, below
             below = level
+
+
+def is_tapped(graph: Graph, node: str) -> bool:
+    """Whether an arrow or a task reads the normalised pre-activation of a node."""
+    tasks = graph.graph["tasks"].values()
+    targets = [target for task in tasks for target in task["clean"].values()]
+    return (node, "normalised") in targets or is_tapped_by_arrows(graph, node)
+
+
+def is_tapped_by_arrows(graph: Graph, node: str) -> bool:
+    """Whether an arrow carries the normalised pre-activation of a node."""
+    return any(tap == "normalised" for *_, tap in graph.out_edges(node, data="tap"))
 
 
 def cell_of(graph: LadderGraph, node: str) -> Cell:
