@@ -62,7 +62,7 @@ def loop_cost(repeats: int, size: int) -> None:
         adam.step()
 
     def loop() -> None:
-        one.add(update(one, batch, share))
+        update(one, batch, share)
 
     times: dict[str, list[float]] = {"bare": [], "loop": [], "data": []}
     acts = {"bare": bare, "loop": loop}

@@ -53,7 +53,7 @@ CODES = {
     "G205": "a cell without an arrow that it needs",
     "G206": "an added arrow that exists already",
     "G207": "a task at a node that does not exist",
-    "G208": "an arrow whose delay is longer than the sequence",
+    "G208": "an arrow whose delay is longer than the sequence, or has no meaning",
     "G209": "statistics per iteration although the number of iterations is not fixed",
     "G210": "weights that cannot be shared",
     "H301": "shapes that do not fit together",

@@ -11,12 +11,14 @@ Shape = tuple[int, ...]  # (C,) for vectors, (C, H, W) for maps
 
 LEVEL_NAME = re.compile(r"[a-z][a-z0-9_]*")
 INPUT = "input"
+BOTTOM = "encoder.input"  # the node of the input
 GROUPS = "groups"  # the level between the input and the first row, if the network has groups
 
 
 class Side(StrEnum):
     """The column of the ladder that a node belongs to."""
 
+    INPUT = "input"  # inputs beside the one at the bottom of the encoder
     ENCODER = "encoder"
     LATERAL = "lateral"
     DECODER = "decoder"
@@ -91,6 +93,11 @@ def split_node(node: str) -> tuple[Side, str]:
     """`encoder.conv_2` -> (Side.ENCODER, "conv_2")."""
     side, _, level = node.partition(".")
     return Side(side), level
+
+
+def is_input(node: str) -> bool:
+    """Whether a node is an input: `encoder.input` or a further one, like `input.action`."""
+    return node == BOTTOM or node.startswith(f"{Side.INPUT}.")
 
 
 def show_shape(shape: Shape | None) -> str:

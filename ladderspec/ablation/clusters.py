@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,8 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ladderspec.ablation.jobs import TRIES, Job, Outcome, perform
+from ladderspec.ablation.jobs import TRIES, Job, Outcome, Resources, perform
 from ladderspec.errors import UsageError
+
+MEMORY = 16.0  # gigabytes of a job of SLURM, unless the experiment says otherwise
 
 # --- Ray ------------------------------------------------------------------------------------------
 
@@ -20,18 +23,17 @@ from ladderspec.errors import UsageError
 class OnRay:
     """The engine of Ray (extra `ray`), which schedules jobs and replaces dead workers.
 
-    `RAY_ADDRESS` names a cluster; without it, a Ray of this machine is started and stopped.
+    `RAY_ADDRESS` names a cluster; without it, a Ray of this machine is started and stopped. It
+    reserves what `machine.cluster` of the experiment says.
     """
-
-    threads: int = 1  # of each run
-    accelerators: int = 0
 
     def __call__(self, jobs: Sequence[Job]) -> Generator[Outcome, None, None]:
         with _ray() as ray:
-            task = ray.remote(perform).options(
-                num_cpus=self.threads, num_gpus=self.accelerators, max_retries=TRIES - 1
-            )
-            left = {task.remote(job.on(threads=self.threads)): job for job in jobs}
+            task = ray.remote(perform)
+            left = {
+                task.options(**ray_options(needs)).remote(job.on(threads=needs.threads)): job
+                for job, needs in ((job, Resources.of(job)) for job in jobs)
+            }
             try:
                 while left:
                     (ready,), _ = ray.wait(list(left))
@@ -40,6 +42,14 @@ class OnRay:
             finally:
                 for reference in left:
                     ray.cancel(reference)  # like Ctrl-C: the update is finished and saved
+
+
+def ray_options(needs: Resources) -> dict[str, Any]:
+    """The options of a task of Ray."""
+    memory = {} if needs.memory is None else {"memory": int(needs.memory * 2**30)}
+    return {
+        "num_cpus": needs.cpus, "num_gpus": needs.gpus, "max_retries": TRIES - 1, **memory
+    }  # fmt: skip
 
 
 def _ray_outcome(ray: Any, reference: Any, job: Job) -> Outcome:
@@ -90,27 +100,26 @@ class Resumable:
 class OnSlurm:
     """The engine of SLURM through submitit (extra `slurm`), one SLURM job for each run.
 
-    A run that is preempted or times out is queued again and resumed.
+    A run that is preempted or times out is queued again and resumed. Time, GPUs, CPUs and memory
+    are those of `machine.cluster` of the experiment.
 
     Attributes:
         folder: for logs.
-        threads: of each run.
-        options: of submitit: timeout_min, slurm_partition, ...
+        options: of submitit, instead of the experiment's: timeout_min, slurm_partition, ...
         cluster: `slurm`, or `local` for processes of this machine, in tests.
         pause: seconds between two looks at the queue.
     """
 
     folder: Path
-    threads: int = 1
     options: Mapping[str, Any] = field(default_factory=dict)
     cluster: str = "slurm"
     pause: float = 10.0
 
     def __call__(self, jobs: Sequence[Job]) -> Generator[Outcome, None, None]:
         submitit = _submitit()
-        executor = self._executor(submitit)
+        executor = self._executor(submitit, Resources.of(jobs[0]))  # of one file: all are equal
         tries = dict.fromkeys(jobs_by_id := {job.id: job for job in jobs}, 0)
-        left = {executor.submit(Resumable(), self._on(job)): job.id for job in jobs}
+        left = {executor.submit(Resumable(), _threaded(job)): job.id for job in jobs}
         try:
             while left:
                 done = next(iter(submitit.helpers.as_completed(list(left), None, self.pause)))
@@ -118,23 +127,35 @@ class OnSlurm:
                 tries[job.id] += 1
                 outcome = _slurm_outcome(submitit, done, job)
                 if outcome is None and tries[job.id] < TRIES:
-                    left[executor.submit(Resumable(), self._on(job))] = job.id
+                    left[executor.submit(Resumable(), _threaded(job))] = job.id
                 else:
                     yield outcome or Outcome(job, f"killed {TRIES} times; see {done.paths.stderr}")
         finally:
             for waiting in left:
                 waiting.cancel(check=False)
 
-    def _on(self, job: Job) -> Job:
-        return job.on(threads=self.threads)
-
-    def _executor(self, submitit: Any) -> Any:
+    def _executor(self, submitit: Any, needs: Resources) -> Any:
         try:
             executor = submitit.AutoExecutor(self.folder, cluster=self.cluster)
-            executor.update_parameters(**{"cpus_per_task": self.threads, **self.options})
+            executor.update_parameters(**{**slurm_options(needs), **self.options})
         except (RuntimeError, NameError, TypeError, ValueError, AssertionError) as error:
             raise UsageError(f"--engine slurm: {str(error).splitlines()[0]}") from None
         return executor
+
+
+def slurm_options(needs: Resources) -> dict[str, Any]:
+    """The options of submitit. Its own time limit would be 5 minutes."""
+    gpus = {"gpus_per_node": needs.gpus} if needs.gpus else {}
+    return {
+        "timeout_min": math.ceil(60 * needs.hours),
+        "cpus_per_task": needs.cpus,
+        "mem_gb": needs.memory or MEMORY,
+        **gpus,
+    }
+
+
+def _threaded(job: Job) -> Job:
+    return job.on(threads=Resources.of(job).threads)
 
 
 def _slurm_outcome(submitit: Any, done: Any, job: Job) -> Outcome | None:

@@ -10,6 +10,7 @@ from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from ladderspec.ablation.jobs import TRIES, Engine, Job, Outcome, run_here
@@ -26,17 +27,15 @@ class Asked:
 
     name: str = "here"
     workers: int | None = None
-    threads: int | None = None
-    device: str | None = None
     slurm: tuple[str, ...] = ()
 
 
 def choose(asked: Asked, output: Path) -> Engine:
     """The engine that is asked for. Options that do not fit it are refused."""
     if asked.workers is not None and asked.workers < 1:
-        raise UsageError(f"--workers {asked.workers}: at least one")
+        raise UsageError(f"--processes {asked.workers}: at least one")
     if asked.workers is not None and asked.name in ("ray", "slurm"):
-        raise UsageError(f"--workers: {asked.name} itself decides how many runs there are at once")
+        raise UsageError(f"--processes: {asked.name} decides how many runs there are at once")
     if asked.slurm and asked.name != "slurm":
         raise UsageError("--slurm needs --engine slurm")
     if asked.name == "here":
@@ -46,11 +45,11 @@ def choose(asked: Asked, output: Path) -> Engine:
     if asked.name == "ray":
         from ladderspec.ablation.clusters import OnRay
 
-        return OnRay(asked.threads or 1, int((asked.device or "").startswith("cuda")))
+        return OnRay()
     from ladderspec.ablation.clusters import OnSlurm
 
     options = dict(_option(text) for text in asked.slurm)
-    return OnSlurm(output / "slurm", asked.threads or 1, options)
+    return OnSlurm(output / "slurm", options)
 
 
 def _option(text: str) -> tuple[str, Any]:
@@ -74,11 +73,21 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def visible_gpus() -> list[str]:
+    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    named = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+    return named[:count] if named else [str(i) for i in range(count)]
+
+
 @dataclass
 class Processes:
     """The engine of this machine: some processes at once, each with its share of the cores.
 
-    Each process is a `ladderspec train`, whose output is in `log.txt` beside its metrics. A run
+    Each is a `ladderspec train`, whose output is in `log.txt` beside its metrics. If its device is
+    `cuda` or `auto`, it has a GPU of its own, or shares one if there are fewer than workers. A run
     whose process is killed is resumed in a new one.
     """
 
@@ -86,6 +95,12 @@ class Processes:
     stopped: bool = False
     running: set[subprocess.Popen[bytes]] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    gpus: list[str] = field(default_factory=visible_gpus)
+    free: SimpleQueue[int] = field(default_factory=SimpleQueue)  # numbers of idle workers
+
+    def __post_init__(self) -> None:
+        for worker in range(self.workers):
+            self.free.put(worker)
 
     def __call__(self, jobs: Sequence[Job]) -> Generator[Outcome, None, None]:
         pool = ThreadPoolExecutor(self.workers)
@@ -105,9 +120,21 @@ class Processes:
 
     def perform(self, job: Job) -> Outcome:
         """Train in a process, and again if it is killed."""
+        worker = self.free.get()
+        try:
+            return self._perform(job, self._environment(job, worker))
+        finally:
+            self.free.put(worker)
+
+    def _environment(self, job: Job, worker: int) -> dict[str, str]:
+        if not self.gpus or job.settings.device not in ("auto", "cuda"):
+            return dict(os.environ)
+        return {**os.environ, "CUDA_VISIBLE_DEVICES": self.gpus[worker % len(self.gpus)]}
+
+    def _perform(self, job: Job, environment: dict[str, str]) -> Outcome:
         code, error = 0, ""
         for _ in range(TRIES):
-            process = self._start(job)
+            process = self._start(job, environment)
             if process is None:
                 return Outcome(job, "interrupted")
             code = process.wait()
@@ -120,7 +147,7 @@ class Processes:
                 return Outcome(job, error)
         return Outcome(job, "interrupted" if self.stopped else f"killed {TRIES} times: {code}")
 
-    def _start(self, job: Job) -> subprocess.Popen[bytes] | None:
+    def _start(self, job: Job, environment: dict[str, str]) -> subprocess.Popen[bytes] | None:
         command = [sys.executable, "-m", "ladderspec", *job.arguments()]
         place = make_folder(job.folder) / "log.txt"
         write_status(job.folder, Status(note="starting"))
@@ -129,7 +156,7 @@ class Processes:
                 return None
             # A new session: Ctrl-C reaches it through this process, once.
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                       start_new_session=True)  # fmt: skip
+                                       env=environment, start_new_session=True)  # fmt: skip
             self.running.add(process)
         return process
 

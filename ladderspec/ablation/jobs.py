@@ -10,6 +10,7 @@ from typing import Any
 from ladderspec.errors import LadderspecError
 from ladderspec.experiments.reader import open_experiment
 from ladderspec.experiments.runs import Run
+from ladderspec.experiments.training import MachineConfig
 from ladderspec.learn.progress import Callback, Display
 
 TRIES = 4  # how often a run is started if its process is killed
@@ -27,6 +28,7 @@ class Job:
     data: Path | None = None
     machine: dict[str, Any] = field(default_factory=dict)  # overrides the section of the file
     plugins: tuple[Path, ...] = ()
+    changes: tuple[str, ...] = ()  # PATH=VALUE
     # In this process alone:
     run: Run | None = field(default=None, repr=False, compare=False)
     display: Display | None = field(default=None, repr=False, compare=False)
@@ -46,6 +48,12 @@ class Job:
         """The job with other settings of the machine."""
         return replace(self, machine={**self.machine, **machine})
 
+    @property
+    def settings(self) -> MachineConfig:
+        """The machine section of its file with the changes of this job."""
+        machine = MachineConfig() if self.run is None else self.run.machine
+        return machine.model_copy(update=self.machine)
+
     def arguments(self) -> list[str]:
         """The job as arguments of the command line."""
         found = ["train", str(self.experiment), "--row", self.row, "--seed", str(self.seed)]
@@ -56,7 +64,28 @@ class Job:
             found += [f"--{name}", str(value)]
         for plugin in self.plugins:
             found += ["--plugin", str(plugin)]
+        for change in self.changes:
+            found += ["--set", change]
         return found
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one run asks of a cluster."""
+
+    threads: int
+    cpus: int
+    gpus: int
+    memory: float | None  # gigabytes
+    hours: float
+
+    @classmethod
+    def of(cls, job: Job) -> Resources:
+        machine, asked = job.settings, job.settings.cluster
+        threads = machine.threads or 1
+        gpus = asked.gpus if asked.gpus is not None else int(machine.device.startswith("cuda"))
+        cpus = asked.cpus or threads + machine.workers
+        return cls(threads, cpus, gpus, asked.memory, asked.hours)
 
 
 @dataclass(frozen=True)
@@ -80,7 +109,7 @@ def perform(job: Job) -> Outcome:
     if run is None:
         for plugin in job.plugins:
             load_plugin(plugin)
-        (run,) = open_experiment(job.experiment).select(
+        (run,) = open_experiment(job.experiment, changes=job.changes).select(
             [job.row], [job.column] if job.column else [], [job.seed]
         )
     machine = run.machine.model_copy(update=job.machine)

@@ -1,42 +1,29 @@
-"""Input: the bottom of the ladder, which emits the data."""
+"""Inputs: the bottom of the ladder, which emits the data, and further inputs beside it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from ladderspec.cells.base import Cell, Site
-from ladderspec.cells.fields import Config, Count, PairField
+from ladderspec.cells.fields import Count, Noise, PairField, refusal
 from ladderspec.names import Shape, Side
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Noise(Config):
-    """Corruption of the input, drawn for every pass."""
-
-    gaussian: Annotated[float, Field(ge=0)] | None = Field(None, description="Standard deviation.")
-    flip: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        None, description="Probability with which a bit is turned."
+class _Source(Cell):
+    cell: Literal["Input"] = Field("Input", exclude=True)
+    channels: Count = Field(1, description="Channels of a frame, or values of a vector.")
+    size: PairField | None = Field(
+        None, description="Size: [height, width], or one number for a square."
+    )
+    until: Annotated[int, Field(ge=1, le=100000)] | None = Field(
+        None, description="Last t at which the input is shown; zeros follow. Default: all t."
     )
 
-    @property
-    def active(self) -> bool:
-        """Whether it changes anything."""
-        return bool(self.gaussian or self.flip)
-
-
-class Input(Cell):
-    """What a frame is: its channels and size; without a size, a vector."""
-
-    cell: Literal["Input"] = Field("Input", exclude=True)
-    channels: Count = Field(1, description="Maps of a frame, or numbers of a vector.")
-    size: PairField | None = Field(None, description="[height, width], or one number for a square.")
-    noise: Noise | None = Field(None, description="{gaussian: 0.15} or {flip: 0.2}.")
-
-    sides: ClassVar = frozenset({Side.ENCODER})
     takes: ClassVar = frozenset[Any]()
 
     def out_shape(self, site: Site) -> Shape:
@@ -45,3 +32,33 @@ class Input(Cell):
     @staticmethod
     def compute(a: Tensor) -> Tensor:
         return a
+
+
+class Input(_Source):
+    """What a frame is: its channels and size; without a size, a vector."""
+
+    noise: Noise | None = Field(
+        None, description="Noise on the input: {gaussian: 0.15} or {flip: 0.2}."
+    )
+
+    sides: ClassVar = frozenset({Side.ENCODER})
+
+
+class FurtherInput(_Source):
+    """An input beside the frames, which single arrows read: `input.action -> encoder.lstm`."""
+
+    per: Literal["frame", "sequence"] | None = Field(
+        None,
+        description="frame: a value for each t; sequence: one value, constant over t."
+        " Default: frame, if time runs over frames.",
+    )
+    field: str | None = Field(None, description="Field of the data. Default: the input's name.")
+
+    sides: ClassVar = frozenset({Side.INPUT})
+
+    @field_validator("noise", mode="before")
+    @classmethod
+    def _no_noise(cls, value: Any) -> Any:
+        if value is not None:
+            raise refusal("S101", "an input beside the frames has no `noise`", "leave it out")
+        return value

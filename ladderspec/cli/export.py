@@ -30,6 +30,10 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
         help="for ONNX: the folder of a run, one of its checkpoints, or a saved network;"
         " default: initial values",
     )  # fmt: skip
+    parser.add_argument(
+        "--device", metavar="NAME",
+        help="for ONNX: where the network is traced; default: cpu",
+    )  # fmt: skip
     add_changes(parser)
 
 
@@ -57,6 +61,8 @@ def run_export(args: argparse.Namespace) -> int:
         return _write_onnx(what, args)
     if args.weights is not None:
         raise UsageError("a file of PyTorch holds no weights: leave --weights out")
+    if args.device is not None:
+        raise UsageError("a file of PyTorch runs on every device: leave --device out")
     text = to_python(what, args.name)
     if args.output == "-":
         sys.stdout.write(text)
@@ -75,6 +81,10 @@ def _write_onnx(what: Spec | Graph, args: argparse.Namespace) -> int:
         from ladderspec.trained.run import take_weights
 
         take_weights(net, args.weights)
+    if args.device is not None:
+        from ladderspec.learn.processes import device_of
+
+        net.to(device_of(args.device))
     place = write_atomic(args.output, to_onnx(net))
     print(f"wrote {place}" + ("" if args.weights else " with initial values, not yet trained"))
     return 0

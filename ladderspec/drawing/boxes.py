@@ -9,7 +9,9 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from ladderspec.cells import Cell
 from ladderspec.cells.base import window_of
+from ladderspec.cells.fields import Noise
 from ladderspec.drawing.options import View
 from ladderspec.drawing.picture import Change, Part, TaskLabel
 from ladderspec.drawing.scene import Backdrop, Box, Ink, Pill, Rect, Text
@@ -25,7 +27,7 @@ from ladderspec.drawing.typesetting import (
     plain,
     width_of_runs,
 )
-from ladderspec.names import Shape
+from ladderspec.names import Shape, split_node
 
 # --- text -----------------------------------------------------------------------------------------
 
@@ -36,6 +38,8 @@ def heading(part: Part, labels: frozenset[str]) -> Runs:
     if "cell" in labels:
         if part.cell.label:
             return (*plain(copies, "bold"), *formula(part.cell.label, "bold"))
+        if part.is_further_input:
+            return plain(split_node(part.name)[1], "bold")
         if part.symbol:
             made_by = "" if part.cell.cell == "Input" else f": {cell_text(part.cell, part.shape)}"
             return (*formula(part.symbol), *plain(made_by, "bold"))
@@ -90,15 +94,25 @@ def details(part: Part, labels: frozenset[str]) -> Runs:
         found.append(part.name)
     if "shape" in labels and part.shape is not None:
         found.append(shape_text(part.shape))
-    if part.cell.cell == "Input" and part.cell.noise and "cell" in labels:
-        noise = part.cell.noise
-        amount = noise.gaussian if noise.gaussian is not None else noise.flip
-        found += [f"noise {amount:g}"] if amount else []
+    if isinstance(part.cell, Cell) and "cell" in labels:
+        found += _shown(part.cell)
     if part.cell.share and "cell" in labels:
         found.append(f"weights of {part.cell.share}")
     if "params" in labels and part.parameters:
         found.append(count_text(part.parameters))
     return plain(f" {DOT} ".join(found))
+
+
+def _shown(cell: Any) -> list[str]:
+    """The noise of a cell; of an input, whether it is constant over t, and its last t."""
+    found = []
+    if isinstance(noise := cell.noise, Noise):
+        amount = noise.gaussian if noise.gaussian is not None else noise.flip
+        found += [f"noise {amount:g}"] if amount else []
+    if cell.cell == "Input":
+        found += ["constant"] if getattr(cell, "per", None) == "sequence" else []
+        found += [f"until {cell.until}"] if cell.until else []
+    return found
 
 
 def difference(part: Part, labels: frozenset[str]) -> Runs:
@@ -215,7 +229,9 @@ class Content(NamedTuple):
 def content_of(part: Part, view: View, sizes: Sizes, last: bool) -> Content:
     """`last`: in the last iteration shown, which some tasks read exclusively."""
     if view.mini:
-        symbol = formula(part.symbol) if part.symbol and view.labels else ()
+        symbol = formula(part.symbol) if part.symbol else ()
+        symbol = plain(split_node(part.name)[1]) if part.is_further_input else symbol
+        symbol = symbol if view.labels else ()
         symbol = plain("\u22ee", "serif") if part.members else symbol  # it goes on
         return Content((BoxLine(symbol, sizes.label, False),) if symbol else (), sizes=sizes)
     lines = [

@@ -202,18 +202,21 @@ def _pitches(grid: Grid, sizes: Sizes) -> dict[Face, float]:
 def _widths(
     grid: Grid, contents: Mapping[Spot, Content], lanes: Lanes, sizes: Sizes
 ) -> list[float]:
-    """Encoders and decoders share one width, lateral cells another."""
-    is_lateral = [column.side is Side.LATERAL for column in grid.columns]
-    widest = {True: sizes.box_width, False: sizes.box_width}  # by: is it lateral?
+    """Encoders and decoders share one width; lateral cells and each further input another."""
+    kinds = [
+        (Side.ENCODER, "") if column.side is Side.DECODER else (column.side, column.part)
+        for column in grid.columns
+    ]
+    widest = dict.fromkeys(kinds, sizes.box_width)
     for spot, content in contents.items():
-        lateral = is_lateral[spot.column]
-        widest[lateral] = max(widest[lateral], content.width)
+        kind = kinds[spot.column]
+        widest[kind] = max(widest[kind], content.width)
     for face in lanes.faces:
         if face.channel.axis == "H":
-            lateral = is_lateral[face.line]
+            kind = kinds[face.line]
             needed = 2 * (sizes.corner + _half(face, lanes, sizes.pitch, sizes.pitch))
-            widest[lateral] = max(widest[lateral], needed)
-    return [widest[lateral] for lateral in is_lateral]
+            widest[kind] = max(widest[kind], needed)
+    return [widest[kind] for kind in kinds]
 
 
 def _heights(

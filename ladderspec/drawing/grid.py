@@ -1,7 +1,8 @@
 """Picture -> Grid: the column and row of every part, the links between them, and the channels.
 
-Levels are rows, from the input upwards; an iteration and a side are a column. Between rows and
-columns run channels that hold no boxes: channel H(i) is below row i, channel V(i) left of column i.
+Levels are rows, from the input upwards; an iteration and a side are a column. Further inputs have
+columns of their own, left of the encoder. Between rows and columns run channels that hold no boxes:
+channel H(i) is below row i, channel V(i) left of column i.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from ladderspec.drawing.options import View, iterations_shown
 from ladderspec.drawing.picture import Arrow, Level, Part, Picture
 from ladderspec.drawing.style import ROLES, SIDES
 from ladderspec.drawing.typesetting import DASH, Runs, formula, height_of_runs, plain, symbol
-from ladderspec.names import Side
+from ladderspec.names import Side, split_node
 
 
 class Spot(NamedTuple):
@@ -39,6 +40,7 @@ def vertical(index: int) -> Channel:
 class GridColumn(NamedTuple):
     iteration: int
     side: Side
+    part: str = ""  # the only part in it: each further input has a column to itself
 
 
 class Link(NamedTuple):
@@ -77,13 +79,15 @@ def grid_of(picture: Picture, view: View) -> Grid:
     """Assign every part its spot in every iteration shown."""
     shown = iterations_shown(view, picture)
     sides = [side for side in Side if any(part.side is side for part in picture.parts.values())]
-    columns = tuple(GridColumn(iteration, side) for iteration in range(shown) for side in sides)
+    further = [(Side.INPUT, part.name) for part in picture.further_inputs]
+    lines = [*further, *((side, "") for side in sides if side is not Side.INPUT)]
+    columns = tuple(GridColumn(t, side, name) for t in range(shown) for side, name in lines)
     row = {level.name: index for index, level in enumerate(picture.levels)}
     spots = {
         (part.name, column.iteration): Spot(index, row[part.level])
         for index, column in enumerate(columns)
         for part in picture.parts.values()
-        if part.side is column.side
+        if part.side is column.side and column.part in ("", part.name)
     }
     parts = {spot: picture.parts[name] for (name, _), spot in spots.items()}
     links = tuple(_links(picture, view, spots, shown))
@@ -134,6 +138,8 @@ class _Letters:
         if source.symbol:
             return (*formula(source.symbol), *formula(time))
         level = self.levels[source.level]
+        if source.is_further_input:
+            return symbol(SIDES[source.side].letter, split_node(source.name)[1], time)
         letter = ROLES[arrow.role].letter or SIDES[source.side].letter
         if self.view.levels == "index":
             return (*formula(f"{letter}_{{{level.number}}}"), *formula(time))

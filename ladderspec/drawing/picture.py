@@ -48,6 +48,10 @@ class Part(NamedTuple):
     value: tuple[str, int] | None = None  # a letter below it, and how far ahead in time it is
     members: tuple[Part, ...] = ()  # the nodes drawn as one, in the order in which they run
 
+    @property
+    def is_further_input(self) -> bool:
+        return self.side is Side.INPUT
+
 
 class Arrow(NamedTuple):
     """An edge of the graph."""
@@ -100,8 +104,14 @@ class Picture(NamedTuple):
 
     @property
     def names(self) -> dict[tuple[Side, str], str]:
-        """The name of the part on each side of a level."""
-        return {(part.side, part.level): name for name, part in self.parts.items()}
+        """The name of the part on each side of a level; further inputs have no side."""
+        parts = self.parts.items()
+        return {(part.side, part.level): name for name, part in parts if not part.is_further_input}
+
+    @property
+    def further_inputs(self) -> list[Part]:
+        """The inputs beside that at the bottom of the encoder."""
+        return [part for part in self.parts.values() if part.is_further_input]
 
     @property
     def has_delays(self) -> bool:
@@ -195,7 +205,8 @@ def _tasks_at(graph: Graph, node: str) -> Iterator[TaskLabel]:
     for name, entry in graph.graph["tasks"].items():
         if node in entry["at"]:
             task = entry["task"]
-            text = f"{task.label or name}: {task.cost_label}{_weight(task.weight)}"
+            weight = (task.node_weights([node]) or {}).get(node, task.weight)
+            text = f"{task.label or name}: {task.cost_label}{_weight(weight)}"
             yield TaskLabel(text, task.when == "last")
 
 
@@ -210,16 +221,19 @@ def _weight(weight: Any) -> str:
 
 
 def _arrow_label(edge: Any) -> str | None:
-    """The label of an arrow; one that the spec makes weightless or lets share says so."""
+    """The label of an arrow; one without weights, that shares or that carries a tap says so."""
     label: str | None = edge.get("label")
     scale: float | None = edge.get("scale")
     if label:
         return label
+    found = []
     if edge.get("share") and edge.get("shared"):
-        return f"= {edge['shared'].split('.')[1]}"
-    if edge.get("map") or scale is not None:
-        return "id" if scale in (None, 1) else f"{scale:g} id"
-    return None
+        found.append(f"= {edge['shared'].split('.')[1]}")
+    elif edge.get("map") or scale is not None:
+        found.append("id" if scale in (None, 1) else f"{scale:g} id")
+    if edge.get("tap") not in (None, "output"):
+        found.append({"normalised": "z"}.get(edge["tap"], edge["tap"]))
+    return " ".join(found) or None
 
 
 def _arrows(graph: Graph, names: list[str]) -> Iterator[Arrow]:

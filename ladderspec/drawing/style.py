@@ -87,6 +87,11 @@ class SideStyle(NamedTuple):
 
 
 SIDES: dict[Side, SideStyle] = {
+    Side.INPUT: SideStyle(
+        letter="x",
+        paper=BoxColours("#8e24aa", "#f6ebf9"), safe=BoxColours("#b37700", "#fdf3dd"),
+        mono=BoxColours("#000000", "#ffffff"), dark=BoxColours("#d7aefb", "#33263d"),
+    ),
     Side.ENCODER: SideStyle(
         letter="e",
         paper=BoxColours("#c62828", "#fdeceb"), safe=BoxColours("#d55e00", "#fcefe5"),

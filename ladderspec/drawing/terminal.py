@@ -84,10 +84,12 @@ class _Ladder:
     def __init__(self, picture: Picture, ascii_only: bool, labels: frozenset[str]) -> None:
         self.picture, self.labels = picture, labels
         self.convert = _to_ascii if ascii_only else str
-        by_side = {
-            side: [part for part in picture.parts.values() if part.side is side] for side in Side
+        by_side: dict[Side, list[Part]] = {
+            side: [part for part in picture.parts.values() if part.side is side]
+            for side in Side
+            if side is not Side.INPUT  # listed below the ladder
         }
-        self.sides = [side for side in Side if by_side[side]]
+        self.sides = [side for side in by_side if by_side[side]]
         self.texts = {side: self._texts(by_side[side]) for side in self.sides}
         self.widths = {side: max(map(_width, self.texts[side].values())) for side in self.sides}
         self.margin = max(_width(level.shown) for level in picture.levels)
@@ -100,7 +102,7 @@ class _Ladder:
         """Headings and details in two columns, by name of the part."""
         headings = [self.convert(text_of(heading(part, self.labels))) for part in parts]
         seconds = [self.convert(text_of(details(part, self.labels))) for part in parts]
-        width = max(map(_width, headings))
+        width = max(map(_width, headings), default=0)
         return {
             part.name: f"{_padded(first, width)}  {second}"
             for part, first, second in zip(parts, headings, seconds, strict=True)
@@ -115,6 +117,8 @@ class _Ladder:
         rest = [arrow for arrow in self.picture.arrows if arrow not in self.drawn]
         width = max((len(_show(arrow)) for arrow in rest), default=0)
         yield from (f"{_show(arrow):<{width}}  {arrow.role}" for arrow in rest)
+        for name, text in self._texts(self.picture.further_inputs).items():
+            yield f"{name}  {text.partition('  ')[2].lstrip()}"
         for part in self.picture.parts.values():
             for task in part.tasks:
                 yield f"task {self.convert(task.text)} at {part.name}"

@@ -198,12 +198,13 @@ def _any_match(level: Level, patterns: Sequence[str]) -> bool:
 def _merged(picture: Picture, rows: Sequence[Sequence[Level]]) -> Picture:
     """One row for each group of neighbouring rows."""
     first_of = {level.name: row[0].name for row in rows for level in row}
-    stacks: dict[tuple[Side, str], list[Part]] = defaultdict(list)
+    stacks: dict[tuple[Side, str, str], list[Part]] = defaultdict(list)
     for level in picture.levels:
         for part in picture.parts.values():
             if part.level == level.name:
-                stacks[part.side, first_of[level.name]].append(part)
-    parts = [_merged_part(stack, level) for (_, level), stack in stacks.items()]
+                alone = part.name if part.is_further_input else ""
+                stacks[part.side, first_of[level.name], alone].append(part)
+    parts = [_merged_part(stack, level) for (_, level, _), stack in stacks.items()]
     into = {
         each.name: part.name
         for part, stack in zip(parts, stacks.values(), strict=True)

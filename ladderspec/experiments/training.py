@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ladderspec.cells import Config
-from ladderspec.cells.fields import by_form, refusal
-from ladderspec.cells.input import Noise
+from ladderspec.cells.fields import Noise, by_form, refusal
 from ladderspec.errors import tick
 from ladderspec.experiments.schedules import (
     Constant,
@@ -228,6 +227,11 @@ class EvaluationConfig(Config):
     report: Literal["last", "best"] | None = Field(
         None, description="Weights that are tested. Default: best with `stop`, else last."
     )
+    split: Literal["test", "valid"] = Field(
+        "test",
+        description="Data on which a trained network is measured. valid: validation data alone, to"
+        " compare settings without looking at the test data.",
+    )
     noise: Annotated[bool | None, BeforeValidator(_noise)] = Field(
         None,
         description="Input noise in evaluation. true: all tasks are measured on input with the"
@@ -319,18 +323,43 @@ class SavingConfig(Config):
     )
 
 
+class ClusterConfig(Config):
+    """What each run asks of Ray (`--engine ray`) or SLURM (`--engine slurm`)."""
+
+    hours: Annotated[float, Field(gt=0, le=8760)] = Field(
+        24.0,
+        description="Time limit of a job of SLURM. A run that exceeds it is queued again and"
+        " resumed.",
+    )
+    gpus: Whole | None = Field(None, description="GPUs. Default: 1 if `device` is cuda, else 0.")
+    cpus: Count | None = Field(
+        None, description="CPU cores. Default: `threads`, or 1, and `workers` together."
+    )
+    memory: Annotated[float, Field(gt=0, le=1e6)] | None = Field(
+        None, description="Memory in gigabytes. Default: 16 with SLURM, not reserved with Ray."
+    )
+
+
 class MachineConfig(Config):
     """Where and how a run is computed: nothing that its numbers depend on."""
 
     device: Annotated[str, WithJsonSchema({"type": "string"})] = Field(
-        "auto", description="Device: cpu, cuda, ... auto: an accelerator if there is one."
+        "auto", description="Device: cpu, cuda, cuda:1, mps. auto: cuda if it is there, else cpu."
     )
     threads: Count | None = Field(
         None, description="CPU threads of one process. Default: torch decides."
     )
     workers: Whole = Field(0, description="Threads that prepare batches in advance.")
-    checkpoint: SavingConfig = Field(SavingConfig(), description="When checkpoints are written.")
+    checkpoint: SavingConfig = Field(
+        SavingConfig(), description="Interval between checkpoints: {seconds: 60}, {updates: 500}."
+    )
+    cluster: ClusterConfig = Field(ClusterConfig(), description="What each run asks of a cluster.")
     log: Count = Field(50, description="Updates between two rows of metrics.")
+    check: Count | None = Field(
+        None,
+        description="Updates between two checks that costs are finite; an accelerator waits for"
+        " each. Default: 1 on a CPU, else `log`. Costs are always checked before a checkpoint.",
+    )
     pictures: Whole = Field(4, description="Sequences drawn at every evaluation. 0: none.")
     keep_freed_memory: bool = Field(
         False,

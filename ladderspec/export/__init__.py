@@ -10,9 +10,10 @@ from ladderspec.cells.pool import Identity
 from ladderspec.export.classes import Classes
 from ladderspec.export.heading import about, check_name, class_name, docstring
 from ladderspec.export.instances import GROUPS, ModuleInstance, cell_instance
-from ladderspec.export.network import INPUT, Network
+from ladderspec.export.network import Network
 from ladderspec.export.source import IMPORTS, REFERENCE, TYPES, WIDTH, Definitions, names_in
 from ladderspec.language.read import Spec
+from ladderspec.names import is_input
 from ladderspec.wiring.graph import Graph, copies, in_order
 
 __all__ = ["to_python"]
@@ -34,7 +35,7 @@ def to_python(spec: Spec | Graph, name: str | None = None) -> str:
     graph, config = graph_of(spec), getattr(spec, "config", None)  # Spec -> graph
     length = graph.graph["frames"] or graph.graph["iterations"]
     rows = None if length == "any" else length
-    cells = {n: cell_instance(graph, n, rows) for n in in_order(graph) if n != INPUT}
+    cells = {n: cell_instance(graph, n, rows) for n in in_order(graph) if not is_input(n)}
     cells = {node: each for node, each in cells.items() if not _is_copy(each)}
     definitions = Definitions()
     if count := copies(graph):

@@ -12,9 +12,9 @@ from ladderspec.escaping import one_line
 from ladderspec.export.network import Output, axes, outputs_of
 from ladderspec.export.source import WIDTH
 from ladderspec.language.spec import SpecConfig
-from ladderspec.names import Shape, Side
+from ladderspec.names import BOTTOM, Shape, Side, split_node
 from ladderspec.wiring import table
-from ladderspec.wiring.graph import Graph, copies
+from ladderspec.wiring.graph import Graph, copies, inputs_of
 from ladderspec.wiring.shapes import parameters
 
 _COLUMNS = ("level", "layer", "channels", "filter", "stride", "shape", "lateral", "decoder")
@@ -23,10 +23,11 @@ _RIGHT = ("channels", "stride")
 
 def docstring(graph: Graph, config: SpecConfig | None, name: str) -> list[str]:
     """What the file says of itself."""
-    shape = graph.nodes["encoder.input"]["shape"]
-    frames, count = graph.graph["frames"], copies(graph)
+    shape, count = graph.nodes[BOTTOM]["shape"], copies(graph)
+    frames = graph.graph["frames"]
     groups = f" and each of K = {count} groups" if count else ""
     given = f"frames {_shape('B, T', shape)}" if frames else f"an input {_shape('B', shape)}"
+    given += "".join(f", {_further(graph, node)}" for node in inputs_of(graph)[1:])
     title = ": ".join(filter(None, (graph.graph["name"], graph.graph["title"])))
     description = wrap(_plain(config.description or "") if config else "", WIDTH)
     return [
@@ -35,7 +36,7 @@ def docstring(graph: Graph, config: SpecConfig | None, name: str) -> list[str]:
         *([*description, ""] if description else []),
         *_table(graph),
         "",
-        f"Takes {given} and gives by task, for every t{groups}:",
+        *wrap(f"Takes {given} and gives by task, for every t{groups}:", WIDTH),
         "",
         *_outputs(outputs_of(graph), axes(graph)),
         "",
@@ -47,6 +48,12 @@ def docstring(graph: Graph, config: SpecConfig | None, name: str) -> list[str]:
     ]
 
 
+def _further(graph: Graph, node: str) -> str:
+    """A further input and its shape."""
+    first = "B, T" if graph.nodes[node]["cell"].per == "frame" else "B"
+    return f"{split_node(node)[1]} {_shape(first, graph.nodes[node]['shape'])}"
+
+
 def about(graph: Graph) -> list[str]:
     """The docstring of the class: what the letters in its loop mean."""
     nodes = graph.nodes.values()
@@ -54,6 +61,7 @@ def about(graph: Graph) -> list[str]:
     letters = "At level x, the encoder gives e_x"
     letters += ", the lateral cell h_x" if Side.LATERAL in sides else ""
     letters += ", the decoder d_x" if Side.DECODER in sides else ""
+    letters += "; x_NAME is a further input" if Side.INPUT in sides else ""
     if any(facts["cell"].state_shapes(facts["shape"]) for facts in nodes):
         letters += "; c_x is the cell state of an LSTM"
     letters += "; d_input is mu and pi of each group" if copies(graph) else ""

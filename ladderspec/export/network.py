@@ -10,20 +10,24 @@ from typing import Any, NamedTuple
 
 import networkx as nx
 
-from ladderspec.cells.input import Noise
+from ladderspec.cells.fields import Noise
 from ladderspec.export.classes import sides_of
 from ladderspec.export.instances import GROUPS
 from ladderspec.export.source import fit
 from ladderspec.export.table import comment, fields_of, quoted, rows_of, write
-from ladderspec.names import Role, Shape, Side, node_name, split_node
+from ladderspec.names import BOTTOM, Role, Shape, Side, is_input, node_name, split_node
 from ladderspec.schedule.equations import Term, equation_of
 from ladderspec.schedule.letters import LETTERS
 from ladderspec.tasks import Task
-from ladderspec.wiring.graph import Graph, copies, in_order, now
+from ladderspec.wiring.graph import (
+    Graph,
+    copies,
+    in_order,
+    inputs_of,
+    is_tapped_by_arrows,
+    now,
+)
 from ladderspec.wiring.sharing import holders
-
-INPUT = "encoder.input"
-
 
 # --- what tasks see -------------------------------------------------------------------------------
 
@@ -61,7 +65,7 @@ def outputs_of(graph: Graph) -> list[Output]:
     """All that tasks see; without any task, every node."""
     tasks = graph.graph["tasks"]
     if not tasks:
-        nodes = [node for node in graph if node != INPUT]
+        nodes = [node for node in graph if not is_input(node)]
         return [Output(node, node, graph.nodes[node]["shape"]) for node in nodes]
     return [each for name in tasks for each in _of_task(graph, name, tasks[name])]
 
@@ -128,6 +132,10 @@ class Loop:
         side, level = split_node(node)
         return f"{name}_{level}" if side is Side.ENCODER else f"{name}_{LETTERS[side]}_{level}"
 
+    def read(self, edge: Term) -> str:
+        """The variable that an edge reads."""
+        return self.further(edge.source, edge.tap) if edge.tap else self.value(edge.source)
+
     def states(self, node: str) -> dict[str, Shape]:
         attributes = self.graph.nodes[node]
         found: dict[str, Shape] = attributes["cell"].state_shapes(attributes["shape"])
@@ -139,9 +147,9 @@ class Loop:
         found: dict[str, Past] = {}
         levels = self.graph.graph["order"]
         edges = [edge for node in self.order for edge in self.edges[node] if edge.delay]
-        for edge in sorted(edges, key=lambda edge: levels[split_node(edge.source)[1]]):
+        for edge in sorted(edges, key=lambda edge: levels[self.graph.nodes[edge.source]["level"]]):
             shape = self.graph.nodes[edge.source]["shape"]
-            self._remember(found, self.value(edge.source), edge, "initial", shape)
+            self._remember(found, self.read(edge), edge, "" if edge.tap else "initial", shape)
             if edge.role is Role.STATE:
                 for name, size in self.states(edge.target).items():
                     variable = self.further(edge.target, name)
@@ -161,7 +169,7 @@ class Loop:
         """Variables that are read from t-1 after t has set them."""
         at = {node: index for index, node in enumerate(self.order)}
         return {
-            self.value(edge.source)
+            self.read(edge)
             for node in self.order
             for edge in self.edges[node]
             if edge.delay and at[edge.source] < at[node]
@@ -193,7 +201,7 @@ class Loop:
 
     def iteration(self) -> Iterator[str]:
         """One t: the nodes in order, then what is kept for later."""
-        computed = [node for node in self.order if node != INPUT]
+        computed = [node for node in self.order if not is_input(node)]
         runs = [(down, list(nodes)) for down, nodes in groupby(computed, key=_is_down)]
         for down, nodes in runs:
             if len(runs) > 1:
@@ -208,7 +216,7 @@ class Loop:
 
     def _equation(self, node: str) -> str:
         edges = self.edges[node]
-        reads = [self._past(self.value(edge.source), edge.delay) for edge in edges]
+        reads = [self._past(self.read(edge), edge.delay) for edge in edges]
         if node not in self.modules:
             return f"{self.value(node)} = {reads[0]}"
         given = [f"{edge.key}={read}" for edge, read in zip(edges, reads, strict=True)]
@@ -219,18 +227,20 @@ class Loop:
 
     def _left(self, node: str) -> str:
         cell, value = self.graph.nodes[node]["cell"], self.value(node)
-        if not cell.returns:
+        tapped = is_tapped_by_arrows(self.graph, node)
+        returned = [*cell.returns, *(["normalised"] if tapped else [])]
+        if not returned:
             return value
         read = value in self._read or self.seen_at(node) == value
-        names = [self.further(node, name) for name in cell.returns]
-        states = {self.further(node, name) for name in self.states(node)}
+        names = [self.further(node, name) for name in returned]
+        states = {self.further(node, name) for name in self.states(node)} | self._read
         wanted = [n if n in states or n == self.seen_at(node) else "_" for n in names]
         return ", ".join([value if read else "_", *wanted])
 
     @cached_property
     def _read(self) -> set[str]:
         """The variables that edges read."""
-        return {self.value(edge.source) for edges in self.edges.values() for edge in edges}
+        return {self.read(edge) for edges in self.edges.values() for edge in edges}
 
     def seen_at(self, node: str) -> str:
         """What a task sees of a node: the logits of a SoftMax, else the output; "" if none does."""
@@ -288,7 +298,8 @@ class Network:
         for line in self.constructor():
             yield from fit(f"        {line}".rstrip())
         yield ""
-        yield f"    def forward(self, {self.argument}: Tensor) -> dict[str, Tensor]:"
+        given = ", ".join(f"{name}: Tensor" for name in self.arguments.values())
+        yield from fit(f"    def forward(self, {given}) -> dict[str, Tensor]:")
         for line in self.forward():
             yield from fit(f"        {line}".rstrip())
 
@@ -365,16 +376,26 @@ class Network:
         return "e_input" if self.graph.graph["frames"] is None else "frames"
 
     @property
+    def arguments(self) -> dict[str, str]:
+        """The arguments of `forward` by the node of their input."""
+        found = {BOTTOM: self.argument}
+        for node in inputs_of(self.graph)[1:]:
+            timed = self.graph.nodes[node]["cell"].per == "frame"
+            found[node] = f"{split_node(node)[1]}_frames" if timed else self.loop.value(node)
+        return found
+
+    @property
     def once(self) -> bool:
         """Whether there is one t, and nothing before it."""
         return self.graph.graph["iterations"] == 1 and not self.loop.delayed
 
     def forward(self) -> Iterator[str]:
         yield f'"""{self._about()}"""'
-        yield from self._noise(self.graph.nodes[INPUT]["cell"].noise)
+        yield from self._noise(self.graph.nodes[BOTTOM]["cell"].noise)
         if copies(self.graph):
-            yield f"{self.argument} = {self.argument}.repeat_interleave({GROUPS}, dim=0)"
-        used = sides_of(self.modules)
+            for name in self.arguments.values():
+                yield f"{name} = {name}.repeat_interleave({GROUPS}, dim=0)"
+        used = sides_of([*self.modules, *(node for node, _, _ in self.learned)])
         if used:
             yield f"{', '.join(used)} = {', '.join(f'self.{side}' for side in used)}"
         if self.once:
@@ -391,7 +412,7 @@ class Network:
             if over_frames
             else f"for t in range({self.graph.graph['iterations']}):"
         )
-        for line in self.loop.iteration():
+        for line in [*self._inputs(), *self.loop.iteration()]:
             yield f"    {line}" if line else ""
         for each in self.outputs:
             yield f"    outputs[{quoted(each.name)}].append({self._sees(each)})"
@@ -402,8 +423,18 @@ class Network:
         else:
             yield "return {name: torch.stack(seen, dim=1) for name, seen in outputs.items()}"
 
+    def _inputs(self) -> Iterator[str]:
+        """What the inputs give at one t."""
+        for node, argument in self.arguments.items():
+            value, until = self.loop.value(node), self.graph.nodes[node]["cell"].until
+            if node != BOTTOM and argument != value:
+                yield f"{value} = {argument}[:, t]"
+            if until is not None:
+                yield f"if t >= {until}:"
+                yield f"    {value} = torch.zeros_like({value})"
+
     def _about(self) -> str:
-        shape = ", ".join(map(str, self.graph.nodes[INPUT]["shape"]))
+        shape = ", ".join(map(str, self.graph.nodes[BOTTOM]["shape"]))
         steps = self.graph.graph["iterations"]
         seen = axes(self.graph)
         if self.argument == "frames":

@@ -1,9 +1,10 @@
 """One iteration as ONNX: a frame and what is remembered in, what tasks see and the next memory out.
 
-Inputs are `frame`, `carry.encoder.lstm1`, `carry.encoder.lstm1.c`, ...; outputs are the tasks by
-name, then `next.encoder.lstm1`, ...: every `next.NAME` goes back in as `carry.NAME`. A value of two
-iterations ago is `carry.NAME.2`. `carry.t` counts from 0; it is there where batch norms keep
-statistics by t. What is remembered at first is zero, or as in the metadata `initial`: arrays by the
+Inputs are `frame`, further inputs like `input.action`, then `carry.encoder.lstm1`,
+`carry.encoder.lstm1.c`, ...; outputs are the tasks by name, then `next.encoder.lstm1`, ...: every
+`next.NAME` goes back in as `carry.NAME`. A value of two iterations ago is `carry.NAME.2`. `carry.t`
+counts from 0; it is there where batch norms keep statistics by t, or where an input is shown
+`until` some t. What is remembered at first is zero, or as in the metadata `initial`: arrays by the
 name of the input, to be broadcast to its shape. With groups, carries are (batch, K, ...).
 """
 
@@ -52,12 +53,13 @@ def to_onnx(net: Net) -> bytes:
 def _export(net: Net) -> bytes:
     names = _names(net)
     like = next(net.parameters(), torch.zeros(()))
-    frame = like.new_zeros(2, *net.shape)  # one alone would stay one for torch
-    inputs = [frame, *(value for kept in net.initial_carry(2).values.values() for value in kept)]
+    forms = net.inputs.forms
+    given = [like.new_zeros(2, *form.shape) for form in forms]  # one alone would stay one for torch
+    inputs = [*given, *(value for kept in net.initial_carry(2).values.values() for value in kept)]
     batch = torch.export.Dim("batch", min=1)
     shapes: list[Any] = [{0: batch} for _ in inputs]
     if names.timed:
-        inputs, shapes = [*inputs, torch.tensor(0)], [*shapes, None]
+        inputs, shapes = [*inputs, torch.tensor(0, device=like.device)], [*shapes, None]
     with torch.no_grad(), _quiet():
         program = torch.onnx.export(
             _Flat(net, names.timed),
@@ -82,16 +84,21 @@ class _Names:
     """What goes in and comes out, in order."""
 
     tasks: list[str]
+    given: list[str]
     carry: list[str]
-    timed: bool  # t decides which statistics are used
+    timed: bool  # t decides which statistics are used, or what is shown
 
     @property
     def inputs(self) -> list[str]:
-        return ["frame", *self.carry, *(["carry.t"] if self.timed else [])]
+        return [*self.given, *self._kept]
+
+    @property
+    def _kept(self) -> list[str]:
+        return [*self.carry, *(["carry.t"] if self.timed else [])]
 
     @property
     def outputs(self) -> list[str]:
-        return [*self.tasks, *(f"next.{name.removeprefix('carry.')}" for name in self.inputs[1:])]
+        return [*self.tasks, *(f"next.{name.removeprefix('carry.')}" for name in self._kept)]
 
 
 def _names(net: Net) -> _Names:
@@ -108,7 +115,9 @@ def _names(net: Net) -> _Names:
         for age in range(1, len(kept) + 1)
     ]
     norms = [part for part in net.modules() if isinstance(part, BatchNorm)]
-    names = _Names(tasks, carry, any(norm.running_mean.shape[0] > 1 for norm in norms))
+    given = ["frame", *(form.node for form in net.inputs.forms[1:])]
+    timed = any(norm.running_mean.shape[0] > 1 for norm in norms)
+    names = _Names(tasks, given, carry, timed or any(form.until for form in net.inputs.forms))
     all_of_them = [*names.inputs, *names.outputs]
     for name in tasks:
         if all_of_them.count(name) > 1:
@@ -123,13 +132,14 @@ class _Flat(nn.Module):
         super().__init__()
         self.iterate = Iteration(net)
         self.timed = timed
+        self.names = [form.name for form in net.inputs.forms]
         self.depths = {name: len(kept) for name, kept in net.initial_carry(1).values.items()}
 
     def forward(self, *inputs: Tensor) -> list[Tensor]:
         given = iter(inputs)
-        frame = next(given)
+        frames = {name: next(given) for name in self.names}
         kept = {name: tuple(next(given) for _ in range(n)) for name, n in self.depths.items()}
-        seen, carry = self.iterate(frame, Carry(next(given) if self.timed else 0, kept))
+        seen, carry = self.iterate(frames, Carry(next(given) if self.timed else 0, kept))
         outputs = [value for one in seen.values() for value in _flat(one)]
         outputs += [value for kept in carry.values.values() for value in kept]
         return [*outputs, carry.t] if self.timed else outputs

@@ -116,6 +116,9 @@ def salvage(tree: Node, locs: Sequence[Loc]) -> tuple[Node, frozenset[str]] | No
         elif head == "input":
             fields[head] = tree.replaced({})
             unsure.add("input")
+        elif head == "inputs" and () not in rests:
+            fields[head] = _inputs(fields[head], rests)
+            unsure.add("inputs")
         elif head == "groups":
             fields[head] = tree.replaced({"count": tree.replaced(1)})
         elif head == "top":
@@ -162,6 +165,14 @@ def _free_name(name: Node | None, index: int, rows: Sequence[Node]) -> str:
     taken = {str(node.value) for row in rows if (node := row.get("name")) is not None}
     meant = spell(str(name.value)) if name is not None and name.value is not None else ""
     return meant if meant not in {*taken, "", "input"} else f"row{index + 1}_"
+
+
+def _inputs(table: Node, rests: Sequence[Loc]) -> Node:
+    """Wrong inputs keep their names, unless these are wrong."""
+    named = {rest[0] for rest in rests if rest[-1] == "[key]"}
+    wrong = {rest[0] for rest in rests}
+    kept = {k: v.replaced({}) if k in wrong else v for k, v in table.value.items()}
+    return table.replaced({k: v for k, v in kept.items() if k not in named})
 
 
 def _entries(table: Node, wrong: set[str | int], cells: bool) -> Node:

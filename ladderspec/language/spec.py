@@ -12,7 +12,7 @@ from pydantic_core import core_schema
 from ladderspec.cells import UNKNOWN, Cell, Config, Unknown, registered
 from ladderspec.cells.fields import OneLine, refusal
 from ladderspec.cells.grouping import Groups
-from ladderspec.cells.input import Input
+from ladderspec.cells.input import FurtherInput, Input
 from ladderspec.errors import spell, tick
 from ladderspec.language.edges import Edges, Names, Selectors, not_too_many
 from ladderspec.names import INPUT, LEVEL_NAME, Side
@@ -102,7 +102,23 @@ def _level_name(value: Any) -> Any:
     return _module_name(value)
 
 
+def _input_name(value: Any) -> Any:
+    if value == INPUT:
+        hint = "choose another name; fields of the frames stand under `input:`"
+        raise refusal("S107", "`input` is the input at the bottom of the ladder", hint)
+    return _module_name(value)
+
+
+def _inputs(value: Any) -> Any:
+    fields = set(value) & {"channels", "size", "noise"} if isinstance(value, dict) else set()
+    if any(not isinstance(value[field], dict) for field in fields):
+        message = "`inputs` has further inputs by name, each a mapping"
+        raise refusal("S104", message, "did you mean `input:`?")
+    return not_too_many(value)
+
+
 Name = Annotated[str, BeforeValidator(_name)]
+InputName = Annotated[str, BeforeValidator(_input_name)]
 TaskName = Annotated[str, BeforeValidator(_module_name)]
 LevelName = Annotated[str, BeforeValidator(_level_name)]
 
@@ -113,7 +129,9 @@ LevelName = Annotated[str, BeforeValidator(_level_name)]
 class Row(Config):
     """One row of the table: the cell that makes a level, and the decoder that inverts it."""
 
-    name: LevelName | None = Field(None, description="Default: cell and position, like `pool5`.")
+    name: LevelName | None = Field(
+        None, description="Name of the level. Default: cell and position, like `pool5`."
+    )
     label: OneLine | None = Field(None, description="Label drawn beside the level.")
     repeat: Annotated[int, Field(ge=1, le=1000)] | None = Field(
         None, description="Number of copies of the row: NAME_1, NAME_2, ..."
@@ -169,9 +187,7 @@ class Variant(Config):
         default_factory=dict, description="Tasks added or changed; null removes one."
     )
     edges: Edges = Field(Edges.model_construct(), description="Changes to the arrows.")
-    without: Selectors = Field(
-        (), description="What is removed: roles, arrows, nodes, levels, tasks."
-    )
+    without: Selectors = Field((), description="Roles, arrows, nodes, levels or tasks to remove.")
     expect: Expect | None = Field(None, description="Properties to check: parameters and shapes.")
 
 
@@ -190,7 +206,9 @@ def _few_variants(value: Any) -> Any:
 class SpecConfig(Config):
     """A recurrent ladder network as a table of layers."""
 
-    name: str | None = Field(None, description="Default: the name of the file.")
+    name: str | None = Field(
+        None, description="Name of the network. Default: the name of the file."
+    )
     title: OneLine | None = Field(None, description="Title in tables and drawings.")
     description: str | None = Field(None, description="One line about the network.")
     extends: str | None = Field(
@@ -200,8 +218,12 @@ class SpecConfig(Config):
         default_factory=dict, description="Numbers to use as $name or $(name * 2)."
     )
     input: Input = Field(description="Channels and size of a frame, and noise on it.")
+    inputs: Annotated[dict[InputName, FurtherInput], BeforeValidator(_inputs)] = Field(
+        default_factory=dict,
+        description="Further inputs by name, which arrows read: input.NAME -> encoder.conv.",
+    )
     time: Annotated[Time, BeforeValidator(_time)] = Field(
-        Time(iterations=1), description="{frames: 5}, {frames: any} or {iterations: 3}."
+        Time(iterations=1), description="Time axis: {frames: 5}, {frames: any} or {iterations: 3}."
     )
     groups: Groups | None = Field(
         None, description="Copies of the network that explain one input together."
@@ -212,7 +234,8 @@ class SpecConfig(Config):
         Field(min_length=1),
     ] = Field(description="The rows of the table, input side first.")
     top: DecoderField = Field(
-        None, description="Decoder of the topmost level, made from its lateral alone."
+        None,
+        description="Decoder of the topmost level. What comes down to it is the output beside it.",
     )
     laterals: dict[str, LateralField] = Field(
         default_factory=dict, description="Cells on the lateral arrows, by level."
@@ -224,9 +247,7 @@ class SpecConfig(Config):
         default_factory=dict, description="Tasks by name: what is learned, and at which node."
     )
     edges: Edges = Field(Edges.model_construct(), description="Changes to the arrows.")
-    without: Selectors = Field(
-        (), description="What is removed: roles, arrows, nodes, levels, tasks."
-    )
+    without: Selectors = Field((), description="Roles, arrows, nodes, levels or tasks to remove.")
     variants: Annotated[dict[Name, Variant], BeforeValidator(_few_variants)] = Field(
         default_factory=dict, description="Named patches of this spec."
     )
@@ -276,9 +297,11 @@ def file_schema() -> dict[str, Any]:
     schema.pop("required", None)  # a base file may hold them
     schema["anyOf"] = [{"required": ["input", "levels"]}, {"required": ["extends"]}]
     for name, model in schema["$defs"].items():
-        if name not in ("Input", "Groups") and "cell" in model.get("properties", {}):
+        if name not in ("Input", "FurtherInput", "Groups") and "cell" in model.get(
+            "properties", {}
+        ):
             model["required"] = ["cell"]  # `defaults` may set the rest
-    for table in ("tasks", "variants", "laterals"):  # null removes an inherited entry
+    for table in ("inputs", "tasks", "variants", "laterals"):  # null removes an inherited entry
         entry = schema["properties"][table]["additionalProperties"]
         schema["properties"][table]["additionalProperties"] = {"anyOf": [entry, {"type": "null"}]}
     name = schema["$defs"]["Row"]["properties"]["name"]

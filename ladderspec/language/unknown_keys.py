@@ -30,7 +30,13 @@ ROW_KEYS = ("encoder", "decoder", "repeat", "label")
 KNOWN_BY = {"kind", "at", "cell", "without", "of", "set"}  # fields that mark an entry of a table
 LISTS = ("without", "of", "add", "size", "filter", "stride", "at")
 OWNERS = ("optimiser",)  # keys whose fields are often written beside them
-TABLES = ("tasks", "variants", "laterals", "defaults")  # names chosen by the user, then mappings
+TABLES = (
+    "inputs",
+    "tasks",
+    "variants",
+    "laterals",
+    "defaults",
+)  # names chosen by the user, then mappings
 
 
 def find_unknown_keys(

@@ -140,7 +140,7 @@ def substitute(node: Node, lookup: Lookup, known: Sequence[str], findings: Findi
 
 Path = tuple[str | int, ...]
 
-_TABLES = {"task": "tasks", "lateral": "laterals"}
+_TABLES = {"task": "tasks", "lateral": "laterals", "inputs": "inputs"}
 _EXAMPLES = "`encoder.NAME.FIELD`, `decoder.NAME.FIELD`, `task.NAME.FIELD` or `params.NAME`"
 
 
@@ -170,6 +170,8 @@ def _targets(tree: Node, path: str) -> list[Path]:
     """The places in the tree that a path names; a pattern may name several."""
     head, _, rest = path.partition(".")
     name, _, field = rest.partition(".")
+    if head == "input" and field and name in dict(items_of(tree.get("inputs"))):
+        raise Refused(f"{tick(path)} cannot be set", f"write `inputs.{rest}`")
     if head in ("input", "time", "groups", "defaults") and rest:
         return [tuple(path.split("."))]
     if head in _TABLES:

@@ -16,10 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ladderspec.cells.input import Noise
+from ladderspec.cells.fields import Noise
 from ladderspec.data import DataError, DataSet, Form, Split
 from ladderspec.data.batching import Batch, Indices, chunks
 from ladderspec.data.counter_rng import draws, key_of
+from ladderspec.names import INPUT, show_shape
+from ladderspec.network.inputs import Frames, InputForm
 from ladderspec.network.net import Net
 from ladderspec.network.noise import noisy_items
 from ladderspec.tasks import Task
@@ -39,6 +41,12 @@ class TensorBatch:
     start: int = 0  # index of its first frame in the sequence
     # What tasks measure with besides their targets, by task; the first frame is that of the target.
     further: dict[str, dict[str, Tensor]] = field(default_factory=dict)
+    inputs: dict[str, Tensor] = field(default_factory=dict)  # further inputs of the network by name
+
+    @property
+    def given(self) -> Frames:
+        """What the network is called with."""
+        return {INPUT: self.frames, **self.inputs} if self.inputs else self.frames
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -58,6 +66,7 @@ class Collator:
     device: torch.device = CPU
     dtype: torch.dtype = torch.float32
     noise: Noise | None = None  # added to the input for evaluation; targets stay clean
+    inputs: Sequence[InputForm] = ()  # further inputs of the network
 
     def with_noise(self, noise: Noise | None) -> Collator:
         """The same with input noise, which is a function of (seed, split, item)."""
@@ -73,16 +82,21 @@ class Collator:
         tasks = self.tasks.values()
         wanted = [self.input, *(name for name in map(self.field, tasks) if name)]
         further = [name for task in tasks for name in task.further_fields.values()]
+        further += [str(form.field) for form in self.inputs]
         extra = [name for name in ("mask", "labelled") if name in self.data.forms]
         return list(dict.fromkeys([*wanted, *further, *extra]))
 
     def field(self, task: Task) -> str | None:
         """The field that is the target of a task. None: the target is not in the data."""
-        return None if task.taught or not task.compares else task.field or self.input
+        if task.taught or task.clean or not task.compares:
+            return None
+        return task.field or self.input
 
     def check(self, net: Net, frames: int | str | None) -> None:
         """Refuse data that do not fit the network and its tasks."""
         self.data.check_input(net.shape, frames)
+        for form in self.inputs:
+            self._check_input(form)
         for name, task in self.tasks.items():
             target = self.field(task)
             try:
@@ -107,6 +121,24 @@ class Collator:
                     f"task `{name}` would not see the last frames of sequences that are cut, since"
                     " another one looks ahead; leave out `steps`"
                 )
+
+    def _check_input(self, form: InputForm) -> None:
+        """Refuse a field that a further input cannot read."""
+        try:
+            there = self.data.form(str(form.field))
+        except DataError as error:
+            raise DataError(f"input `{form.name}`: {error}; `field` names another one") from None
+        if there.shape != form.shape and (there.shape, form.shape) != ((), (1,)):
+            raise DataError(
+                f"input `{form.name}` is {show_shape(form.shape)}, but `{form.field}` of"
+                f" {self.data.config.set} is {there}"
+            )
+        if there.time != form.timed:
+            has, per = ("has a", "frame") if there.time else ("has no", "sequence")
+            raise DataError(
+                f"input `{form.name}`: `{form.field}` of {self.data.config.set} {has} time axis;"
+                f" write `per: {per}` in the spec, or choose another `field`"
+            )
 
     def _check_classes(self, net: Net, name: str, task: Task) -> None:
         for node, readout in net.readouts[name].items():
@@ -222,7 +254,9 @@ class Collator:
                 targets[field] = batch[field]
         inputs = batch.get(NOISY, frames)
         further = self._further(batch, steps)
-        return self._tensors(inputs[:, :steps] if steps else inputs, targets, further, lengths)
+        others = self._inputs(batch, steps)
+        frames = inputs[:, :steps] if steps else inputs
+        return self._tensors(frames, others, targets, further, lengths)
 
     def _cut(self, batch: Batch, steps: int) -> Iterator[TensorBatch]:
         """The pieces of a batch. Every iteration has its target."""
@@ -239,7 +273,17 @@ class Collator:
             frames = chunk.batch.get(NOISY, chunk.batch[self.input])[:, : chunk.steps]
             others_ended = chunk.rows == 1 < len(whole)
             further = self._further(chunk.batch, chunk.steps)
-            yield self._tensors(frames, targets, further, left, chunk.start, others_ended)
+            others = self._inputs(chunk.batch, chunk.steps)
+            yield self._tensors(frames, others, targets, further, left, chunk.start, others_ended)
+
+    def _inputs(self, batch: Batch, steps: int | None) -> Batch:
+        """The further inputs by name."""
+        found: Batch = {}
+        for form in self.inputs:
+            values = batch[str(form.field)]
+            values = values[:, :steps] if form.timed and steps is not None else values
+            found[form.name] = values.reshape(*values.shape[: 1 + form.timed], *form.shape)
+        return found
 
     def _further(self, batch: Batch, steps: int | None) -> dict[str, Batch]:
         """The further fields of each task, from the first frame that its target has."""
@@ -255,6 +299,7 @@ class Collator:
     def _tensors(
         self,
         frames: np.ndarray,
+        inputs: Batch,
         targets: Mapping[str, np.ndarray],
         further: Mapping[str, Batch],
         lengths: Sequence[int] | None,
@@ -273,6 +318,7 @@ class Collator:
                 name: {argument: self._tensor(value) for argument, value in values.items()}
                 for name, values in further.items()
             },
+            {name: self._tensor(value) for name, value in inputs.items()},
         )
 
     def _tensor(self, array: np.ndarray) -> Tensor:

@@ -126,7 +126,7 @@ def _recalibrate(net: Net, norms: list[BatchNorm], batches: Iterable[TensorBatch
     try:
         for batch in batches:
             carry = None if batch.first else trimmed(carry, len(batch))
-            carry = net(batch.frames, batch.lengths, carry).carry
+            carry = net(batch.given, batch.lengths, carry).carry
     finally:
         for hook in hooks:
             hook.remove()
@@ -141,14 +141,16 @@ class _Moments:
 
     def __init__(self, norm: BatchNorm) -> None:
         running = norm.running_mean
-        self.count = running.new_zeros(running.shape[0], 1, dtype=torch.float64)
-        self.mean = torch.zeros_like(running, dtype=torch.float64)
+        kind = processes.sum_dtype(running.device)
+        self.count = running.new_zeros(running.shape[0], 1, dtype=kind)
+        self.mean = torch.zeros_like(running, dtype=kind)
         self.var = torch.zeros_like(self.mean)
 
     def add(self, norm: BatchNorm, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Before each call of the norm. CHOICE: means of the batches' variances, by their sizes."""
         step = kwargs.get("step", args[3] if len(args) > 3 else FIRST)
-        n, mean, var = (value.double() for value in statistics_of(args[0], step.alive))
+        found = statistics_of(args[0], step.alive)
+        n, mean, var = (value.to(self.mean.dtype) for value in found)
         var = var * (n / (n - 1).clamp(min=1))
         for row in norm.rows(step):
             self.count[row] += n
@@ -159,7 +161,7 @@ class _Moments:
         """Replace the running averages of the iterations that had any input."""
         count = self.count.clamp(min=1)
         for running, total in ((norm.running_mean, self.mean), (norm.running_var, self.var)):
-            running.copy_(torch.where(self.count > 0, total / count, running.double()))
+            running.copy_(torch.where(self.count > 0, total / count, running.to(total)))
 
 
 def _hook(moments: _Moments) -> Callable[..., None]:
@@ -288,7 +290,8 @@ class Evaluator:
             if self.state.teacher is not None:
                 teacher = found.under("teacher.")
                 checkpoint.restore(self.state.teacher, teacher, "the best teacher")
-        splits = [s for s in ("valid", "test") if s != "valid" or self.has_validation]
+        splits = ["valid"] if self.has_validation else []
+        splits += ["test"] if self.run.evaluation.split == "test" else []
         splits = [split for split in splits if self.state.collator.data.size(split)]
         self.progress.note("testing")
         reports = {split: self.report(split) for split in splits}

@@ -22,15 +22,15 @@ from ladderspec.tasks.base import When
 
 @dataclass
 class Averages:
-    """Weighted means by name, from sums in float64."""
+    """Weighted means by name, from sums in float64 where the device has it."""
 
     sums: dict[str, Tensor] = field(default_factory=dict)
     weights: dict[str, Tensor] = field(default_factory=dict)
 
     def add(self, name: str, values: Tensor, weights: Tensor) -> None:
         """Add values, summed over the first axis."""
-        weights = weights.double()
-        weighted = torch.where(weights > 0, values.double() * weights, 0.0)
+        weights = _wide(weights)
+        weighted = torch.where(weights > 0, _wide(values) * weights, 0.0)
         for table, new in ((self.sums, weighted), (self.weights, weights)):
             table[name] = table[name] + new.sum(0) if name in table else new.sum(0)
 
@@ -106,7 +106,7 @@ def measure(
     carry: Carry | None = None
     for batch in batches:
         carry = trimmed(carry, len(batch)) if not batch.first else None
-        outputs = net(batch.frames, batch.lengths, carry)
+        outputs = net(batch.given, batch.lengths, carry)
         carry = outputs.carry
         for name, task in tasks.items():
             if task.metrics:
@@ -225,9 +225,9 @@ def _add(
     there = there if known is None else there & known.view(batch, length)
     for metric, found in task.measure(flat_seen, flat_target, **further).items():
         values, weights = found if isinstance(found, tuple) else (found, None)
-        values, counts = values.view(batch, length), there.double()
+        values, counts = values.view(batch, length), _wide(there)
         if weights is not None:
-            counts = torch.where(there, weights.view(batch, length).double(), 0.0)
+            counts = torch.where(there, _wide(weights.view(batch, length)), 0.0)
         when = "last" if still and task.metrics[metric].last else task.when
         counted = counts * _time_weights(when, there)
         overall.add(f"{prefix}{metric}", values.flatten(), counted.flatten())
@@ -235,15 +235,19 @@ def _add(
             by_time.add(f"{prefix}{metric}", values, counts)
 
 
+def _wide(values: Tensor) -> Tensor:
+    return values.to(processes.sum_dtype(values.device))
+
+
 def _time_weights(when: When, there: Tensor) -> Tensor:
     """The weight of each iteration by `when`, (B, T)."""
     if when == "all":
-        return there.double()
+        return _wide(there)
     if when == "last":
         later = torch.zeros_like(there)
         later[:, :-1] = there[:, 1:]
-        return (there & ~later).double()
-    weights = torch.tensor(when[: there.shape[1]], device=there.device).double()
+        return _wide(there & ~later)
+    weights = _wide(torch.tensor(when[: there.shape[1]], device=there.device))
     return weights.expand(there.shape[0], -1)
 
 
@@ -257,5 +261,5 @@ def _count_confusions(
     assert classes is not None
     decided = over_time(task.decide, seen[:, : there.shape[1]])
     pairs = target[counts] * classes + decided[counts]
-    table = torch.bincount(pairs, minlength=classes * classes).view(classes, classes).double()
+    table = _wide(torch.bincount(pairs, minlength=classes * classes).view(classes, classes))
     found[name] = found[name] + table if name in found else table

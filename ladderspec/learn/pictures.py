@@ -37,7 +37,7 @@ def draw_samples(
     batch, items = collator.first(split, count)
     outputs = {
         name: combined(net, net.tasks[name], seen)
-        for name, seen in net(batch.frames, batch.lengths).items()
+        for name, seen in net(batch.given, batch.lengths).items()
         if isinstance(seen, Tensor)
     }
     predicted: dict[str, Shown] = {}

@@ -72,6 +72,11 @@ def device_of(name: str) -> torch.device:
     return torch.device(exact)
 
 
+def sum_dtype(device: torch.device) -> torch.dtype:
+    """The type of sums and means: float64, which MPS does not have."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
 def summed(value: Tensor) -> Tensor:
     """The sum over all processes."""
     if world() > 1:
@@ -81,13 +86,14 @@ def summed(value: Tensor) -> Tensor:
 
 
 def summed_tables(tables: Mapping[str, Tensor], names: Sequence[str]) -> dict[str, Tensor]:
-    """Sums of float64 vectors by name. A process may lack some of the names."""
+    """Sums of vectors by name. A process may lack some of the names."""
     if world() == 1:
         return dict(tables)
     device = torch.device("cuda" if distributed.get_backend() == "nccl" else "cpu")
     sizes = torch.tensor([tables[n].numel() if n in tables else 0 for n in names], device=device)
     distributed.all_reduce(sizes, distributed.ReduceOp.MAX)
-    totals = [torch.zeros(size, dtype=torch.float64, device=device) for size in sizes.tolist()]
+    kind = sum_dtype(device)
+    totals = [torch.zeros(size, dtype=kind, device=device) for size in sizes.tolist()]
     for name, vector in zip(names, totals, strict=True):
         if name in tables:
             vector[: tables[name].numel()] = tables[name].flatten()

@@ -19,7 +19,7 @@ from ladderspec.learn.optimiser import check_optimiser
 from ladderspec.learn.processes import device_of
 from ladderspec.learn.run_folder import read_result, reported
 from ladderspec.learn.update import not_finite_message
-from ladderspec.network.executor import INPUT
+from ladderspec.names import is_input
 from ladderspec.network.net import Net
 from ladderspec.nn import Edge
 
@@ -40,7 +40,8 @@ def check_runs(
         if cell in seen or read_result(output / run.id, run) is not None:
             continue
         seen.add(cell)
-        device_of(device or run.machine.device)
+        if device_of(device or run.machine.device).type == "mps":
+            _check_mps(run)
         check_optimiser(run.training.optimiser)
         key = run.data.model_dump_json()
         try:
@@ -51,9 +52,14 @@ def check_runs(
             raise DataError(f"{run.id}: {error}") from None
 
 
+def _check_mps(run: Run) -> None:
+    if run.training.precision == "float64":
+        raise UsageError(f"{run.id}: MPS has no float64; `precision: float32`, or `device: cpu`")
+
+
 def _check(run: Run, data: DataSet) -> None:
     net, config = build(run.spec, run.seed), run.training
-    collator = Collator(data, net.tasks, config.steps)
+    collator = Collator(data, net.tasks, config.steps, inputs=net.inputs.forms[1:])
     collator.check(net, run.spec.config.time.frames)
     Sampler(collator, Split.TRAIN, config.batch).epoch(0)
 
@@ -129,7 +135,7 @@ def set_dropout(net: Net, probability: float) -> None:
     names = {
         f"{head}.{key}"
         for tail, head, key in net.graph.edges(keys=True)
-        if tail not in (INPUT, head)
+        if tail != head and not is_input(tail)
     }
     edges = [
         part

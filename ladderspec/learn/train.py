@@ -34,7 +34,7 @@ from ladderspec.learn.run_folder import begun, claim, data_changed, locked, read
 from ladderspec.learn.schedule import ScheduleState
 from ladderspec.learn.setup import freeze, initialise, set_dropout
 from ladderspec.learn.train_state import CheckpointTimer, TrainState, new_train_state, save
-from ladderspec.learn.update import update
+from ladderspec.learn.update import read_costs, update
 
 
 def train(
@@ -150,6 +150,7 @@ def _train(
     # Network, data and state; `message` is about initial weights from another run.
     resumes = begun(folder)
     state, message = _prepare(run, home or folder, data, device, split, resumes)
+    state.check = run.machine.check or (1 if device.type == "cpu" else run.machine.log)
     if replay is not None:
         state.schedule, state.replays = replay, True
     silent = processes.rank() > 0
@@ -170,17 +171,21 @@ def _train(
     progress.start(state.update, state.total)
     with SignalGuard() as signals:
         for batch, share in batches(state, run.machine.workers):
-            costs = update(state, batch, share)
-            state.add(costs)
-            progress.step(state.update, costs)
+            update(state, batch, share)
+            progress.step(state.update, state.latest)
             last = state.update >= state.total
             if state.update % run.machine.log == 0 or last:
+                read_costs(state)
                 _log_row(state, log, progress)
             if state.update % every == 0 or last:
+                read_costs(state)
                 evaluator.validate()
             done = last or bool(state.schedule.stopped)
-            interrupted = processes.any_of(signals.received, device)
+            # Several processes agree on it when they have read their costs.
+            agreed = processes.world() == 1 or not state.unread
+            interrupted = agreed and processes.any_of(signals.received, device)
             if done or interrupted or timer.due(state.update):
+                read_costs(state)
                 timer.save(state, folder)
             if done:
                 break
@@ -207,7 +212,7 @@ def _prepare(
     dtype = torch.float64 if config.precision == "float64" else torch.float32
     net = build(run.spec, run.seed)
     net.to(device, dtype)
-    collator = Collator(data, net.tasks, config.steps, device, dtype)
+    collator = Collator(data, net.tasks, config.steps, device, dtype, inputs=net.inputs.forms[1:])
     collator.check(net, run.spec.config.time.frames)
     message = "" if resumes else initialise(net, run, data, home)
     freeze(net, run)

@@ -49,6 +49,9 @@ class TrainState:
     sums: dict[str, float] = field(default_factory=dict)  # since the last row of metrics
     summed: int = 0
     written: int = 0  # bytes of metrics.jsonl
+    check: int = 1  # updates between two reads of their costs
+    latest: Mapping[str, float] = field(default_factory=dict)  # costs that were read
+    unread: list[tuple[dict[str, float], Tensor]] = field(default_factory=list)  # weights, costs
 
     @property
     def trained_parameters(self) -> list[tuple[str, nn.Parameter]]:
@@ -66,6 +69,7 @@ class TrainState:
 
     def add(self, values: Mapping[str, float]) -> None:
         """Add the costs of an update to the next row of metrics."""
+        self.latest = values
         for name, value in values.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
         self.summed += 1

@@ -25,18 +25,17 @@ class Diverged(LadderspecError):
     """Training cannot go on."""
 
 
-def update(state: TrainState, batch: TensorBatch, share: float = 1.0) -> dict[str, float]:
+def update(state: TrainState, batch: TensorBatch, share: float = 1.0) -> None:
     """Train on one batch.
 
     Noise is a function of (seed, update, process), so no state of a generator has to be saved.
+    Costs stay on the device until they are read, every `state.check` updates: an accelerator does
+    not wait for this process before.
 
     Args:
         state: the state of the training, which is changed.
         batch: the tensors of this process.
         share: their fraction of the batch of all processes.
-
-    Returns:
-        The costs and the gradient norm, by name.
     """
     net = state.net
     state.set_learning_rates()
@@ -44,21 +43,45 @@ def update(state: TrainState, batch: TensorBatch, share: float = 1.0) -> dict[st
     weights = task_weights(net.tasks, state.update, state.total)
     shared = {name: share * weight for name, weight in weights.items()}
     costs = _costs(state, batch, carry, shared)
-    metrics = _metrics(costs, weights, share)
-    _check_cost(state, metrics["cost"], batch, carry)
     state.optimiser.zero_grad(set_to_none=True)
     _backward(state, costs, shared)
-    metrics["gradient"] = _clip(state)
-    if not math.isfinite(metrics["gradient"]):
-        cause = not_finite_data(state, batch) or not_finite_gradient(net)
-        raise Diverged(f"update {state.update + 1}: {cause or not_finite_node(net, batch, carry)}")
+    kind = processes.sum_dtype(state.collator.device)
+    each = [costs[name].detach().to(kind) * share for name in costs]
+    counted = {name: weights[name] for name in costs}
+    state.unread.append((counted, torch.stack([*each, _clip(state).to(each[0])])))
+    if len(state.unread) >= state.check:
+        read_costs(state, batch, carry)  # before the step: the cause is in the weights
     state.optimiser.step()
     if state.teacher is not None:
         update_teacher(state.teacher, net, state.update, state.total)
-    state.first_cost = metrics["cost"] if state.first_cost is None else state.first_cost
     state.carry = costs.carry.detach() if costs.carry is not None else None
     state.update += 1
-    return metrics
+
+
+def read_costs(
+    state: TrainState, batch: TensorBatch | None = None, carry: Carry | None = None
+) -> None:
+    """Read the costs of the last updates, check them, and add them to the next row of metrics.
+
+    Args:
+        state: the state of the training.
+        batch: the batch of the last of these updates, if its step is still to be made.
+        carry: what the network remembered before it.
+    """
+    if not state.unread:
+        return
+    table = torch.stack([values for _, values in state.unread])
+    table[:, :-1] = processes.summed(table[:, :-1])
+    last = state.update + (batch is not None)
+    unread, state.unread = state.unread, []
+    for i, ((weights, _), row) in enumerate(zip(unread, table.tolist(), strict=True)):
+        *costs, gradient = row
+        cost = sum(weight * each for weight, each in zip(weights.values(), costs, strict=True))
+        number = last - len(unread) + 1 + i
+        _check(state, number, cost, gradient, batch if number == last else None, carry)
+        each = {f"{name}.cost": value for name, value in zip(weights, costs, strict=True)}
+        state.add({"cost": cost, **each, "gradient": gradient})
+        state.first_cost = cost if state.first_cost is None else state.first_cost
 
 
 def _costs(
@@ -72,7 +95,7 @@ def _costs(
             targets = targets | teacher_targets(state.teacher, batch)
         _seed_noise(state, "noise")
         return state.net.cost(
-            batch.frames,
+            batch.given,
             targets,
             batch.lengths,
             carry=carry,
@@ -99,18 +122,9 @@ def _autocast(state: TrainState) -> AbstractContextManager[object]:
 
 def _seed_noise(state: TrainState, purpose: str) -> None:
     net = state.net
-    if net.noise is not None or net.groups is not None or state.config.drop:
+    if net.is_random or state.config.drop:
         key = key_of(state.seed, purpose, state.update, processes.rank())
         torch.manual_seed(key & (2**63 - 1))
-
-
-def _metrics(costs: Costs, weights: Mapping[str, float], share: float) -> dict[str, float]:
-    """The costs of the whole batch: each task's, and their weighted sum."""
-    each = torch.stack([costs[name].detach().double() * share for name in costs])
-    values = processes.summed(each).tolist()
-    found = {f"{name}.cost": value for name, value in zip(costs, values, strict=True)}
-    total = sum(weights[name] * value for name, value in zip(costs, values, strict=True))
-    return {"cost": total, **found}
 
 
 # --- gradients ------------------------------------------------------------------------------------
@@ -140,13 +154,13 @@ def _backward(state: TrainState, costs: Costs, weights: Mapping[str, float]) -> 
         parameter.grad = total
 
 
-def _clip(state: TrainState) -> float:
+def _clip(state: TrainState) -> Tensor:
     """Clip the gradient norm of the network and return it. Probes are not clipped or counted."""
     groups = state.optimiser.param_groups
     taught = [p for group in groups if not group["probe"] for p in group["params"]]
     probes = [p for group in groups if group["probe"] for p in group["params"]]
     norm = _clip_norm(taught, state.config.optimiser.clip.norm)
-    return float(norm if taught else _clip_norm(probes, None))
+    return norm if taught else _clip_norm(probes, None)
 
 
 def _clip_norm(parameters: Iterable[nn.Parameter], limit: float | None) -> Tensor:
@@ -172,7 +186,7 @@ def teacher_targets(teacher: Net, batch: TensorBatch) -> dict[str, Tensor]:
     The teacher is in training mode: its batch norms use the batch and keep their own statistics.
     """
     teacher.train()
-    outputs = teacher(batch.frames, batch.lengths)
+    outputs = teacher(batch.given, batch.lengths)
     return {
         name: over_time(task.present, combined(teacher, task, outputs[name]))
         for name, task in teacher.tasks.items()
@@ -194,17 +208,34 @@ def update_teacher(teacher: Net, net: Net, update: int, total: int) -> None:
 # --- divergence -----------------------------------------------------------------------------------
 
 
-def _check_cost(state: TrainState, cost: float, batch: TensorBatch, carry: Carry | None) -> None:
-    """Raise Diverged if the cost is not finite or too large."""
+def _check(
+    state: TrainState,
+    number: int,
+    cost: float,
+    gradient: float,
+    batch: TensorBatch | None,
+    carry: Carry | None,
+) -> None:
+    """Raise Diverged if a cost is not finite or too large, or a gradient not finite.
+
+    `batch` is that of the update, if its step is still to be made: then the cause can be found.
+    """
     first, message = state.first_cost, ""
     if not math.isfinite(cost):
         message = f"the cost is {cost}"
     elif first is not None and cost > state.config.explode * max(first, 1e-12):
         message = f"the cost is {cost:.4g}, {cost / first:.0f} times that of the first update"
-    if message:
+    elif math.isfinite(gradient):
+        return
+    if batch is None:
+        message = message or "the gradient is not finite"
+        cause = "to find the cause, resume with `machine: {check: 1}`"
+    else:
         _seed_noise(state, "noise")
-        cause = not_finite_data(state, batch) or not_finite_node(state.net, batch, carry)
-        raise Diverged(f"update {state.update + 1}: {message}; {cause}")
+        cause = not_finite_data(state, batch)
+        cause = cause or ("" if message else not_finite_gradient(state.net))
+        cause = cause or not_finite_node(state.net, batch, carry)
+    raise Diverged(f"update {number}: {'; '.join(filter(None, (message, cause)))}")
 
 
 @torch.no_grad()
@@ -214,7 +245,7 @@ def not_finite_node(net: Net, batch: TensorBatch, carry: Carry | None) -> str:
     If all values are finite, the node with the largest one.
     """
     nodes = list(net.plan.equations)
-    found = net.values(batch.frames, *nodes, lengths=batch.lengths, carry=carry)
+    found = net.values(batch.given, *nodes, lengths=batch.lengths, carry=carry)
     values = {nodes[0]: found} if isinstance(found, Tensor) else found
     steps = next(iter(values.values())).shape[1]
     ends = torch.tensor(batch.lengths or (steps,) * len(batch), device=batch.frames.device)
@@ -239,7 +270,8 @@ def _not_finite_parameter(net: Net, node: str) -> str:
 def not_finite_data(state: TrainState, batch: TensorBatch) -> str:
     """The field and item of the data, input or target, that is not finite; else nothing."""
     tasks, collator = state.net.tasks, state.collator
-    for name, values in {collator.input: batch.frames, **batch.targets}.items():
+    read = {str(form.field): batch.inputs[form.name] for form in collator.inputs}
+    for name, values in {collator.input: batch.frames, **read, **batch.targets}.items():
         wrong = ~values.isfinite().reshape(len(values), -1).all(1)
         if bool(wrong.any()):
             field = collator.field(tasks[name]) if name in tasks else name

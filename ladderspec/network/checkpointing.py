@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import sqrt
 
-from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from ladderspec.names import size_of
+from ladderspec.names import BOTTOM, size_of
 from ladderspec.network.carry import Carry
-from ladderspec.network.executor import Call, Executor, Needs
+from ladderspec.network.executor import Call, Executor, Needs, Values
 from ladderspec.network.history import History, Row
 from ladderspec.network.inputs import check_count
 from ladderspec.nn import TimeStep
@@ -26,23 +25,26 @@ Found = tuple[dict[str, Row], dict[str, Row]]  # what is read at the end, and th
 
 
 def run_checkpointed(
-    executor: Executor, frames: Tensor, call: Call, carry: Carry | None, segment: bool | int
+    executor: Executor, frames: Values, call: Call, carry: Carry | None, segment: bool | int
 ) -> History:
     """Like `Executor.run`, in segments of so many t; True chooses for the least memory."""
     if segment is not True:
         check_count(segment, 1, "checkpoint is True, or a number of t")
     size = _best_segment(executor, call.length) if segment is True else segment
     needs, lead = executor.needs(call), executor.lead
-    history = History(executor.slots, lead, call.length, frames, call.batch)
+    history = History(executor.slots, lead, call.length, frames[BOTTOM], call.batch)
     history.begin({} if carry is not None else executor.initial_values(call.batch), carry)
     executor.read_input(history, frames)
-    steps = list(executor.steps(frames, call, carry, choose(frames)))
+    steps = list(executor.steps(frames, call, carry, choose(frames[BOTTOM])))
     past = {name: row[:lead] for name, row in history.rows.items()}
     names = {executor.nodes[node].seen for each in call.readers or () for node in each.at}
-    names |= set(executor.carried if call.ends is not None else ())
+    names |= set(executor.carried if call.ends is not None else ()) | set(call.keep)
     for start in range(0, call.length, size):
         stop = min(start + size, call.length)
-        part = frames if executor.plan.iterations else frames[:, start:stop]
+        part = {
+            name: value[:, start:stop] if executor.is_timed(name, value) else value
+            for name, value in frames.items()
+        }
         later = {node: mask >> start for node, mask in needs.items()}
         compute = _segment(executor, call, later, steps[start:stop], names)
         found, past = checkpoint(compute, part, past, use_reentrant=False)
@@ -64,19 +66,19 @@ def _best_segment(executor: Executor, length: int) -> int:
 
 def _segment(
     executor: Executor, call: Call, needs: Needs, steps: list[TimeStep], names: set[str]
-) -> Callable[[Tensor, dict[str, Row]], Found]:
+) -> Callable[[Values, dict[str, Row]], Found]:
     """The iterations of `steps` as a function of their frames and their past."""
     length, lead, calls = len(steps), executor.lead, 0
 
-    def compute(frames: Tensor, past: dict[str, Row]) -> Found:
+    def compute(frames: Values, past: dict[str, Row]) -> Found:
         nonlocal calls
         calls += 1
-        history = History(executor.slots, lead, length, frames, call.batch)
+        history = History(executor.slots, lead, length, frames[BOTTOM], call.batch)
         for name, row in past.items():
             history.rows[name][:lead] = row
         again = calls > 1
         timed: Iterator[TimeStep] = (replace(step, recomputed=again) for step in steps)
-        executor.loop(history, frames, needs, timed, [], repeat_static=False)
+        executor.loop(history, frames, needs, timed, [], call.counted, repeat_static=False)
         rows = history.rows
         kept = {name: rows[name][length:] for name in executor.carried}
         return {name: rows[name][lead:] for name in names}, kept

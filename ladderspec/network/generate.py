@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from ladderspec.names import INPUT
 from ladderspec.network.carry import Carry
-from ladderspec.network.inputs import Lengths, check_count
+from ladderspec.network.inputs import Frames, Lengths, check_count
 from ladderspec.tasks import Task
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def generate(
-    net: Net, frames: Tensor, n: int, sample: bool, lengths: Lengths, carry: Carry | None
+    net: Net, frames: Frames, n: int, sample: bool, lengths: Lengths, carry: Carry | None
 ) -> Tensor:
     """The next n frames, (B, n, ...), after those that are given."""
     name, task = predictor(net)
@@ -24,6 +26,7 @@ def generate(
         cost = task.cost_label.lower()
         raise ValueError(f"task `{name}` predicts by {cost}: there is no distribution to sample")
     check_count(n, 0, "the number of frames to generate is whole")
+    frames, following = _divide(net, frames, n, lengths)
     before = net(frames, lengths, carry)
     seen, carry = _last(before[name], lengths), before.carry
     found: list[Tensor] = []
@@ -32,9 +35,38 @@ def generate(
         frame = task.present(combined).view(-1, *net.shape)
         found.append(torch.bernoulli(frame) if sample else frame)
         if len(found) < n:
-            outputs, carry = net.iterate(found[-1], carry)
+            outputs, carry = net.iterate(following(found[-1], len(found) - 1), carry)
             seen = outputs[name]
     return torch.stack(found, 1) if found else seen.new_empty(len(seen), 0, *net.shape)
+
+
+def _divide(
+    net: Net, given: Frames, n: int, lengths: Lengths
+) -> tuple[Frames, Callable[[Tensor, int], Frames]]:
+    """The inputs of the given frames, and a function: a frame -> all inputs of the k-th t later."""
+    further = {form.name: form for form in net.inputs.forms[1:]}
+    if not further or not isinstance(given, Mapping):
+        return given, lambda frame, k: frame
+    values: dict[str, Any] = {name: torch.as_tensor(value) for name, value in given.items()}
+    timed = {name for name in values if name in further and further[name].timed}
+    if INPUT not in values or any(values[name].dim() < 2 for name in (INPUT, *timed)):
+        return given, lambda frame, k: frame  # the network refuses it
+    steps = values[INPUT].shape[1]
+    for name in timed:
+        if (has := values[name].shape[1]) < steps + n - 1:
+            raise ValueError(
+                f"input `{name}` has {has} frames, but generating {n} frames after {steps} reads"
+                f" {steps + n - 1}: give its later values too"
+            )
+
+    def following(frame: Tensor, k: int) -> Frames:
+        rows = torch.arange(len(frame), device=frame.device)
+        ends = steps if lengths is None else torch.as_tensor(lengths, device=frame.device)
+        return {n: v[rows, ends + k] if n in timed else v for n, v in values.items()} | {
+            INPUT: frame
+        }
+
+    return {n: v[:, :steps] if n in timed else v for n, v in values.items()}, following
 
 
 def _is_binary(net: Net, task: Task) -> bool:

@@ -1,6 +1,6 @@
 """The groups of a network, folded into the batch while it runs: index b K + k.
 
-What users see carries the axis: outputs and values (B, T, K, ...), carries (B, K, ...). The input
+What users see carries the axis: outputs and values (B, T, K, ...), carries (B, K, ...). An input
 belongs to all groups and has no such axis.
 """
 
@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from ladderspec.names import is_input
 from ladderspec.network.carry import Carry
-
-INPUT = "encoder.input"
 
 
 def fold(value: Tensor, count: int | None) -> Tensor:
@@ -38,7 +37,7 @@ def fold_carry(carry: Carry | None, count: int | None) -> Carry | None:
     if carry is None or count is None:
         return carry
     values = {
-        name: tuple(fold(v, count) if name == INPUT else v.flatten(0, 1) for v in kept)
+        name: tuple(fold(v, count) if is_input(name) else v.flatten(0, 1) for v in kept)
         for name, kept in carry.values.items()
     }
     timed = isinstance(carry.t, Tensor) and carry.t.dim() > 0
@@ -50,7 +49,7 @@ def unfold_carry(carry: Carry, count: int | None) -> Carry:
     if count is None:
         return carry
     values = {
-        name: tuple(v[::count] if name == INPUT else unfold(v, count) for v in kept)
+        name: tuple(v[::count] if is_input(name) else unfold(v, count) for v in kept)
         for name, kept in carry.values.items()
     }
     timed = isinstance(carry.t, Tensor) and carry.t.dim() > 0

@@ -1,58 +1,113 @@
-"""Validation of what a network is called with: frames, lengths, carries, names of nodes."""
+"""Validation of what a network is called with: inputs, lengths, carries, names of nodes."""
 
 from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from ladderspec.names import Shape
+from ladderspec.names import BOTTOM, INPUT, Shape, is_input, split_node
 from ladderspec.network.carry import Carry
 from ladderspec.network.history import Slot
-from ladderspec.wiring.graph import Graph
+from ladderspec.wiring.graph import Graph, inputs_of
 from ladderspec.wiring.selection import missing_node
 from ladderspec.wording import did_you_mean
 
+Frames = Tensor | Mapping[str, Any]  # of the one input, or of several by name
 Lengths = Tensor | Sequence[int] | None
 
 
+class InputForm(NamedTuple):
+    """One input of a network."""
+
+    node: str
+    shape: Shape
+    timed: bool  # (B, T, ...): a value for each t; else (B, ...)
+    until: int | None  # the last t at which it is shown
+    field: str | None = None  # the field of the data that a further input reads
+
+    @property
+    def name(self) -> str:
+        """Its name in a mapping of inputs."""
+        return split_node(self.node)[1]
+
+
+def forms_of(graph: Graph) -> list[InputForm]:
+    """The inputs of a network, first the frames."""
+    found = []
+    for node in inputs_of(graph):
+        cell, shape = graph.nodes[node]["cell"], tuple(graph.nodes[node]["shape"])
+        timed = graph.graph["iterations"] is None if node == BOTTOM else cell.per == "frame"
+        field = None if node == BOTTOM else cell.field
+        found.append(InputForm(node, shape, timed, cell.until, field))
+    return found
+
+
 class Inputs:
-    """What a network takes: frames of a shape, over time or alone, and its own carry."""
+    """What a network takes: inputs of given shapes, over time or alone, and its own carry."""
 
     def __init__(
         self,
-        shape: Shape,
+        forms: Sequence[InputForm],
         iterations: int | None,
         slots: Iterable[Slot],
         groups: int | None = None,
     ) -> None:
-        self.shape, self.iterations, self.groups = shape, iterations, groups
+        self.forms, self.iterations, self.groups = forms, iterations, groups
         self.slots = [slot for slot in slots if slot.depth]
 
-    # --- frames ----------------------------------------------------------------------------------
+    # --- values ----------------------------------------------------------------------------------
 
-    def frames(self, given: Any, like: Tensor | None, alone: bool = False) -> Tensor:
-        """Frames (B, T, ...), or of one t alone (B, ...), in the type of the network's weights."""
-        frames = _tensor(given, like)
-        timed = not alone and self.iterations is None
-        free = 2 if timed else 1
-        if tuple(frames.shape[free:]) != self.shape or 0 in frames.shape[:free]:
-            few = frames.dim() >= free and 0 in frames.shape[:free]
-            raise ValueError(
-                f"{'a frame is' if alone else 'frames are'} ({'B, T, ' if timed else 'B, '}"
-                f"{', '.join(map(str, self.shape))})"
-                f"{', B and T at least 1' if few else ''}, but these are {tuple(frames.shape)}"
-            )
-        if torch.compiler.is_compiling():
-            return frames
-        if like is not None:
-            return frames.to(like.dtype)
-        return frames if frames.is_floating_point() else frames.to(torch.get_default_dtype())
+    def values(self, given: Any, like: Tensor | None, alone: bool = False) -> dict[str, Tensor]:
+        """All inputs by node, (B, T, ...) or (B, ...), in the type of the network's weights.
+
+        Args:
+            given: The frames, or all inputs by name.
+            like: A parameter of the network.
+            alone: The values of one t, (B, ...).
+        """
+        names = [form.name for form in self.forms]
+        if not isinstance(given, Mapping):
+            given = {INPUT: given}
+            if len(names) > 1:
+                shown = ", ".join(f"{name!r}: ..." for name in names)
+                raise ValueError(f"the network has {len(names)} inputs: give {{{shown}}}")
+        check_names(given, names, "input")
+        for name in names:
+            if name not in given:
+                what = "the frames are" if name == INPUT else f"input `{name}` is"
+                raise ValueError(f"{what} missing: the network reads {', '.join(names)}")
+        found = {f.node: _value(f, given[f.name], like, alone) for f in self.forms}
+        frames = found[BOTTOM]
+        for form in self.forms[1:]:
+            timed = form.timed and not alone
+            sizes, wanted = found[form.node].shape[: 1 + timed], frames.shape[: 1 + timed]
+            if sizes != wanted:
+                raise ValueError(
+                    f"input `{form.name}` has {_sizes(sizes)}, but the frames have {_sizes(wanted)}"
+                )
+        return found
+
+    def shown(
+        self, values: Mapping[str, Tensor], start: int | Tensor, length: int
+    ) -> dict[str, Tensor]:
+        """The inputs with zeros at the t at which they are hidden: (B, T, ...) if they may be."""
+        found = dict(values)
+        for form in self.forms:
+            if form.until is None:
+                continue
+            value = values[form.node]
+            if value.dim() == 1 + len(form.shape):
+                value = value[:, None].expand(-1, length, *form.shape)
+            t = torch.arange(length, device=value.device) + _column(start)
+            hidden = (t >= form.until).view(-1, length, *(1 for _ in form.shape))
+            found[form.node] = value.masked_fill(hidden, 0)
+        return found
 
     def times(self, frames: Tensor, lengths: Lengths) -> tuple[int, tuple[int, ...] | None]:
         """How many t there are, and the end of every sequence if they differ."""
@@ -100,7 +155,7 @@ class Inputs:
         if differences:
             raise ValueError(f"this carry is of another network: it {' and '.join(differences)}")
         for name, slot in wanted.items():
-            grouped = self.groups is not None and name != "encoder.input"
+            grouped = self.groups is not None and not is_input(name)
             shape = (*((self.groups,) if grouped else ()), *slot.shape)
             _check_carried(replace(slot, shape=shape), carry.values[name], frames)
         if isinstance(carry.t, Tensor) and carry.t.dim() and carry.t.shape != (len(frames),):
@@ -123,14 +178,50 @@ class Inputs:
             )
 
 
-def _tensor(given: Any, like: Tensor | None) -> Tensor:
+def _value(form: InputForm, given: Any, like: Tensor | None, alone: bool) -> Tensor:
+    """One input, checked."""
+    value = _tensor(form, given, like)
+    timed = form.timed and not alone
+    free = 2 if timed else 1
+    if tuple(value.shape[free:]) != form.shape or 0 in value.shape[:free]:
+        few = value.dim() >= free and 0 in value.shape[:free]
+        what, these = f"input `{form.name}` is", "this is"
+        if form.node == BOTTOM:
+            what, these = "a frame is" if alone else "frames are", "these are"
+        raise ValueError(
+            f"{what} ({'B, T, ' if timed else 'B, '}{', '.join(map(str, form.shape))})"
+            f"{', B and T at least 1' if few else ''}, but {these} {tuple(value.shape)}"
+        )
+    if torch.compiler.is_compiling():
+        return value
+    if like is not None:
+        return value.to(like.dtype)
+    return value if value.is_floating_point() else value.to(torch.get_default_dtype())
+
+
+def _sizes(sizes: Sequence[int]) -> str:
+    """
+    >>> _sizes((2,)), _sizes((2, 5))
+    ('2 sequences', '2 sequences of 5 frames')
+    """
+    words = ("sequence", "frame")
+    return " of ".join(f"{n} {word}{'s' * (n != 1)}" for n, word in zip(sizes, words, strict=False))
+
+
+def _column(start: int | Tensor) -> int | Tensor:
+    """The number of earlier t; one row for each sequence if it differs."""
+    return start[:, None] if isinstance(start, Tensor) and start.dim() else start
+
+
+def _tensor(form: InputForm, given: Any, like: Tensor | None) -> Tensor:
     if isinstance(given, Tensor):
         return given
     try:
         return torch.as_tensor(given, device=None if like is None else like.device)
     except (TypeError, ValueError, RuntimeError):
         kind = type(given).__name__
-        raise ValueError(f"frames are a tensor or an array of numbers, not {kind}") from None
+        what = "frames are" if form.node == BOTTOM else f"input `{form.name}` is"
+        raise ValueError(f"{what} a tensor or an array of numbers, not {kind}") from None
 
 
 def _check_carried(slot: Slot, values: tuple[Tensor, ...], frames: Tensor) -> None:

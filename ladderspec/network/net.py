@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -11,28 +12,34 @@ from torch import Tensor, nn
 from ladderspec.cells.base import iterations_of
 from ladderspec.cells.grouping import Groups
 from ladderspec.display import svg
+from ladderspec.errors import UsageError, tick
+from ladderspec.names import BOTTOM, is_input
 from ladderspec.network.carry import Carry
 from ladderspec.network.checkpointing import run_checkpointed
 from ladderspec.network.costs import (
+    Clean,
     CostInputs,
     Costs,
     Targets,
+    TaskCost,
     add_up,
     check_tasks,
     later,
     read_by,
     tied,
 )
-from ladderspec.network.executor import INPUT, Call, Executor, home_of
+from ladderspec.network.executor import TAPPED, Call, Executor, Values, home_of
 from ladderspec.network.generate import generate
 from ladderspec.network.groups import fold, fold_carry, fold_ends, unfold, unfold_carry
 from ladderspec.network.history import History, channels_last
 from ladderspec.network.inputs import (
+    Frames,
     Inputs,
     Lengths,
     check_count,
     check_names,
     check_nodes,
+    forms_of,
     names_of_nodes,
     without_padding,
 )
@@ -44,7 +51,7 @@ from ladderspec.nn.modules import Declared, Lender, nest
 from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.plan import Plan
 from ladderspec.tasks import Task
-from ladderspec.wiring.graph import Graph, copies
+from ladderspec.wiring.graph import Graph, copies, describe, is_tapped
 from ladderspec.wiring.shapes import site_of
 from ladderspec.wiring.sharing import holders
 
@@ -76,13 +83,18 @@ class Net(nn.Module):
         initialise(self, seed)
         # What convolves with such weights follows. (The stubs of torch do not know the word.)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.noise = graph.nodes[INPUT]["cell"].noise
-        self.shape = tuple(graph.nodes[INPUT]["shape"])
+        self.noise = graph.nodes[BOTTOM]["cell"].noise
+        self.shape = tuple(graph.nodes[BOTTOM]["shape"])
         self.groups = copies(graph)
         self.executor = Executor(plan, self)
         self.replay = Replay()
         once = plan.length if plan.iterations else None
-        self.inputs = Inputs(self.shape, once, self.executor.slots.values(), self.groups)
+        self.inputs = Inputs(forms_of(graph), once, self.executor.slots.values(), self.groups)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether a call in training draws random numbers."""
+        return self.noise is not None or self.groups is not None or bool(self.executor.noisy)
 
     @property
     def readouts(self) -> dict[str, dict[str, TaskReadout]]:
@@ -97,19 +109,22 @@ class Net(nn.Module):
     # --- all t at once ---------------------------------------------------------------------------
 
     def forward(
-        self, frames: Tensor, lengths: Lengths = None, carry: Carry | None = None
+        self, frames: Frames, lengths: Lengths = None, carry: Carry | None = None
     ) -> Outputs:
         """All outputs at all t, and the carry.
 
         Args:
-            frames: The input, (B, T, ...); one input (B, ...) if time runs over iterations.
+            frames: The input, (B, T, ...); one input (B, ...) if time runs over iterations. A
+                network with several inputs takes them by name: `{"input": ..., "action": ...}`;
+                those per sequence are (B, ...).
             lengths: The length of each sequence, if they differ. Outputs beyond the end of a
                 sequence mean nothing.
             carry: What the network remembers of earlier frames. Default: the initial values.
         """
-        frames, length, ends = self._enter(frames, lengths, carry)
-        call, before = self._call(frames, length, ends), fold_carry(carry, self.groups)
-        history = self.executor.run(self._noisy(frames), call, before)
+        given, length, ends = self._enter(frames, lengths, carry)
+        shown = self._shown(given, length, carry)
+        call, before = self._call(shown, length, ends), fold_carry(carry, self.groups)
+        history = self.executor.run(shown, call, before)
         outputs = Outputs()
         for name in self.tasks:
             seen = {
@@ -122,7 +137,7 @@ class Net(nn.Module):
 
     def cost(
         self,
-        frames: Tensor,
+        frames: Frames,
         targets: Targets = None,
         lengths: Lengths = None,
         *,
@@ -145,27 +160,32 @@ class Net(nn.Module):
             checkpoint: Activation checkpointing in segments of so many t; True chooses their
                 length. Less memory for a second forward pass.
         """
-        frames, length, ends = self._enter(frames, lengths, carry)
+        given, length, ends = self._enter(frames, lengths, carry)
         counting = (tasks,) if isinstance(tasks, str) else self.tasks if tasks is None else tasks
         check_tasks(self.tasks, targets, counting, weights or {})
         chosen = {name: task for name, task in self.tasks.items() if name in counting}
         whole = self.plan.tasks if carry is None else later(self.plan.tasks, carry.t)
-        batch = CostInputs(frames, targets, length, ends)
+        batch = CostInputs(given[BOTTOM], targets, length, ends)
         readings = read_by(chosen, whole, batch, self.groups is not None)
         readers = tuple(reading.reader() for reading in readings)
-        call = self._call(frames, length, ends, readers, carries=carry is not None)
-        noisy, before = self._noisy(frames), fold_carry(carry, self.groups)
-        if checkpoint is False:
-            history = self.executor.run(noisy, call, before)
-        else:
-            history = run_checkpointed(self.executor, noisy, call, before, checkpoint)
+        shown, before = self._shown(given, length, carry), fold_carry(carry, self.groups)
+        call = self._call(shown, length, ends, readers, carries=carry is not None)
+        clean_call = self._clean_call(call, readings)
+        clean: History | None = None
+        if clean_call is not None:
+            without = self._shown(given, length, carry, noise=False)
+            clean = self._run(without, clean_call, before, checkpoint)
+            needed = self.executor.needs(clean_call).items()
+            call = replace(call, counted=frozenset(node for node, mask in needed if mask))
+        history = self._run(shown, call, before, checkpoint)
         costs = add_up(
             readings,
-            lambda reading: self._see(history, reading.name, reading.times).values(),
+            lambda reading: self._see(history, reading.name, reading.times),
+            lambda reading, node: self._see_clean(clean, reading, node),
             weights or {},
             self.likelihood(),
             self,
-            frames.new_zeros(()),
+            given[BOTTOM].new_zeros(()),
         )
         if carry is not None:
             costs.carry = unfold_carry(self.executor.carry(history, call, before), self.groups)
@@ -175,9 +195,51 @@ class Net(nn.Module):
             costs.total = tied(costs.total, unread)
         return costs
 
+    def _run(
+        self, frames: Values, call: Call, carry: Carry | None, checkpoint: bool | int
+    ) -> History:
+        if checkpoint is False:
+            return self.executor.run(frames, call, carry)
+        return run_checkpointed(self.executor, frames, call, carry, checkpoint)
+
+    def _clean_call(self, call: Call, readings: Sequence[TaskCost]) -> Call | None:
+        """The pass without noise, if a task compares with it.
+
+        It also computes what the other tasks read: running statistics are those of this pass.
+        """
+        readers, keep = [], list[str]()
+        for reading in readings:
+            reader = reading.reader()
+            if reading.task.clean:
+                targets = self.clean_targets(reading.name).values()
+                reader = replace(reader, at=tuple(dict.fromkeys(node for node, _ in targets)))
+                for node, tap in targets:
+                    further = TAPPED if tap == "normalised" else ()
+                    keep += [node, *(f"{node}.{name}" for name in further)]
+            readers.append(reader)
+        if not keep:
+            return None
+        return replace(call, readers=tuple(readers), carries=False, keep=tuple(keep), clean=True)
+
+    def clean_targets(self, task: str) -> dict[str, tuple[str, str]]:
+        """What each node of a task is compared with in a pass without noise: a node, and a tap."""
+        found: dict[str, tuple[str, str]] = self.graph.graph["tasks"][task]["clean"]
+        return found
+
+    def _see_clean(self, history: History | None, reading: TaskCost, node: str) -> Clean:
+        """What a task compares a node with, (n, B, ...), and how that was normalised."""
+        assert history is not None
+        target, tap = self.clean_targets(reading.name)[node]
+        if tap == "output":
+            return Clean(history.series(target, reading.times), None, None)
+        value, mean, std = (f"{target}.{name}" for name in TAPPED)
+        if history.at(mean, reading.times[0]) is None:  # of a norm without statistics
+            return Clean(history.series(value, reading.times), None, None)
+        return Clean(*(history.series(slot, reading.times) for slot in (value, mean, std)))
+
     def values(
         self,
-        frames: Tensor,
+        frames: Frames,
         *nodes: str | Sequence[str],
         lengths: Lengths = None,
         carry: Carry | None = None,
@@ -198,13 +260,14 @@ class Net(nn.Module):
         check_nodes(names, self.executor.slots, self.graph)
         owners = tuple(".".join(name.split(".")[:2]) for name in names)
         readers = (Reader("values", owners, "all", 0, 0, 0),)
-        frames, length, ends = self._enter(frames, lengths, carry)
-        call = self._call(frames, length, ends, readers, carries=False, keep=tuple(names))
-        history = self.executor.run(self._noisy(frames), call, fold_carry(carry, self.groups))
+        given, length, ends = self._enter(frames, lengths, carry)
+        shown = self._shown(given, length, carry)
+        call = self._call(shown, length, ends, readers, carries=False, keep=tuple(names))
+        history = self.executor.run(shown, call, fold_carry(carry, self.groups))
         times, found = list(range(length)), {}
         for name in names:
             series = unfold(history.series(name, times), self.groups, 1).transpose(0, 1)
-            found[name] = series[:, :, 0] if self.groups and name == INPUT else series
+            found[name] = series[:, :, 0] if self.groups and is_input(name) else series
         return found[nodes[0]] if len(found) == 1 and isinstance(nodes[0], str) else found
 
     # --- one t after the other -------------------------------------------------------------------
@@ -228,26 +291,26 @@ class Net(nn.Module):
             values[name] = tuple(channels_last(start.last(name, age)).clone() for age in ages)
         return unfold_carry(Carry(0, values), self.groups)
 
-    def iterate(self, frame: Tensor, carry: Carry) -> tuple[dict[str, Any], Carry]:
+    def iterate(self, frame: Frames, carry: Carry) -> tuple[dict[str, Any], Carry]:
         """One t.
 
         Args:
-            frame: The input at this t, (B, ...).
+            frame: The input at this t, (B, ...); several inputs by name, as for `forward`.
             carry: The carry of the iteration before; the first is `initial_carry`.
 
         Returns:
             What each task reads, by its name, and the next carry.
         """
-        frame = self.inputs.frames(frame, self._like(), alone=True)
+        given = self.inputs.values(frame, self._like(), alone=True)
         if carry is None:
-            raise ValueError(f"a carry is needed; the first is `net.initial_carry({len(frame)})`")
-        self.inputs.check_carry(carry, frame)
-        return self.replay.iterate(self, self._iterate, frame, carry)
+            batch = len(given[BOTTOM])
+            raise ValueError(f"a carry is needed; the first is `net.initial_carry({batch})`")
+        self.inputs.check_carry(carry, given[BOTTOM])
+        return self.replay.iterate(self, self._iterate, self._shown(given, 1, carry), carry)
 
-    def _iterate(self, frame: Tensor, carry: Carry) -> tuple[dict[str, Any], Carry]:
-        frames = frame if self.plan.iterations else frame[:, None]
-        call, before = self._call(frames, 1), cast(Carry, fold_carry(carry, self.groups))
-        history = self.executor.run(self._noisy(frames), call, before)
+    def _iterate(self, shown: Values, carry: Carry) -> tuple[dict[str, Any], Carry]:
+        call, before = self._call(shown, 1), cast(Carry, fold_carry(carry, self.groups))
+        history = self.executor.run(shown, call, before)
         outputs: dict[str, Any] = {}
         for name in self.tasks:
             seen = {node: value[0] for node, value in self._see(history, name, [0]).items()}
@@ -256,7 +319,7 @@ class Net(nn.Module):
 
     def generate(
         self,
-        frames: Tensor,
+        frames: Frames,
         n: int,
         sample: bool = False,
         lengths: Lengths = None,
@@ -265,7 +328,8 @@ class Net(nn.Module):
         """The next n frames (B, n, ...): predictions are fed back as input.
 
         Args:
-            frames: The input, as for `forward`.
+            frames: The input, as for `forward`. Further inputs with a value for each frame go
+                on: n - 1 values more than there are frames.
             n: The number of frames to generate.
             sample: With `cost: bce`, samples instead of probabilities.
             lengths: The length of each sequence, if they differ.
@@ -306,6 +370,9 @@ class Net(nn.Module):
     def _repr_svg_(self) -> str | None:
         return svg(self.graph)
 
+    def __repr__(self) -> str:
+        return f"<network {describe(self.graph)}\n  print(net.encoder) lists its modules>"
+
     def adopt(self, weights: Mapping[str, Tensor]) -> Adopted:
         """Copy the weights of another variant that have the same name and shape.
 
@@ -314,7 +381,16 @@ class Net(nn.Module):
 
         Returns:
             The names of what was copied, and of what differs.
+
+        Raises:
+            UsageError: if `weights` are no tensors by name.
         """
+        if not isinstance(weights, Mapping) or not all(map(torch.is_tensor, weights.values())):
+            given = tick(weights) if isinstance(weights, str) else f"a {type(weights).__name__}"
+            raise UsageError(
+                f"adopt takes tensors by name, as `state_dict` gives them, not {given};"
+                " `ladderspec.open_net(FOLDER).state_dict()` reads those of a saved network"
+            )
         own = self.state_dict()
         shared = [name for name in own if name in weights]
         kept = [name for name in shared if own[name].shape == weights[name].shape]
@@ -331,25 +407,34 @@ class Net(nn.Module):
     # --- validation ------------------------------------------------------------------------------
 
     def _enter(
-        self, frames: Tensor, lengths: Lengths, carry: Carry | None
-    ) -> tuple[Tensor, int, tuple[int, ...] | None]:
-        """Frames as the network takes them, how many t there are, and where sequences end."""
-        frames = self.inputs.frames(frames, self._like())
-        length, ends = self.inputs.times(frames, lengths)
-        self.inputs.check_carry(carry, frames, length)
-        return without_padding(frames, ends), length, ends
+        self, given: Frames, lengths: Lengths, carry: Carry | None
+    ) -> tuple[dict[str, Tensor], int, tuple[int, ...] | None]:
+        """Inputs by node, how many t there are, and where sequences end."""
+        found = self.inputs.values(given, self._like())
+        length, ends = self.inputs.times(found[BOTTOM], lengths)
+        self.inputs.check_carry(carry, found[BOTTOM], length)
+        for form in self.inputs.forms:
+            if form.timed:
+                found[form.node] = without_padding(found[form.node], ends)
+        return found, length, ends
 
     def _like(self) -> Tensor | None:
         """A parameter: where the network is, and in which type."""
         return None if torch.compiler.is_compiling() else next(self.parameters(), None)
 
-    def _noisy(self, frames: Tensor) -> Tensor:
-        """The input as the executor reads it: with its noise, in training, for every group."""
-        return fold(noisy(frames, self.noise) if self.training else frames, self.groups)
+    def _shown(
+        self, given: Values, length: int, carry: Carry | None, noise: bool = True
+    ) -> dict[str, Tensor]:
+        """Inputs as the executor reads them: with noise, in training, and for every group."""
+        found = dict(given)
+        if self.training and noise:
+            found[BOTTOM] = noisy(found[BOTTOM], self.noise)
+        found = self.inputs.shown(found, 0 if carry is None else carry.t, length)
+        return {node: fold(value, self.groups) for node, value in found.items()}
 
     def _call(
         self,
-        frames: Tensor,
+        shown: Values,
         length: int,
         ends: tuple[int, ...] | None = None,
         readers: tuple[Reader, ...] | None = None,
@@ -358,7 +443,7 @@ class Net(nn.Module):
         keep: tuple[str, ...] = (),
     ) -> Call:
         """What is asked of the executor, which has the groups in its batch."""
-        batch = frames.shape[0] * (self.groups or 1)
+        batch = shown[BOTTOM].shape[0]
         return Call(batch, length, fold_ends(ends, self.groups), readers, carries, keep)
 
     def likelihood(self) -> dict[str, Any]:
@@ -419,6 +504,7 @@ def cell_module(graph: Graph, node: str) -> CellModule:
         node,
         draw=False,
         shared=[key for key, each in {"": attributes, **edges}.items() if each["shared"]],
+        tapped=is_tapped(graph, node),
     )
 
 

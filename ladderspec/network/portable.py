@@ -16,6 +16,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from ladderspec.network.carry import Carry
+from ladderspec.network.inputs import Frames
 from ladderspec.network.net import Net
 
 
@@ -32,14 +33,15 @@ class Unrolled(nn.Module):
         super().__init__()
         self.weights = _Weights(net)
 
-    def forward(self, frames: Tensor) -> dict[str, Any]:
+    def forward(self, frames: Frames) -> dict[str, Any]:
         return dict(self.weights(frames))
 
 
 class Iteration(nn.Module):
     """One t, for torch.export: `net.iterate`.
 
-    If batch norms keep statistics for every t, `carry.t` must be a tensor.
+    If batch norms keep statistics for every t, or an input is shown `until` some t, `carry.t` must
+    be a tensor.
 
     Args:
         net: The network. Its weights are shared, not copied.
@@ -49,7 +51,7 @@ class Iteration(nn.Module):
         super().__init__()
         self.weights = _Weights(_Iterate(net), "net.")
 
-    def forward(self, frame: Tensor, carry: Carry) -> tuple[dict[str, Any], Carry]:
+    def forward(self, frame: Frames, carry: Carry) -> tuple[dict[str, Any], Carry]:
         outputs: tuple[dict[str, Any], Carry] = self.weights(frame, carry)
         return outputs
 
@@ -59,7 +61,7 @@ class _Iterate(nn.Module):
         super().__init__()
         self.net = net
 
-    def forward(self, frame: Tensor, carry: Carry) -> tuple[dict[str, Any], Carry]:
+    def forward(self, frame: Frames, carry: Carry) -> tuple[dict[str, Any], Carry]:
         return self.net.iterate(frame, carry)
 
 

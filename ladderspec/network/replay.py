@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from ladderspec.network.carry import Carry
+from ladderspec.network.executor import Values
 from ladderspec.network.readouts import TaskReadout
 from ladderspec.nn import BatchNorm, CellModule, Edge
 from ladderspec.nn.modules import Declared
@@ -29,7 +30,7 @@ AFTER = 3  # calls of a kind before it is captured
 MOST = 32  # programs at a time
 
 Iterated = tuple[dict[str, Any], Carry]
-Iterate = Callable[[Tensor, Carry], Iterated]
+Iterate = Callable[[Values, Carry], Iterated]
 
 
 class Replay:
@@ -43,18 +44,18 @@ class Replay:
     def __reduce__(self) -> tuple[type[Replay], tuple[()]]:
         return Replay, ()  # a copy of a network captures its own
 
-    def iterate(self, net: nn.Module, plain: Iterate, frame: Tensor, carry: Carry) -> Iterated:
-        """`plain(frame, carry)`, from a captured program if there is one."""
+    def iterate(self, net: nn.Module, plain: Iterate, frames: Values, carry: Carry) -> Iterated:
+        """`plain(frames, carry)`, from a captured program if there is one."""
         names = tuple(carry.values)
-        given = (frame, *chain.from_iterable(carry.values.values()))
+        given = (*frames.values(), *chain.from_iterable(carry.values.values()))
         if torch.is_grad_enabled() or not isinstance(carry.t, int) or not _is_usual(given):
-            return plain(frame, carry)
+            return plain(frames, carry)
         if self.guard is None or not self.guard.holds():
             self.guard = Guard(net)
             self.programs.clear()
             self.seen.clear()
         if not self.guard.is_usable():
-            return plain(frame, carry)
+            return plain(frames, carry)
         depths = tuple(map(len, carry.values.values()))
         ids = [id(x) for x in given]
         key = (
@@ -70,9 +71,9 @@ class Replay:
             return outputs, Carry(carry.t + 1, values)
         self.seen[key] = self.seen.get(key, 0) + 1
         if self.seen[key] != AFTER or len(self.programs) >= MOST:  # a failed capture stays so
-            return plain(frame, carry)
+            return plain(frames, carry)
         with Recorder(given, self.guard.rows) as recorder:
-            outputs, after = plain(frame, carry)
+            outputs, after = plain(frames, carry)
         if not recorder.failed:
             self.programs[key] = recorder.program((outputs, after.values))
         return outputs, after
@@ -201,7 +202,7 @@ class Recorder(TorchFunctionMode):
         """All calls as one function of what came in."""
         arguments = ", ".join(f"x{i}" for i in range(self.count))
         body = "\n    ".join([*self.lines, f"return {self._text(result)}"])
-        names = dict(self.constants)
+        names = {"inf": torch.inf, "nan": torch.nan, **self.constants}  # as `repr` writes them
         exec(f"def program({arguments}):\n    {body}", names)
         program: Callable[..., Any] = names["program"]
         return program

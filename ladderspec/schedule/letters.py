@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from ladderspec.names import Role, Side, split_node
 from ladderspec.schedule.equations import Equation, Term
 
-LETTERS = {Side.ENCODER: "e", Side.LATERAL: "h", Side.DECODER: "d"}
+TAPS = {"normalised": "z", "logits": "logits"}
+LETTERS = {Side.INPUT: "x", Side.ENCODER: "e", Side.LATERAL: "h", Side.DECODER: "d"}
 
 
 def letter(node: str, delay: int = 0, state: bool = False) -> str:
@@ -22,7 +23,8 @@ def letter(node: str, delay: int = 0, state: bool = False) -> str:
 
 def value(edge: Term) -> str:
     """What an arrow carries, as its target sees it."""
-    return letter(edge.source, edge.delay, edge.role is Role.STATE)
+    found = letter(edge.source, edge.delay, edge.role is Role.STATE)
+    return f"{TAPS[edge.tap]}({found})" if edge.tap else found
 
 
 def arrow(edge: Term) -> str:
@@ -34,8 +36,10 @@ def sides(equation: Equation) -> tuple[str, str]:
     node = equation.node
     left = f"{letter(node)}, {letter(node, state=True)}" if equation.stateful else letter(node)
     arguments = ", ".join(f"{edge.role}={value(edge)}" for edge in equation.edges)
+    side, level = split_node(node)
+    given = arguments or (level if side is Side.INPUT else "x")
     weights = f"; weights of {letter(equation.share)}" if equation.share else ""
-    return left, f"{equation.cell}({arguments or 'x'}{weights})"
+    return left, f"{equation.cell}({given}{weights})"
 
 
 def last_values(node: str, count: int, state: bool) -> str:

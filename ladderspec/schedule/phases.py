@@ -17,7 +17,7 @@ from itertools import groupby
 import networkx as nx
 
 from ladderspec.schedule.equations import Equation, Term
-from ladderspec.wiring.graph import Graph
+from ladderspec.wiring.graph import Graph, inputs_of
 
 
 class Kind(StrEnum):
@@ -61,13 +61,18 @@ def find_phases(graph: Graph, equations: Mapping[str, Equation]) -> tuple[Phase,
         for first in members
     }
     mode: dict[int, _Mode] = {}
+    hidden = {node for node in inputs_of(graph) if graph.nodes[node]["cell"].until}
 
     def find_mode(first: int) -> _Mode:
         """Called when the modes of all that the component reads are known."""
         if len(before[first]) < len(edges[first]):
             mode[first] = _Mode.LOOP
-        elif graph.graph["iterations"] is not None and all(
-            edge.delay == 0 and mode[home[edge.source]] is _Mode.STATIC for edge in edges[first]
+        elif (
+            graph.graph["iterations"] is not None
+            and not hidden & {*members[first]}
+            and all(
+                edge.delay == 0 and mode[home[edge.source]] is _Mode.STATIC for edge in edges[first]
+            )
         ):
             mode[first] = _Mode.STATIC
         else:

@@ -169,7 +169,8 @@ def gaussian_cost(x: Tensor, mu: Tensor, pi: Tensor, variance: Tensor | float) -
     """
     import torch
 
-    v = torch.as_tensor(variance, dtype=mu.dtype, device=mu.device)
+    v = variance if isinstance(variance, torch.Tensor) else mu.new_full((), variance)
+    v = v.to(mu.dtype)
     log_likelihood = -0.5 * ((x - mu) ** 2 / v + v.log())
     if pi.shape[2] < mu.shape[2]:  # the channels of a pixel belong together
         log_likelihood = log_likelihood.sum(2, keepdim=True)

@@ -13,7 +13,7 @@ from ladderspec.names import Role, Side
 
 MAX_DELAY = 999
 
-_NODE = re.compile(r"(?:encoder|decoder|lateral)\.[a-z0-9_*?]+")
+_NODE = re.compile(r"(?:encoder|decoder|lateral|input)\.[a-z0-9_*?]+")
 _HOP = re.compile(rf"({_NODE.pattern})(?:\s*\(\s*t\s*(?:-\s*([0-9]{{1,3}}))?\s*\))?")
 _LEVEL_PATTERN = re.compile(r"[a-z0-9_*?]+")
 _SIDES = [side.value for side in Side]
@@ -90,12 +90,13 @@ def _no_end(text: str) -> tuple[str, str]:
         if re.fullmatch(r"\s*t\s*\+.*", time):
             return f"{tick(text)} lies in the future", "an arrow comes from t, t-1, t-2, ..."
         return f"`({printed(time)}` is no delay", f"from (t-1) to (t-{MAX_DELAY})"
-    side, dot, _ = name.partition(".")
+    side, dot, rest = name.strip().partition(".")
     if not dot and _LEVEL_PATTERN.fullmatch(name.strip()):
         hint = f"a node has a side: `encoder.{name.strip()}` or `decoder.{name.strip()}`"
         return f"{tick(text)} is no node", hint
     if dot and side not in _SIDES:
-        return f"{tick(text)} is no node", did_you_mean(side, _SIDES) or _ARROW_HINT
+        close = did_you_mean(side, _SIDES).replace("`?", f".{printed(rest)}`?")
+        return f"{tick(text)} is no node", close or _ARROW_HINT
     return f"{tick(text)} is no end of an arrow", _ARROW_HINT
 
 

@@ -104,7 +104,7 @@ def activations(
     batch, items = first_items(collator, split, count)
     with recalibrated(net, opened.training_batches(collator, statistics)):
         try:
-            found = net.values(batch.frames, *nodes, lengths=batch.lengths)
+            found = net.values(batch.given, *nodes, lengths=batch.lengths)
         except ValueError as error:
             raise UsageError(str(error)) from None
     values = {nodes[0]: found} if isinstance(found, torch.Tensor) else found

@@ -25,7 +25,9 @@ from ladderspec.learn.pictures import (
     strips_of,
     true_groups,
 )
+from ladderspec.names import INPUT
 from ladderspec.network.generate import predictor
+from ladderspec.network.inputs import Frames
 from ladderspec.network.net import Net
 from ladderspec.tasks import Panel
 from ladderspec.trained.evaluate import first_items
@@ -91,14 +93,15 @@ def generate(
         raise UsageError(f"the network has to go on for at least 1 frame, not {frames}")
     order = np.argsort(items)
     start = batch.frames[order, :shown]
+    further = {name: value[order] for name, value in batch.inputs.items()}
     calibration = opened.training_batches(collator)
     with recalibrated(net, calibration), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         try:
-            later = net.generate(start, frames, sample=sample)
+            later = net.generate(_with(start, further, net), frames, sample=sample)
         except ValueError as error:
             raise UsageError(str(error)) from None
-        rows = _predictions(net, start, later)
+        rows = _predictions(net, start, later, further)
     if rows:
         truth = {"truth": Shown(Panel(batch.frames)), **true_groups(collator, batch, longest)}
         end = min(longest, shown + frames)
@@ -107,13 +110,26 @@ def generate(
     return Continuation(start.cpu().numpy(), later.cpu().numpy(), rows, photographs)
 
 
-def _predictions(net: Net, given: Tensor, later: Tensor) -> dict[str, Shown]:
+def _with(
+    frames: Tensor, further: Mapping[str, Tensor], net: Net, steps: int | None = None
+) -> Frames:
+    """Frames with the further inputs of the network, of so many t."""
+    if not further:
+        return frames
+    timed = {form.name for form in net.inputs.forms if form.timed}
+    return {INPUT: frames} | {n: v[:, :steps] if n in timed else v for n, v in further.items()}
+
+
+def _predictions(
+    net: Net, given: Tensor, later: Tensor, further: Mapping[str, Tensor]
+) -> dict[str, Shown]:
     """The frames that a task predicts, and what it shows besides. Empty if there is nothing else.
 
     The network reads the given frames and those that it generated: it predicts them as before.
     """
     name, task = predictor(net)
-    seen = combined(net, task, net(torch.cat([given, later[:, :-1]], 1))[name])
+    whole = torch.cat([given, later[:, :-1]], 1)
+    seen = combined(net, task, net(_with(whole, further, net, whole.shape[1]))[name])
     besides = shown_by(task, task.generated_pictures, name, seen, net.shape)
     if not besides:
         return {}

@@ -22,8 +22,9 @@ from ladderspec.experiments.training import (
 )
 from ladderspec.files import read_json
 from ladderspec.learn import checkpoint
-from ladderspec.learn.batches import Collator, TensorBatch
+from ladderspec.learn.batches import CPU, Collator, TensorBatch
 from ladderspec.learn.evaluation import training_batches
+from ladderspec.learn.processes import device_of
 from ladderspec.learn.run_folder import reported
 from ladderspec.network.net import Net
 from ladderspec.trained.lesion import lesion
@@ -65,6 +66,7 @@ class TrainedRun:
     which: str  # checkpoint: `best` or `last`
     graph: Graph
     root: Path | None = None  # data folder
+    device: torch.device = CPU
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -111,7 +113,7 @@ class TrainedRun:
             check_size(self.graph, tensors, self.folder)
             net = net_of(self.graph, self.dtype)
             checkpoint.restore(net, tensors, str(self.folder))
-            return net.eval()
+            return net.to(self.device).eval()
         net = net_of(lesion(self.graph, without), self.dtype)
         adopted = net.adopt(tensors)
         untrained = [*adopted.missing, *adopted.reshaped]
@@ -119,7 +121,7 @@ class TrainedRun:
             raise UsageError(
                 f"without that, {untrained[0]} would have to be trained again; take out less"
             )
-        return net.eval()
+        return net.to(self.device).eval()
 
     @property
     def has_teacher(self) -> bool:
@@ -127,7 +129,8 @@ class TrainedRun:
 
     def collator(self, net: Net) -> Collator:
         """Turns the run's data into the tensors of a network."""
-        return Collator(self.data, net.tasks, self.training.steps, dtype=self.dtype)
+        steps, further = self.training.steps, net.inputs.forms[1:]
+        return Collator(self.data, net.tasks, steps, self.device, self.dtype, inputs=further)
 
     def noise(self, asked: bool | None = None) -> bool | None:
         """`evaluation.noise`, as asked for or as in the run."""
@@ -147,14 +150,21 @@ class TrainedRun:
         return list(training_batches(collator, split, self.training.batch, count))
 
 
-def open_run(place: str | Path, which: str | None = None, data: Path | None = None) -> TrainedRun:
+def open_run(
+    place: str | Path,
+    which: str | None = None,
+    data: Path | None = None,
+    device: str = "cpu",
+) -> TrainedRun:
     """Open a run by its folder or one of its checkpoints: `out/run` or `out/run/best.json`.
 
     Args:
         place: the folder or checkpoint.
         which: `best` or `last`. Default: the weights that the result reports.
         data: the data folder.
+        device: where its networks compute.
     """
+    chosen_device = device_of(device)
     place = Path(place)
     if place.suffix == ".json" and place.is_file():
         place, which = place.parent, place.stem
@@ -162,6 +172,11 @@ def open_run(place: str | Path, which: str | None = None, data: Path | None = No
         place = place / "retrain"
     home = place.parent if place.name == "retrain" else place
     record = home / "run.json"
+    if home.is_file():
+        raise UsageError(
+            f"{home} is a file, but a trained network is the folder of a run, like"
+            " out/quickstart/rtagger.seed0, or one of its checkpoints"
+        )
     try:
         content = read_json(record)
         RunRecord.model_validate(content)
@@ -171,7 +186,7 @@ def open_run(place: str | Path, which: str | None = None, data: Path | None = No
         raise UsageError(f"{record} is no record of a run: {first_error(error)}") from None
     place, chosen = (place, which) if which else reported(place)
     weights = checkpoint.read(place, chosen)
-    return TrainedRun(place, content, weights, chosen, open_graph(home), data)
+    return TrainedRun(place, content, weights, chosen, open_graph(home), data, chosen_device)
 
 
 def take_weights(net: Net, place: str | Path) -> None:

@@ -15,6 +15,7 @@ from ladderspec.wiring.graph import (
     LadderGraph,
     NodeAttributes,
     in_order,
+    inputs_of,
     now,
     parameters,
     place_of,
@@ -40,6 +41,7 @@ def check(work: Compilation) -> None:
     _check_cycles(graph, findings)
     if "time" not in work.unsure:
         _check_delays(graph, findings)
+        _check_inputs(graph, findings)
         _check_statistics(graph, findings)
 
 
@@ -156,6 +158,28 @@ def _check_delays(graph: LadderGraph, findings: Findings) -> None:
             message = f"`{show_arrow(source, target, delay)}` never carries a value"
             hint = f"there are {steps} {unit}"
             findings.add(Finding("G208", message, place_of(edge), edge["path"], hint))
+
+
+def _check_inputs(graph: LadderGraph, findings: Findings) -> None:
+    """`until` lies within time; an input that is the same at every t is read without a delay."""
+    frames = graph.graph["frames"]
+    unit = "iterations" if frames is None else "frames"
+    steps = graph.graph["iterations"] if frames is None else frames
+    for node in inputs_of(graph):
+        attributes = graph.nodes[node]
+        until = getattr(attributes["cell"], "until", None)
+        if until is not None and isinstance(steps, int) and until >= steps:
+            message = f"`until: {until}` of {node} hides nothing: there are {steps} {unit}"
+            place, path = place_of(attributes), attributes["path"]
+            findings.add(Finding("S106", message, place, path, "leave it out, or say less"))
+        if getattr(attributes["cell"], "per", None) != "sequence":
+            continue
+        for _, target, edge in graph.out_edges(node, data=True):
+            if edge["delay"]:
+                arrow = show_arrow(node, target, edge["delay"])
+                message = f"`{arrow}` waits for an input that is the same at every t"
+                hint = f"write `{node} -> {target}`"
+                findings.add(Finding("G208", message, place_of(edge), edge["path"], hint))
 
 
 # --- statistics -----------------------------------------------------------------------------------

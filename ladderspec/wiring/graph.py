@@ -25,7 +25,17 @@ from ladderspec.cells.grouping import Groups
 from ladderspec.display import svg
 from ladderspec.errors import Place
 from ladderspec.escaping import fitted
-from ladderspec.names import INPUT, Role, Shape, Side, node_name, show_arrow, show_shape
+from ladderspec.names import (
+    BOTTOM,
+    INPUT,
+    Role,
+    Shape,
+    Side,
+    is_input,
+    node_name,
+    show_arrow,
+    show_shape,
+)
 from ladderspec.tasks import Task
 
 Pair = tuple[int, int]
@@ -78,6 +88,7 @@ class EdgeAttributes(TypedDict):
     resample: Literal["nearest", "bilinear"] | None
     scale: float | None
     share: str | None  # the arrow with which it shares weights, as NODE.KEY; or none
+    tap: Literal["output", "normalised", "logits"] | None  # None: the output
     label: str | None
     projection: NotRequired[Projection]
     parameters: NotRequired[int]
@@ -91,6 +102,8 @@ class TaskAttributes(TypedDict):
     at: list[str]
     place: Place | str | None
     path: str
+    # With `target: clean`: the node that each one is compared with, and which value of it.
+    clean: dict[str, tuple[str, str]]
     own: NotRequired[dict[str, Any]]
     parameters: NotRequired[int]
 
@@ -146,8 +159,31 @@ class LadderGraph(nx.MultiDiGraph):  # type: ignore[misc]
                 attributes.update({key: _copied(value) for key, value in attributes.items()})
         return result
 
+    def __repr__(self) -> str:
+        return f"<graph {describe(self)}>" if "levels" in self.graph else super().__repr__()
+
     def _repr_svg_(self) -> str | None:
         return svg(self) if "levels" in self.graph else None
+
+
+def describe(graph: nx.MultiDiGraph) -> str:
+    """A network in a few lines: its name, size, input, levels and tasks."""
+    about = graph.graph
+    title = f": {about['title']}" if about["title"] else ""
+    time = "any number of frames" if about["frames"] == "any" else f"{about['frames']} frames"
+    if about["frames"] is None:
+        time = f"{about['iterations']} iterations"
+    bottom = graph.nodes[BOTTOM]["shape"]
+    tasks = [f"{name} at {', '.join(entry['at'])}" for name, entry in about["tasks"].items()]
+    return "\n  ".join(
+        [
+            f"{about['name']}{title}",
+            f"{len(graph)} nodes, {graph.size()} arrows, {parameters(graph):,} parameters",
+            f"input {show_shape(bottom) if bottom else 'of unknown shape'}, {time}",
+            f"levels {', '.join(about['levels'])}",
+            f"tasks {'; '.join(tasks) or 'none'}",
+        ]
+    )
 
 
 Graph: TypeAlias = nx.MultiDiGraph  # for packages that read attributes without their types
@@ -177,7 +213,13 @@ def copies(graph: Graph) -> int | None:
 
 def copies_of(graph: Graph, node: str) -> int:
     """How often a node exists: for each group, or once. The input belongs to all groups."""
-    return 1 if node == node_name(Side.ENCODER, INPUT) else copies(graph) or 1
+    return 1 if is_input(node) else copies(graph) or 1
+
+
+def inputs_of(graph: Graph) -> list[str]:
+    """The nodes of all inputs: first the one at the bottom of the ladder."""
+    further = [node for node, side in graph.nodes(data="side") if side is Side.INPUT]
+    return [BOTTOM, *further]
 
 
 def level_at(graph: LadderGraph, level: str, offset: int, side: Side) -> str | None:
@@ -209,6 +251,18 @@ def table_rows(graph: Graph) -> Iterator[tuple[str, str]]:
             below = level
 
 
+def is_tapped(graph: Graph, node: str) -> bool:
+    """Whether an arrow or a task reads the normalised pre-activation of a node."""
+    tasks = graph.graph["tasks"].values()
+    targets = [target for task in tasks for target in task["clean"].values()]
+    return (node, "normalised") in targets or is_tapped_by_arrows(graph, node)
+
+
+def is_tapped_by_arrows(graph: Graph, node: str) -> bool:
+    """Whether an arrow carries the normalised pre-activation of a node."""
+    return any(tap == "normalised" for *_, tap in graph.out_edges(node, data="tap"))
+
+
 def cell_of(graph: LadderGraph, node: str) -> Cell:
     return graph.nodes[node]["cell"]
 
@@ -237,9 +291,10 @@ def now(graph: LadderGraph) -> nx.MultiDiGraph:
 def in_order(graph: LadderGraph) -> list[str]:
     """Nodes as an iteration visits them: encoders and lateral cells upward, decoders down."""
     levels = graph.graph["levels"]
+    further = inputs_of(graph)[1:]
     up = [node_name(s, level) for level in levels for s in (Side.ENCODER, Side.LATERAL)]
     down = [node_name(Side.DECODER, level) for level in reversed(levels)]
-    return [node for node in [*up, *down] if node in graph]
+    return [node for node in [*up[:1], *further, *up[1:], *down] if node in graph]
 
 
 def to_text(graph: LadderGraph, width: int | None = None) -> str:
@@ -318,6 +373,9 @@ def grid_of(graph: LadderGraph, node: str) -> SamplingGrid | None:
     """An encoder lies on the grid of its level, an estimate too, a copy on that of its source."""
     attributes = graph.nodes[node]
     level = graph.graph["grids"][attributes["level"]]
+    if attributes["side"] is Side.INPUT:  # maps of another size have no place in the rows
+        frame = graph.nodes[BOTTOM].get("shape", ())
+        return level if attributes["shape"][1:] == frame[1:] else None
     if attributes["side"] is Side.LATERAL:
         return _strided(level, attributes["cell"].row_stride)
     estimated = graph.graph["level_shapes"].get(attributes["level"])

@@ -9,12 +9,10 @@ import networkx as nx
 from ladderspec.cells import ACTIVATIONS, Projection
 from ladderspec.language.edges import RoleConfig
 from ladderspec.language.read import Spec
-from ladderspec.names import INPUT, TABLE, Role, Side, node_name, show_arrow, show_shape, split_node
-from ladderspec.wiring.graph import LadderGraph, TaskAttributes, cell_of, in_order
+from ladderspec.names import TABLE, Role, Side, is_input, show_arrow, show_shape, split_node
+from ladderspec.wiring.graph import LadderGraph, TaskAttributes, cell_of, in_order, inputs_of
 from ladderspec.wiring.shapes import reading_of
 from ladderspec.wiring.wire import Compilation
-
-BOTTOM = node_name(Side.ENCODER, INPUT)
 
 
 def take_notes(work: Compilation, spec: Spec) -> None:
@@ -90,8 +88,9 @@ def _of_time(graph: LadderGraph) -> Iterator[str]:
     unit = "iterations" if frames is None else "frames"
     tasks: dict[str, TaskAttributes] = graph.graph["tasks"]
     last: dict[str, int] = {}  # the last t at which a node can change a cost that trains it
+    inputs = set(inputs_of(graph))
     backwards = _delays(graph).reverse(copy=False)
-    arrival = nx.single_source_dijkstra_path_length(_delays(graph), BOTTOM, weight="delay")
+    arrival = nx.multi_source_dijkstra_path_length(_delays(graph), inputs, weight="delay")
     for name, entry in tasks.items():
         end = None if length is None else _last_counted(entry, length)
         for node in entry["at"]:
@@ -109,7 +108,7 @@ def _of_time(graph: LadderGraph) -> Iterator[str]:
                     last[source] = max(last.get(source, -1), known - delay)
     if not tasks or length == 1:
         return
-    untrained = [node for node in in_order(graph) if node not in last and node != BOTTOM]
+    untrained = [node for node in in_order(graph) if node not in last and not is_input(node)]
     if untrained:
         yield f"{', '.join(untrained)}: no cost trains what only probes read"
     for node in in_order(graph):
@@ -156,6 +155,7 @@ def _of_maps(graph: LadderGraph, spec: Spec) -> Iterator[str]:
                 edge["role"] is Role.DECODER
                 and not edge["declared"]
                 and side is Side.ENCODER
+                and level != split_node(node)[1]
                 and levels.index(level) <= top
             ):
                 yield (

@@ -10,12 +10,14 @@ from ladderspec.language.edges import ArrowConfig, EndsConfig, RoleConfig, SomeC
 from ladderspec.language.read import EdgePatch
 from ladderspec.language.resolve import NO_GROUPS
 from ladderspec.names import (
+    BOTTOM,
     GROUPS,
     INPUT,
     TABLE,
     Role,
     Side,
     edge_key,
+    is_input,
     node_name,
     show_arrow,
     split_node,
@@ -71,7 +73,7 @@ def _remove(work: Compilation, patch: EdgePatch) -> None:
                 findings.add(Finding("G202", message, at.place, at.path, hint))
                 found_edges.clear()
                 break
-        if node_name(Side.ENCODER, INPUT) in found_nodes:
+        if BOTTOM in found_nodes:
             message = f"{tick(text)} would remove the input"
             findings.add(Finding("G205", message, at.place, at.path))
             found_nodes.clear()
@@ -131,7 +133,7 @@ def _remember(work: Compilation, nodes: set[str], edges: set[EdgeKey], at: Node)
 
 
 def _move(work: Compilation, role: Role, config: RoleConfig, at: Node) -> None:
-    """Give a role another delay, other levels or another initial gain."""
+    """Give a role another delay, other levels, another initial gain or another tap."""
     graph = work.graph
     if config.delay is not None:
         graph.graph["delays"][role] = config.delay
@@ -146,10 +148,12 @@ def _move(work: Compilation, role: Role, config: RoleConfig, at: Node) -> None:
         for _, _, edge in graph.edges(data=True):
             if edge["role"] is role:
                 edge["gain"] = config.gain
+    if config.tap is not None:
+        work.taps[role] = (config.tap, at.get("tap") or at)
 
 
 def _change(work: Compilation, role: Role, config: SomeConfig, at: Node) -> None:
-    """Give the arrows of a role at some levels another delay, initial gain or map."""
+    """Give the arrows of a role at some levels another delay, initial gain, map or tap."""
     graph = work.graph
     for level, named in _named_levels(work, config.levels, at):
         targets = {node_name(side, level) for side in Side}
@@ -170,6 +174,7 @@ def _change(work: Compilation, role: Role, config: SomeConfig, at: Node) -> None
                 edge["delay"] = config.delay
             edge["gain"] = edge["gain"] if config.gain is None else config.gain
             edge["map"] = config.map or edge["map"]
+            edge["tap"] = config.tap or edge["tap"]
             edge["resample"] = config.resample or edge["resample"]
             edge["scale"] = edge["scale"] if config.scale is None else config.scale
             if config.share is not None:
@@ -256,6 +261,11 @@ def _add(
                 hint = missing_node(graph, end)
                 work.report(Finding("G201", f"no node {tick(end)}", at.place, at.path, hint))
             return
+    if is_input(arrow.target) and arrow.target != BOTTOM:  # it might be pruned with the arrow
+        shown = show_arrow(arrow.source, arrow.target, arrow.delay)
+        message, hint = f"no arrow can lead to an input: {shown}", "to the node that reads it?"
+        work.report(Finding("G204", message, at.place, at.path, hint))
+        return
     role = _role(graph, arrow)
     key = edge_key(role, arrow.source, arrow.delay)
     if graph.has_edge(arrow.source, arrow.target, key):
@@ -270,7 +280,7 @@ def _add(
     connect(
         graph, arrow.source, arrow.target, role, arrow.delay, at,
         filter=config.filter, norm=config.norm, gain=config.gain, map=config.map,
-        resample=config.resample, scale=config.scale, label=config.label,
+        resample=config.resample, scale=config.scale, tap=config.tap, label=config.label,
         share=None if config.share is None else _owner(work, config.share, arrow.target, role),
     )  # fmt: skip
     if config.initial is not None:
@@ -292,8 +302,7 @@ def _owner(work: Compilation, said: str, target: str, role: Role) -> str:
 
 
 def _role(graph: LadderGraph, arrow: ArrowNotation) -> Role:
-    _, level = split_node(arrow.target)
-    cell = cell_of(graph, arrow.target)
+    level, cell = graph.nodes[arrow.target]["level"], cell_of(graph, arrow.target)
     for role in TABLE:
         fits = (arrow.source, arrow.target) in ends(graph, role, level)
         if fits and arrow.delay == delay_of(graph, role, arrow.source) and role in cell.takes:

@@ -85,6 +85,8 @@ def missing_node(graph: LadderGraph, name: str) -> str:
         return f"the decoder of `{level}` stands on the row above it, `{above}`, which has none"
     if level in levels and side == Side.LATERAL:
         return f"`laterals: {{{level}: ...}}` would put a cell there"
+    if side == Side.INPUT and not any(node.startswith(f"{side}.") for node in graph):
+        return f"`inputs: {{{level}: {{channels: 4}}}}` would declare it"
     there = [node.partition(".")[2] for node in graph if node.startswith(f"{side}.")]
     if close := did_you_mean(level, there):
         return close.replace("`", f"`{side}.", 1)

@@ -9,8 +9,15 @@ from typing import Any
 from ladderspec.cells import Cell
 from ladderspec.cells.base import window_of
 from ladderspec.escaping import escape_markdown, escape_tex, fitted
-from ladderspec.names import INPUT, Side, node_name, show_shape
-from ladderspec.wiring.graph import LadderGraph, copies, groups_of, parameters, table_rows
+from ladderspec.names import BOTTOM, INPUT, Side, node_name, show_shape
+from ladderspec.wiring.graph import (
+    LadderGraph,
+    copies,
+    groups_of,
+    inputs_of,
+    parameters,
+    table_rows,
+)
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,10 @@ def lines(graph: LadderGraph) -> list[TableRow]:
     """The rows of the table, in the order of the spec."""
     levels: list[str] = graph.graph["levels"]
     found = []
-    for level, below in [(INPUT, ""), *table_rows(graph)]:
+    for node in inputs_of(graph):
+        level = INPUT if node == BOTTOM else node
+        found.append(_line(graph, level, node, ""))
+    for level, below in table_rows(graph):
         encoder = node_name(Side.ENCODER, level)
         decoder = node_name(Side.DECODER, below) if below else ""
         if encoder in graph or decoder in graph:
@@ -176,12 +186,27 @@ def footer(graph: LadderGraph) -> list[str]:
     if (groups := groups_of(graph)) is not None:
         time += f"; groups: {groups.text}"
     found = [f"{total:,} parameters (encoder {encoder:,}, rest {total - encoder:,}); {time}"]
+    found += [line for node in inputs_of(graph) if (line := _about_input(graph, node))]
     for name, entry in graph.graph["tasks"].items():
         task = entry["task"]
         weight = f", weight {task.weight:g}" if isinstance(task.weight, int | float) else ""
-        at = ", ".join(entry["at"])
-        found.append(f"task {name}: {task.kind} at {at}{weight}")
+        if isinstance(task.weight, dict):
+            weights = task.node_weights(entry["at"]) or {}
+            weight = f", weights {', '.join(f'{weights[node]:g}' for node in entry['at'])}"
+        at, clean = ", ".join(entry["at"]), ", against a pass without noise" if task.clean else ""
+        found.append(f"task {name}: {task.kind} at {at}{clean}{weight}")
     return found + [f"note: {note}" for note in graph.graph["notes"]]
+
+
+def _about_input(graph: LadderGraph, node: str) -> str:
+    """How an input is shown and what it reads, if there is anything to say."""
+    cell: Any = graph.nodes[node]["cell"]
+    until = f"until t = {cell.until}" if cell.until else ""
+    if node == BOTTOM:
+        return f"input: shown {until}" if until else ""
+    per = "one value per frame" if cell.per == "frame" else "the same at every t"
+    words = [per, *([until] if until else []), f"field `{cell.field}` of the data"]
+    return f"{node}: {', '.join(words)}"
 
 
 def to_markdown(graph: LadderGraph) -> str:

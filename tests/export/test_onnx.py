@@ -16,7 +16,7 @@ from ladderspec.cli import main
 from ladderspec.language.read import Spec
 from ladderspec.network.net import Net
 from ladderspec.trained.store import save
-from tests.export.test_python import GROUPED
+from tests.export.test_python import GROUPED, frames_of
 
 SMALL = """
 input: {channels: 2, initial: learned}
@@ -34,6 +34,17 @@ levels:
   - {name: mean, encoder: {cell: Pool, filter: global}}
   - {name: class, encoder: {cell: SoftMax, weights: none}}
 tasks: {kind: {kind: classification, at: encoder.class}}
+"""
+INPUTS = """
+input: {channels: 2, size: 4, until: 3}
+inputs:
+  action: {channels: 3, until: 2, initial: learned}
+  goal: {channels: 1, size: 4, per: sequence}
+time: {frames: any}
+levels:
+  - {name: lstm, encoder: {cell: ConvLSTM, channels: 2}, decoder: convG3}
+edges: {add: [input.action(t-1) -> encoder.lstm, input.goal -> encoder.lstm]}
+tasks: {next: {kind: prediction, at: decoder.input}}
 """
 SHARED = """
 input: {channels: 2, size: 4}
@@ -58,9 +69,8 @@ def settled(spec: Spec) -> Net:
     with torch.no_grad():
         for parameter in net.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
-        time = () if net.plan.iterations else (net.plan.length or 3,)
         for _ in range(2):
-            net(torch.rand(4, *time, *net.shape))
+            net(frames_of(net, 4))
     return net.eval()
 
 
@@ -74,7 +84,9 @@ class Streamed:
         self.session = runtime.InferenceSession(path.read_bytes(), options)
         initial = json.loads(self.session.get_modelmeta().custom_metadata_map["initial"])
         self.carry = {}
-        for given in self.session.get_inputs()[1:]:
+        for given in self.session.get_inputs():
+            if not given.name.startswith("carry."):
+                continue
             shape = [batch if size == "batch" else size for size in given.shape]
             kind = torch.int64 if given.name == "carry.t" else torch.float32
             value = torch.zeros(shape, dtype=kind)
@@ -83,18 +95,23 @@ class Streamed:
                     value = torch.tensor(first).expand(shape)
             self.carry[given.name] = value.numpy()
 
-    def __call__(self, frame: Tensor) -> dict[str, Tensor]:
+    def __call__(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         names = [output.name for output in self.session.get_outputs()]
-        given = {"frame": frame.numpy(), **self.carry}
+        now = {
+            "frame" if name == "input" else f"input.{name}": value.numpy()
+            for name, value in inputs.items()
+        }
+        given = {**now, **self.carry}
         found = dict(zip(names, self.session.run(None, given), strict=True))
         self.carry = {f"carry.{k[5:]}": found.pop(k) for k in names if k.startswith("next.")}
-        assert self.carry.keys() == given.keys() - {"frame"}
+        assert self.carry.keys() == given.keys() - now.keys()
         return {name: torch.from_numpy(value) for name, value in found.items()}
 
 
 def check_stream(net: Net, path: Path, batch: int, count: int) -> None:
     streamed, carry = Streamed(path, batch), net.initial_carry(batch)
-    for frame in torch.rand(count, batch, *net.shape):
+    for _ in range(count):
+        frame = {form.name: torch.rand(batch, *form.shape) for form in net.inputs.forms}
         with torch.no_grad():
             seen, carry = net.iterate(frame, carry)
         wanted = {
@@ -132,10 +149,19 @@ def test_onnxruntime_gives_the_same_numbers(path, without, tmp_path, capsys):
 @pytest.mark.filterwarnings("ignore:the network has groups")  # streamed beyond its iterations
 @pytest.mark.parametrize(
     "text",
-    [SMALL, WEIGHTLESS, SHARED, GROUPED["gaussian"], GROUPED["bernoulli"], GROUPED["vectors"]],
+    [
+        SMALL,
+        WEIGHTLESS,
+        INPUTS,
+        SHARED,
+        GROUPED["gaussian"],
+        GROUPED["bernoulli"],
+        GROUPED["vectors"],
+    ],
     ids=[
         "delays and starts",
         "no weights",
+        "inputs",
         "shared",
         "groups",
         "groups of bits",
@@ -149,7 +175,8 @@ def test_small_networks_of_many_kinds(text, tmp_path):
     net = settled(loads(text)).train()
     (tmp_path / "model.onnx").write_bytes(to_onnx(net))
     assert net.training
-    check_stream(net.eval(), tmp_path / "model.onnx", batch=2, count=5)
+    for batch in (1, 2):
+        check_stream(net.eval(), tmp_path / "model.onnx", batch, count=5)
 
 
 def test_weights_that_do_not_fit_are_named(tmp_path, capsys):

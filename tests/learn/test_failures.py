@@ -322,6 +322,25 @@ def test_not_a_number(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert all(value.isfinite().all() for value in saved.tensors.values())
 
 
+def test_costs_that_are_checked_later(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on an accelerator: the same numbers, and no checkpoint of weights that are not finite."""
+    train(run, tmp_path / "whole", quiet=True)
+    later = replace(run, machine=run.machine.model_copy(update={"check": 100}))
+    with monkeypatch.context() as patched:
+        spoil(patched, 7, "encoder.conv2.encoder.weight", float("nan"))
+        with pytest.raises(Diverged) as error:
+            train(later, tmp_path / "part", quiet=True)
+    assert str(error.value) == (
+        "update 7: the cost is nan; to find the cause, resume with `machine: {check: 1}`"
+    )
+    saved = checkpoint.read(tmp_path / "part", "last")
+    assert saved.attributes["update"] == 5
+    train(later, tmp_path / "part", resume=True, quiet=True)
+    assert written(tmp_path / "part") == written(tmp_path / "whole")
+
+
 def test_an_exploding_cost(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spoil(monkeypatch, 8, "decoder.input.D", 1e6)
     with pytest.raises(Diverged, match=r"update 8: the cost is .* times that of the first update;"):

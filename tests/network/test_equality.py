@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from ladderspec.api import build, graph, load
 from ladderspec.language.read import Spec
-from ladderspec.names import size_of
+from ladderspec.names import is_input, size_of
 from ladderspec.network.net import Net
 from ladderspec.schedule.plan import schedule
 from ladderspec.wiring.graph import Graph, groups_of, parameters
@@ -47,9 +48,14 @@ def pair_of(spec: Spec) -> tuple[Net, Interpreter]:
     return net, plain
 
 
-def frames_of(net: Net, batch: int = 5, length: int = 4) -> Tensor:
+def frames_of(net: Net, batch: int = 5, length: int = 4) -> Any:
+    """Random frames; if the network has several inputs, all of them by name."""
     time = () if net.plan.iterations else (net.plan.length or length,)
-    return torch.rand(batch, *time, *net.shape)
+    found = {
+        form.name: torch.rand(batch, *(time if form.timed else ()), *form.shape)
+        for form in net.inputs.forms
+    }
+    return found if len(found) > 1 else found["input"]
 
 
 def seen_by(net: Net, history: list[Iteration]) -> dict[str, dict[str, Tensor]]:
@@ -109,8 +115,8 @@ def compare_training(net: Net, plain: Interpreter, frames: Tensor, strict: bool 
     for node in net.plan.carry:
         last = [output for output, _ in (at[node] for at in reversed(history))]
         for value, expected in zip(out.carry.values[node], last, strict=False):
-            folded = value.flatten(0, 1) if net.groups and node != "encoder.input" else value
-            wanted_here = expected[:: net.groups] if node == "encoder.input" else expected
+            folded = value.flatten(0, 1) if net.groups and not is_input(node) else value
+            wanted_here = expected[:: net.groups] if is_input(node) else expected
             close(folded, wanted_here, f"carry of {node}")
     buffers = dict(net.named_buffers())
     for name, buffer in plain.named_buffers():
@@ -239,6 +245,47 @@ def test_random_specs_with_groups_equal_a_plain_loop():
         "segment",
         "digit",
     }
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_random_specs_with_several_inputs_equal_a_plain_loop(grouped):
+    covered: Counter[str] = Counter()
+
+    @given(specs(grouped=grouped, inputs=True))
+    @QUICK
+    def check(spec: Spec) -> None:
+        net, plain = pair_of(spec)
+        if grouped:
+            set_statistics_of_data(net, plain)
+        compared = compare_training(net, plain, frames_of(net, batch=4), strict=False)
+        covered.update({*_features_of_inputs(net), "all"} if compared else {"ill-conditioned"})
+
+    check()
+    assert covered.pop("ill-conditioned", 0) < covered.pop("all") / 5
+    assert covered.keys() == {
+        "frame", "sequence", "map", "vector", "until", "frames until", "delay", "two", "one",
+        "pruned", "learned initial",
+    }  # fmt: skip
+    assert min(covered.values()) >= 3, covered.most_common()[-3:]
+
+
+def _features_of_inputs(net: Net) -> set[str]:
+    frames, *further = net.inputs.forms
+    edges = [edge for a, _, edge in net.graph.edges(data=True) if a.startswith("input.")]
+    has = {
+        "frame": any(form.timed for form in further),
+        "sequence": any(not form.timed for form in further),
+        "map": any(len(form.shape) == 3 for form in further),
+        "vector": any(len(form.shape) == 1 for form in further),
+        "until": any(form.until for form in further),
+        "frames until": bool(frames.until),
+        "delay": any(edge["delay"] for edge in edges),
+        "one": len(further) == 1,
+        "two": len(further) == 2,
+        "pruned": any(note.startswith("input.") for note in net.graph.graph["notes"]),
+        "learned initial": any(net.graph.nodes[form.node]["own"] for form in further),
+    }
+    return {name for name, there in has.items() if there}
 
 
 def set_statistics_of_data(net: Net, plain: Interpreter) -> None:

@@ -52,7 +52,7 @@ def test_the_ladder_is_one_loop() -> None:
     assert kinds(plan) == [("once", 1), ("loop", 31), ("once", 1)]
     first, _, last = plan.phases
     assert (first.nodes, last.nodes) == (("encoder.input",), ("decoder.input",))
-    assert set(plan.carry) == {f"{s}.{n}" for s in Side if s != "lateral" for n in RECURRENT}
+    assert set(plan.carry) == {f"{s}.{n}" for s in ("encoder", "decoder") for n in RECURRENT}
     assert all(kept.depth == 1 for kept in plan.carry.values())
     assert plan.carry["encoder.top"].state == (("c", (16,)),)
     assert plan.carry["encoder.top"].state_depth == 1
@@ -231,7 +231,7 @@ def empty_graph(**time: object) -> nx.MultiDiGraph:
 
 def add_node(built: nx.MultiDiGraph, node: str, cell: object) -> None:
     side, level = split_node(node)
-    facts = {"initial": "zeros", "parameters": 0, "own": {}, "shape": (2,)}
+    facts = {"initial": "zeros", "parameters": 0, "own": {}, "shape": (2,), "share": None}
     built.add_node(node, side=side, level=level, cell=cell, **facts)
 
 
@@ -249,7 +249,7 @@ def add_task(built: nx.MultiDiGraph, name: str, node: str) -> None:
         "ahead": Prediction(kind="prediction", at=node, ahead=2),
         "weights": Denoising(kind="denoising", at=node, when=(0.0, 1.0, 0.0, 0.5)),
     }[name]
-    built.graph["tasks"][name] = {"task": task, "at": [node], "parameters": 0}
+    built.graph["tasks"][name] = {"task": task, "at": [node], "clean": {}, "parameters": 0}
 
 
 class Names(dict[object, int]):
