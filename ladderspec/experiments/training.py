@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ladderspec.cells import Config
-from ladderspec.cells.fields import by_form, refusal
-from ladderspec.cells.input import Noise
+from ladderspec.cells.fields import Noise, by_form, refusal
 from ladderspec.errors import tick
 from ladderspec.experiments.schedules import (
     Constant,
@@ -351,7 +350,9 @@ class MachineConfig(Config):
         None, description="CPU threads of one process. Default: torch decides."
     )
     workers: Whole = Field(0, description="Threads that prepare batches in advance.")
-    checkpoint: SavingConfig = Field(SavingConfig(), description="When checkpoints are written.")
+    checkpoint: SavingConfig = Field(
+        SavingConfig(), description="Interval between checkpoints: {seconds: 60}, {updates: 500}."
+    )
     cluster: ClusterConfig = Field(ClusterConfig(), description="What each run asks of a cluster.")
     log: Count = Field(50, description="Updates between two rows of metrics.")
     check: Count | None = Field(
