@@ -2,7 +2,7 @@
 #   make quickstart   check, draw and train a small RTagger, whole and without its arrows: a few minutes
 #   make test         linters, types, tests
 # For a release, on a machine with time:
-#   make check-all    all tests with all tools, many cases more, coverage, and the lowest versions
+#   make check-all    all tests with all tools, many cases more, examples, site, coverage, lowest versions
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -14,7 +14,7 @@ SHORT_JOB := tests/language/test_bad_specs.py tests/wiring/test_attributes.py te
 	tests/experiments/test_identity.py tests/test_escaping.py tests/test_lowest.py
 SPEC   := specs/textured/rtagger_tiny.yaml
 
-.PHONY: quickstart test lint docs gallery bench check-all check-lowest clean
+.PHONY: quickstart test lint docs docs-site examples gallery bench check-all check-lowest clean
 
 # torch is pinned: left free, pip would fetch the newest build with its accelerator libraries.
 $(VENV)/.core: pyproject.toml constraints.txt
@@ -37,7 +37,7 @@ quickstart: $(VENV)/.quick
 	$(BIN)/ladderspec show $(SPEC)
 	mkdir -p out
 	$(BIN)/ladderspec draw $(SPEC) --variant no_decoder_to_encoder --changes -o out/quickstart.svg
-	$(BIN)/ladderspec ablate specs/experiments/quickstart.yaml -o out/quickstart --workers 2 --resume
+	$(BIN)/ladderspec ablate specs/experiments/quickstart.yaml -o out/quickstart --processes 2 --resume
 
 # One process for each core, with one thread: the tensors of tests are small.
 test: lint
@@ -68,8 +68,22 @@ docs: $(VENV)/.dev
 	$(BIN)/python docs/make_language.py
 	$(BIN)/python docs/make_experiments.py
 	$(BIN)/python docs/make_errors.py
+	$(BIN)/python docs/make_cells.py
 	$(BIN)/python docs/make_results.py
 	$(BIN)/ladderspec schema -o specs/ladderspec.schema.json
+
+$(VENV)/.docs: $(VENV)/.dev
+	$(PIP) -e '.[docs]'
+	touch $@
+
+# The site in out/site; any warning is an error.
+docs-site: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# Executes the notebooks and saves their outputs.
+examples: $(VENV)/.dev
+	$(PIP) -e '.[examples]'
+	OMP_NUM_THREADS=1 PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python examples/execute.py
 
 gallery: $(VENV)/.dev
 	$(BIN)/python docs/make_gallery.py

@@ -25,6 +25,7 @@ PARTS: list[tuple[str, type[BaseModel]]] = [
     ("Evaluation", training.EvaluationConfig),
     ("Machine", training.MachineConfig),
     ("Saving", training.SavingConfig),
+    ("Cluster", training.ClusterConfig),
 ]
 SCHEDULES = (schedules.Halve, schedules.Cosine, schedules.Linear)
 

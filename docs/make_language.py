@@ -23,7 +23,11 @@ CELL_FIELDS = {
     "top": "a [decoder cell](#decoder-cells)",
 }
 
-ANCHORS = {"ExperimentRow": "a-row", "ExperimentColumn": "a-column"}
+ANCHORS = {
+    "ExperimentRow": "a-row", "ExperimentColumn": "a-column", "Row": "a-row",
+    "Constant": "schedules",
+}  # fmt: skip
+PLAIN = {"Epochs": "`{epochs: N}`"}
 ELSEWHERE = {"Edges": "language.md"}  # for the page of experiments
 
 
@@ -124,7 +128,9 @@ def show(value: Any) -> str:
 def takes(words: dict[str, Any], schema: dict[str, Any]) -> str:
     """A field's type in a few words."""
     if "$ref" in words:
-        name = words["$ref"].rsplit("/", 1)[1]
+        name = words["$ref"].rsplit("/", 1)[1].removesuffix("Config")
+        if name in PLAIN:
+            return PLAIN[name]
         return f"[{name}]({ELSEWHERE.get(name, '')}#{ANCHORS.get(name, name.lower())})"
     if "enum" in words:
         return ", ".join(f"`{word}`" for word in words["enum"])

@@ -107,9 +107,9 @@ SECTIONS = (
                     Quote("rladder", "next_notes.nll", "muse"),
                 ),
                 (
-                    "--column jsb --only rladder",
-                    "--column jsb --only no_decoder_to_encoder encoder_only --seeds 1",
-                    "--column nottingham piano muse --only rladder --seeds 1",
+                    "--column jsb --row rladder",
+                    "--column jsb --row no_decoder_to_encoder,encoder_only --seeds 1",
+                    "--column nottingham,piano,muse --row rladder --seeds 1",
                 ),
             ),
             Study("table3_music_chorales", (Quote("dropout", "next_notes.nll", "jsb"),)),

@@ -125,7 +125,7 @@ def ablate(
     columns: str | Iterable[str] = (),
     seeds: int | Iterable[int] = (),
     output: str | Path | None = None,
-    workers: int | None = None,
+    processes: int | None = None,
     resume: bool = True,
     data: str | Path | None = None,
     by_time: bool = False,
@@ -136,7 +136,7 @@ def ablate(
 ) -> AblationReport:
     """Train all runs of an experiment, and compare them. Finished runs are not repeated.
 
-        report = ls.ablate("experiment.yaml", seeds=range(3), workers=2)
+        report = ls.ablate("experiment.yaml", seeds=range(3), processes=2)
         report                              # the tables, in a notebook
         pandas.DataFrame(report.records)    # all numbers
 
@@ -146,20 +146,20 @@ def ablate(
         columns: The columns to train. Default: all.
         seeds: The seeds to train. Default: those of the file.
         output: The folder of runs, tables and figures. Default: `out/NAME`.
-        workers: The number of processes at once, which share the cores. Default: this process.
+        processes: The number of processes at once, which share the cores. Default: this process.
         resume: Continue runs that were interrupted; otherwise their folders are refused.
         data: The data folder. Default: that of the environment.
         by_time: Add metrics at every t, also over frames.
         quiet: Show no progress.
-        on_update: Called after every update with an `Event`; not with `workers`.
-        on_evaluation: Called after every evaluation with an `Event`; not with `workers`.
+        on_update: Called after every update with an `Event`; not with `processes`.
+        on_evaluation: Called after every evaluation with an `Event`; not with `processes`.
         **machine: Fields of the section `machine` to change: `threads`, `device`.
 
     Returns:
         The tables, the files that were written, and the runs that failed.
     """
-    if workers is not None and (on_update or on_evaluation):
-        raise UsageError("callbacks are called in this process: leave `workers` out")
+    if processes is not None and (on_update or on_evaluation):
+        raise UsageError("callbacks are called in this process: leave `processes` out")
     opened, runs, folder = _selected(experiment, rows, columns, seeds, output)
     root = Path(data) if data is not None else None
     check_runs(runs, folder, root, machine.get("device"))
@@ -169,7 +169,7 @@ def ablate(
         folder, resume, root, machine, display=Display(quiet=quiet),
         on_update=on_update, on_evaluation=on_evaluation,
     )  # fmt: skip
-    engine = choose(Asked("here" if workers is None else "processes", workers), folder)
+    engine = choose(Asked("here" if processes is None else "processes", processes), folder)
     failed = train_all(opened, runs, options, engine)
     of_all = opened.select(seeds=dict.fromkeys([*(run.seed for run in opened), *_seeds(seeds)]))
     found = report(opened, of_all, folder, root, by_time=by_time, display=Display(quiet=quiet))

@@ -4,6 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
+from typing import Any
+
+# What pydantic expects, by the type of its error, and its limits, by the key of their context.
+EXPECTED = {
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "mapping_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "finite_number": "a finite number",
+}
+RANGE = {"ge": "at least", "le": "at most", "gt": "more than", "lt": "less than"}
+
+
+def plain_words(item: Any) -> str:
+    """The message of one item of pydantic's errors, in the words of our own messages.
+
+    >>> plain_words({"type": "int_type", "msg": "Input should be a valid integer"})
+    'expected a whole number'
+    """
+    context = item.get("ctx", {})
+    limits = [f"{RANGE[key]} {value:g}" for key, value in context.items() if key in RANGE]
+    if limits:
+        return "it must be " + " and ".join(limits)
+    kind = {"int_parsing": "int_type", "int_from_float": "int_type", "float_parsing": "float_type"}
+    expected = EXPECTED.get(kind.get(item["type"], item["type"]), "")
+    if item["type"] == "literal_error":
+        expected = one_of(
+            str(context["expected"]).replace("'", "").replace(" or ", ", ").split(", ")
+        )
+    message = str(item["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    return f"expected {expected}" if expected else message
 
 
 def printable(text: str) -> str:

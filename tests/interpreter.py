@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ladderspec.names import Shape
 from ladderspec.network.net import nest_cells
 from ladderspec.nn import TimeStep, initialise
-from ladderspec.wiring.graph import Graph, copies, groups_of
+from ladderspec.wiring.graph import Graph, copies, groups_of, in_order
 
 Iteration = dict[str, tuple[Tensor, dict[str, Tensor]]]  # by node: output, extras
 
@@ -31,11 +31,15 @@ class Interpreter(nn.Module):
         initialise(self, seed)
 
     def forward(
-        self, frames: Tensor | dict[str, Tensor], lengths: Tensor | None = None
+        self,
+        frames: Tensor | dict[str, Tensor],
+        lengths: Tensor | None = None,
+        clean: bool = False,
     ) -> list[Iteration]:
         """All nodes at all t, from frames (B, T, ...) or from one input (B, ...) for all t.
 
         Several inputs stand by name. K groups stand side by side: sample b of group k is b K + k.
+        A clean pass has no noise.
         """
         given = frames if isinstance(frames, dict) else {"input": frames}
         over_frames = self.graph.graph["frames"] is not None
@@ -46,14 +50,33 @@ class Interpreter(nn.Module):
             }
             lengths = None if lengths is None else lengths[:, None].expand(-1, groups).flatten()
         self.starts: dict[str, Tensor] = {}  # one draw per pass
+        for node, delay in [(a, delay) for a, _, delay in self.graph.edges(data="delay")]:
+            if delay and self.graph.nodes[node]["cell"].cell == "Readout":
+                self.before(node, given["input"])
+        bottom = given["input"]
+        length = bottom.shape[1] if over_frames else self.graph.graph["iterations"]
+        noise = self.noise(len(bottom), length) if self.training and not clean else {}
         history: list[Iteration] = []
-        steps = given["input"].shape[1] if over_frames else self.graph.graph["iterations"]
-        for t in range(steps):
-            step = TimeStep(t, None if lengths is None else t < lengths)
+        for t in range(length):
+            now = {node: drawn[min(t, len(drawn) - 1)] for node, drawn in noise.items()}
+            alive = None if lengths is None else t < lengths
+            step = TimeStep(t, alive, noise=now, clean=clean)
             history.append({})
             for node in self.order:
                 history[t][node] = self.compute(node, t, given, history, step)
         return history
+
+    def noise(self, batch: int, length: int) -> dict[str, Tensor]:
+        """The noise of cells by node, (T, B, ...); iterations on one input share theirs."""
+        times = 1 if self.graph.graph["frames"] is None else length
+        found = {}
+        for node in in_order(self.graph):
+            cell = self.graph.nodes[node]["cell"]
+            if cell.cell != "Input" and cell.noise:
+                shape = self.cells[node].normalised
+                drawn = [torch.randn(batch, *shape) for _ in range(times)]
+                found[node] = cell.noise.gaussian * torch.stack(drawn)
+        return found
 
     def shown(self, node: str, t: int, given: dict[str, Tensor]) -> Tensor:
         """What an input gives at one t: nothing but zeros after the last t of `until`."""
@@ -79,7 +102,8 @@ class Interpreter(nn.Module):
         for source, _, key, edge in self.graph.in_edges(node, keys=True, data=True):
             past = t - edge["delay"]
             known = history[past][source] if past >= 0 else self.before(source, frame)
-            values[key] = known[0]
+            tap = edge["tap"]
+            values[key] = known[0] if tap in (None, "output") else known[1][tap]
             if key == "state":
                 previous = known[1]
         result: tuple[Tensor, dict[str, Tensor]] = self.cells[node](values, previous, step)
@@ -102,7 +126,9 @@ class Interpreter(nn.Module):
 
         shape = facts["shape"]
         extras = facts["cell"].state_shapes(shape)
-        return start("initial", shape), {k: start(f"initial_{k}", s) for k, s in extras.items()}
+        past = {k: start(f"initial_{k}", s) for k, s in extras.items()}
+        taps = dict.fromkeys(("normalised", "logits"), start("", shape))
+        return start("initial", shape), {**taps, **past}
 
     def start_of_groups(self, node: str, batch: int) -> Tensor:
         """mu is the mean of the data, pi random: as the docs say, sample by sample."""

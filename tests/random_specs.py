@@ -27,7 +27,7 @@ NORMS = st.sampled_from(DENSE_NORMS)
 GROUP = {"kind": "group", "groups": 2}
 GROUPS = [GROUP, {**GROUP, "terms": "joint"}]  # need an even number of channels
 MAP_NORMS = st.sampled_from(
-    [*DENSE_NORMS, "instance", {"kind": "instance", "terms": "joint"}, *GROUPS]
+    [*DENSE_NORMS, "instance", {"kind": "instance", "terms": "joint"}, *GROUPS, *GROUPS]
 )
 PLAIN_NORMS = st.sampled_from(["batch", "layer", "none"])
 RESAMPLE = st.sampled_from(["nearest", "bilinear"])
@@ -63,6 +63,11 @@ FEATURES = {
     "vector to map",
     "decoder to encoder",
     "no decoder to encoder",
+    "noise in a cell",
+    "tap",
+    "delayed tap",
+    "clean target",
+    "decoder on top",
 }
 
 
@@ -124,6 +129,8 @@ def words(draw: st.DrawFn) -> Words:
         shapes.append(bool(places))
     if draw(st.integers(0, 4)) == 0:
         spec["top"] = {"cell": "Conv" if shapes[-1] else "FC", "norm": draw(PLAIN_NORMS)}
+    elif spec["levels"][-1]["encoder"]["cell"] != "Sum" and draw(st.integers(0, 2)) == 0:
+        spec["top"] = {"cell": "convG1" if shapes[-1] else "G1", "weights": "none"}
     if draw(st.integers(0, 3)) == 0:
         spec["laterals"] = draw(lateral_cells(spec, shapes))
     spec["edges"] = draw(edges(spec))
@@ -149,7 +156,8 @@ def with_groups(draw: st.DrawFn, spec: Words) -> Words:
     noise = {"gaussian": 0.3} if likelihood == "gaussian" else {"flip": 0.2}
     spec["input"]["noise"] = noise
     ahead = {"ahead": 1} if "frames" in spec["time"] and draw(st.booleans()) else {}
-    pixels = {name: task for name, task in spec["tasks"].items() if name != "pixels"}
+    left_out = ("pixels", "levels")
+    pixels = {name: task for name, task in spec["tasks"].items() if name not in left_out}
     spec["tasks"] = {**pixels, "segment": {"kind": "grouping", **ahead}}
     if "laterals" in spec:
         spec["laterals"].pop("input", None)
@@ -213,6 +221,11 @@ def encoder_cells(draw: st.DrawFn, maps: bool, below: int) -> Words:
         cell["activation"] = draw(
             st.sampled_from(["relu", "tanh", "none", "softplus", "relu6", "hard_tanh"])
         )
+    if kind in ("Conv", "FC") and draw(st.integers(0, 2)) == 0:
+        kind = draw(st.sampled_from(["batch", "layer"]))  # of one value, layer norm is zero
+        kind = "batch" if cell["channels"] == 1 else kind
+        norm = GROUP if cell["norm"] in GROUPS else {"kind": kind}
+        cell |= {"norm": {**norm, "terms": "joint"}, "noise": {"gaussian": 0.3}}
     if draw(st.integers(0, 3)) == 0:
         cell["initial"] = "learned"
     return cell
@@ -287,6 +300,9 @@ def edges(draw: st.DrawFn, spec: Words) -> Words:
     for role in ("decoder_to_encoder", "state", "lateral"):
         if draw(st.integers(0, 7)) == 0:
             found[role] = {"delay": 2 if role != "lateral" else 1}
+    if draw(st.integers(0, 2)) == 0 and all(map(_can_tap, spec["levels"])):
+        lateral = found.get("lateral", {})
+        found["lateral"] = {**lateral, "tap": "normalised"}
     names = [row["name"] for row in spec["levels"]]
     if draw(st.integers(0, 3)) == 0:
         some = {"levels": [draw(st.sampled_from(names))], "delay": draw(DELAYS)}
@@ -299,10 +315,23 @@ def edges(draw: st.DrawFn, spec: Words) -> Words:
         st.sampled_from(nodes), st.sampled_from(nodes[1:]), st.sampled_from([0, 1, 1, 2]),
     )  # fmt: skip
     found["add"] = draw(st.lists(arrow, max_size=3, unique=True))
+    noisy = [f"encoder.{row['name']}" for row in spec["levels"] if "noise" in row["encoder"]]
+    if noisy and draw(st.booleans()):  # their sum has one norm
+        ends = {"from": draw(st.sampled_from(noisy)), "to": draw(st.sampled_from(nodes[1:]))}
+        found["add"].append({**ends, "delay": draw(DELAYS), "tap": "normalised"})
     if draw(st.integers(0, 2)) == 0:  # several arrows between the same two nodes
         a, b = draw(st.sampled_from(nodes)), draw(st.sampled_from(nodes[1:]))
         found["add"] += [each for d in (1, 2) if (each := f"{a}(t-{d}) -> {b}") not in found["add"]]
     return found
+
+
+def _can_tap(row: Words) -> bool:
+    """Whether a row has one norm for all that arrives, or none; LSTMs have four gates."""
+    norm = row["encoder"].get("norm", "none")
+    joint = norm == "joint" or (isinstance(norm, dict) and norm.get("terms") == "joint")
+    return row["encoder"]["cell"] not in ("ConvLSTM", "ConvGRU", "LSTM", "GRU") and (
+        joint or row["encoder"]["cell"] in ("Conv", "FC", "SoftMax", "Pool", "Sum")
+    )
 
 
 @st.composite
@@ -350,6 +379,10 @@ def tasks(draw: st.DrawFn, spec: Words) -> Words:
         cost = draw(st.sampled_from(["mse", "bce"]))
         found["pixels"] = {"kind": kind, "at": "decoder.input", "cost": cost, "weight": 2.0}
         found["pixels"] |= {"when": draw(when)}
+    if "decoder" in rows[0] and "groups" not in spec and draw(st.integers(0, 2)) == 0:
+        weight = {"decoder.input": 2.0, "else": 0.5} if draw(st.booleans()) else 0.7
+        found["levels"] = {"kind": "denoising", "at": "decoder.*", "target": "clean"}
+        found["levels"] |= {"weight": weight, "when": draw(when), "stop": draw(st.booleans())}
     if not found or draw(st.integers(0, 4)) == 0:
         at = f"encoder.{draw(st.sampled_from(names[1:]))}"
         found["digit"] = {"kind": "classification", "at": at, "head": 4, "when": draw(when)}
@@ -368,6 +401,7 @@ def features(spec: Spec, plan: Plan) -> set[str]:
     roles = set(nx.get_edge_attributes(wired, "role").values())
     delays = {(edge["role"], edge["delay"]) for *_, edge in wired.edges(data=True)}
     sizes = [facts["shape"][1:] for facts in nodes]
+    taps = [edge for *_, edge in wired.edges(data=True) if edge["tap"] not in (None, "output")]
     shared = {facts["shared"] for facts in nodes} - {None}
     has = {
         "batch norm": "batch" in norms,
@@ -402,6 +436,13 @@ def features(spec: Spec, plan: Plan) -> set[str]:
         "any length": plan.length is None,
         "learned initial": any("initial" in facts["own"] for facts in nodes),
         "vector to map": any(_vector_to_map(each) for each in projections),
+        "noise in a cell": any(
+            facts["cell"].noise and facts["cell"].cell != "Input" for facts in nodes
+        ),
+        "tap": bool(taps),
+        "delayed tap": any(edge["delay"] for edge in taps),
+        "clean target": any(entry["clean"] for entry in wired.graph["tasks"].values()),
+        "decoder on top": any(getattr(facts["cell"], "weights", "") == "none" for facts in nodes),
         "decoder to encoder": "decoder_to_encoder" in roles,
         "no decoder to encoder": "decoder_to_encoder" not in roles,
     }

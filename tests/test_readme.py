@@ -1,4 +1,4 @@
-"""Everything that the README shows is run."""
+"""Everything that the README, the tour and the tutorials show is run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
 TOUR = (ROOT / "docs" / "tour.md").read_text()
-PAGES = pytest.mark.parametrize("page", [README, TOUR], ids=["readme", "tour"])
+TUTORIALS = ["specs_instead_of_code", "figures_for_a_paper", "ablation_edges", "api"]
+TEXTS = {
+    "readme": README,
+    "tour": TOUR,
+    **{name: (ROOT / "docs" / f"{name}.md").read_text() for name in TUTORIALS},
+}
+PAGES = pytest.mark.parametrize("page", list(TEXTS.values()), ids=list(TEXTS))
 
 
 def steps(page: str) -> list[tuple[str, str]]:
@@ -32,9 +38,10 @@ def steps(page: str) -> list[tuple[str, str]]:
 @PAGES
 def test_the_commands(page: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "specs", tmp_path / "specs")
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     checker = doctest.OutputChecker()
-    assert len(steps(page)) >= 7
+    assert len(steps(page)) >= 7 or page not in (README, TOUR)
     for command, shown in steps(page):
         done = subprocess.run(
             command, shell=True, cwd=tmp_path, env={**os.environ, "PATH": path},
@@ -64,6 +71,16 @@ def test_links_lead_somewhere() -> None:
         targets = re.findall(r"\]\(([^)#]+)[^)]*\)", page) + re.findall(r'src="([^"]+)"', page)
         for target in targets:
             assert (folder / target).exists(), target
+
+
+def test_the_site_has_every_page() -> None:
+    """`make docs-site` builds it, with warnings as errors."""
+    nav = re.findall(r"^ +- [^:]+: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    outside = {"index.md": "README.md"}
+    for page in nav:
+        assert any((folder / outside.get(page, page)).exists() for folder in (ROOT, ROOT / "docs"))
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")}
+    assert {page for page in pages if not page.endswith("_intro.md")} <= set(nav)
 
 
 def test_the_readme_is_short_and_its_picture_low() -> None:

@@ -62,6 +62,6 @@ def test_what_cannot_be(trained: Path) -> None:
     place = trained / "experiment.yaml"
     with pytest.raises(UsageError, match="`thread` is no field of `machine`"):
         ls.train(place, output=trained / "other", thread=1)
-    with pytest.raises(UsageError, match="leave `workers` out"):
-        ls.ablate(place, output=trained / "other", workers=2, on_update=print)
+    with pytest.raises(UsageError, match="leave `processes` out"):
+        ls.ablate(place, output=trained / "other", processes=2, on_update=print)
     assert not (trained / "other").exists()

@@ -76,6 +76,7 @@ def _job(experiment: Experiment, run: Run, options: AblationOptions, display: Di
         data=None if options.data is None else options.data.resolve(),
         machine={**threads, **options.machine},
         plugins=tuple(plugin.resolve() for plugin in options.plugins),
+        changes=experiment.changes,
         run=run,
         display=display,
         on_update=options.on_update,

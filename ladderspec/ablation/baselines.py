@@ -90,7 +90,7 @@ def measure_baselines(
 
 def _scores(run: Run, name: str, data: DataSet) -> Iterator[Scores]:
     baseline = run.data.baselines()[name]
-    split = Split.TEST if data.size(Split.TEST) else Split.VALID
+    split = Split(run.evaluation.split) if data.size(Split.TEST) else Split.VALID
     items = min(baseline.items, data.size(split))
     for title, value in baseline.scores(data, split, items).items():
         yield Scores(
@@ -110,4 +110,5 @@ def _base_runs(experiment: Experiment, runs: Sequence[Run]) -> list[Run]:
 
 
 def _digest(run: Run) -> str:
-    return digest(data_identity(run.data))
+    split = {} if run.evaluation.split == "test" else {"split": run.evaluation.split}
+    return digest({**data_identity(run.data), **split})

@@ -33,9 +33,9 @@ class Asked:
 def choose(asked: Asked, output: Path) -> Engine:
     """The engine that is asked for. Options that do not fit it are refused."""
     if asked.workers is not None and asked.workers < 1:
-        raise UsageError(f"--workers {asked.workers}: at least one")
+        raise UsageError(f"--processes {asked.workers}: at least one")
     if asked.workers is not None and asked.name in ("ray", "slurm"):
-        raise UsageError(f"--workers: {asked.name} itself decides how many runs there are at once")
+        raise UsageError(f"--processes: {asked.name} decides how many runs there are at once")
     if asked.slurm and asked.name != "slurm":
         raise UsageError("--slurm needs --engine slurm")
     if asked.name == "here":

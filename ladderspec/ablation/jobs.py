@@ -28,6 +28,7 @@ class Job:
     data: Path | None = None
     machine: dict[str, Any] = field(default_factory=dict)  # overrides the section of the file
     plugins: tuple[Path, ...] = ()
+    changes: tuple[str, ...] = ()  # PATH=VALUE
     # In this process alone:
     run: Run | None = field(default=None, repr=False, compare=False)
     display: Display | None = field(default=None, repr=False, compare=False)
@@ -63,6 +64,8 @@ class Job:
             found += [f"--{name}", str(value)]
         for plugin in self.plugins:
             found += ["--plugin", str(plugin)]
+        for change in self.changes:
+            found += ["--set", change]
         return found
 
 
@@ -106,7 +109,7 @@ def perform(job: Job) -> Outcome:
     if run is None:
         for plugin in job.plugins:
             load_plugin(plugin)
-        (run,) = open_experiment(job.experiment).select(
+        (run,) = open_experiment(job.experiment, changes=job.changes).select(
             [job.row], [job.column] if job.column else [], [job.seed]
         )
     machine = run.machine.model_copy(update=job.machine)

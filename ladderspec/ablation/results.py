@@ -90,6 +90,7 @@ class Results:
     curves: dict[tuple[str, str, int], list[dict[str, Any]]] = field(repr=False)
     left_out: tuple[str, ...] = ()  # messages about folders that hold other runs
     show_times: bool = False  # metrics at every t, also if time runs over frames
+    about_data: str = ""  # what a reader must know of the data
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -145,7 +146,7 @@ def collect(
         own = [run for run in runs if (run.row, run.column) == (row, column)]
         place = CellPosition(row, column, own[0].title, headings.get(column, ""))
         cells.append(_cell(place, own[0], {r.seed: found[r.id] for r in own if r.id in found}))
-    measures = _measures(found.values())
+    measures = _measures((run, found[run.id]) for run in runs if run.id in found)
     return Results(
         title=experiment.config.title or experiment.name,
         base=base_row(experiment.config),
@@ -158,6 +159,7 @@ def collect(
         },
         left_out=left_out,
         show_times=show_times,
+        about_data=" ".join(filter(None, dict.fromkeys(run.data.note for run in runs))),
     )
 
 
@@ -185,7 +187,7 @@ def _cell(place: CellPosition, run: Run, results: Mapping[int, Result]) -> Table
     by_time, time = dict[str, dict[int, list[float]]](), _time(run)
     for seed, result in results.items():
         parameters = result["parameters"]
-        split, metrics = _tested(result)
+        split, metrics = _tested(run, result)
         times = result.get("by_time", {}).get(split, {})
         for name, value in metrics.items():
             if times.get(name):
@@ -230,19 +232,18 @@ def _time(run: Run) -> TimeAxis:
     return TimeAxis(still, steps_of(run.graph), last)
 
 
-def _tested(result: Result) -> tuple[str, dict[str, float]]:
-    """`test` and its metrics, or `valid` if there are no test data."""
+def _tested(run: Run, result: Result) -> tuple[str, dict[str, float]]:
+    """The split of `evaluation` and its metrics, or `valid` if there are no test data."""
     metrics: dict[str, dict[str, float]] = result["metrics"]
-    return next(
-        ((split, metrics[split]) for split in ("test", "valid") if split in metrics), ("", {})
-    )
+    splits = (run.evaluation.split, "valid")
+    return next(((split, metrics[split]) for split in splits if split in metrics), ("", {}))
 
 
-def _measures(results: Iterable[Result]) -> tuple[Measure, ...]:
+def _measures(results: Iterable[tuple[Run, Result]]) -> tuple[Measure, ...]:
     """All metrics of any run."""
     found = dict[str, Measure]()
-    for result in results:
-        _, metrics = _tested(result)
+    for run, result in results:
+        _, metrics = _tested(run, result)
         for name in metrics:
             own = name.removeprefix(TEACHER)
             higher = own in result.get("higher_is_better", ())

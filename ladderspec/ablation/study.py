@@ -95,6 +95,8 @@ def _config(source: Path, like: Path | None, networks: Networks) -> dict[str, An
     """An experiment as plain data, with absolute paths."""
     tree = read_experiment(source)
     if "rows" in tree.value:
+        if like is not None:
+            raise UsageError(f"--like would be ignored: {source} is an experiment itself")
         open_experiment(source, networks)  # reports mistakes at their places in the source
         return _portable(tree)
     if like is None:

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 
-from ladderspec.cells.fields import Config, Initial, OneLine, Pair
+from ladderspec.cells.fields import Config, Initial, Noise, OneLine, Pair
 from ladderspec.cells.parameters import Parameters
-from ladderspec.cells.projections import Inlet, Projection
+from ladderspec.cells.projections import Inlet, Projection, ShapeProblem
 from ladderspec.errors import UsageError, did_you_mean, one_of
 from ladderspec.names import Role, Shape, Side
 
 if TYPE_CHECKING:
     from ladderspec.cells.grouping import Groups
-    from ladderspec.cells.input import Noise
 
 
 @dataclass(frozen=True)
@@ -78,17 +77,25 @@ class Cell(Config):
     docs/own_cells.md describes what a subclass defines: `takes`, `needs`, `out_shape`, `project`,
     `parameters` and `compute`.
 
-    Args:
+    Attributes:
         cell: The name of the cell in specs.
         label: The text in drawings, instead of the name.
         initial: What delayed edges carry before the first iteration: `zeros` or `learned`.
+        noise: Gaussian noise on the normalised pre-activation, in training.
         share: The row with whose cell on the same side it shares its weights, or a node.
     """
 
     cell: str
-    label: OneLine | None = Field(None, description="Drawn instead of the cell's name.")
+    label: OneLine | None = Field(
+        None, description="Label in drawings, instead of the cell's name."
+    )
     initial: Initial = Field(
-        "zeros", description="What delayed arrows carry before the first iteration."
+        "zeros", description="Initial value of delayed arrows, before the first iteration."
+    )
+    noise: Noise | None = Field(
+        None,
+        description="Gaussian noise on the normalised pre-activation in training, before gain,"
+        " offset and activation: {gaussian: 0.3}.",
     )
     share: OneLine | None = Field(
         None,
@@ -195,6 +202,49 @@ def iterations_of(cell: Cell, length: int | None) -> int:
             " say `time: {frames: 5}`, or `statistics: shared`"
         )
     return 1 if asked == "shared" else length or 1
+
+
+# --- the normalised pre-activation ----------------------------------------------------------------
+
+
+class NoNorm(ShapeProblem):
+    """A cell without a norm."""
+
+
+def deviation(cell: Cell) -> float:
+    """The standard deviation of the noise on the normalised pre-activation."""
+    noise = cell.noise if cell.cell != "Input" else None
+    return (noise.gaussian or 0.0) if isinstance(noise, Noise) else 0.0
+
+
+def normalised_shape(cell: Cell, projections: Mapping[str, Projection]) -> Shape:
+    """The shape of z in a = gain . z + offset, where one norm makes z from all that arrives.
+
+    Noise is added to z, and arrows with `tap: normalised` carry it.
+
+    Args:
+        cell: The cell.
+        projections: What its edges own, by key.
+
+    Raises:
+        ShapeProblem: if the cell has no such norm.
+    """
+    signature, (_, kind, _) = cell.signature(), cell.node_norm()
+    summed = [each for key, each in projections.items() if key not in signature.separate]
+    if kind != "none" and "norm" in signature.keywords:
+        raise ShapeProblem(
+            f"{cell.cell} normalises its candidate by itself, inside its gates",
+            "use Conv, FC or an LSTM",
+        )
+    if kind == "none" and not any(each.norm != "none" for each in summed):
+        hint = "give it one, like `norm: batch`" if hasattr(cell, "norm") else "leave it out"
+        raise NoNorm(f"{cell.cell} has no norm", hint)
+    if kind == "none" and len(summed) > 1:
+        raise ShapeProblem(
+            f"{cell.cell} normalises each of its {len(summed)} arrows by itself",
+            "`norm: joint` normalises their sum",
+        )
+    return summed[0].target
 
 
 # --- registry -------------------------------------------------------------------------------------

@@ -180,6 +180,23 @@ NormField = Annotated[
     GetPydanticSchema(lambda source, handler: handler(source), _norm_schema),
 ]
 
+
+class Noise(Config):
+    """Random corruption in training, drawn for every pass."""
+
+    gaussian: Annotated[float, Field(ge=0)] | None = Field(
+        None, description="Standard deviation of Gaussian noise."
+    )
+    flip: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        None, description="Probability that a bit is flipped."
+    )
+
+    @property
+    def active(self) -> bool:
+        """Whether it changes anything."""
+        return bool(self.gaussian or self.flip)
+
+
 Five = tuple[float, float, float, float, float]
 _STARTS: dict[str, Five] = {"even": (1, 1, 0, 0, 0), "ladder": (0, 1, 0, 0, 0)}
 

@@ -27,6 +27,7 @@ from ladderspec.cells.projections import (
     joint_gain,
     joint_norm,
     need_map,
+    need_vector,
     odd,
     pre_activation,
 )
@@ -40,11 +41,13 @@ if TYPE_CHECKING:
 # learning rates from 1e-3 to 1e-2. Cells that read the estimate normalise it.
 SMALL = 0.01
 
-_STATISTICS = Field(None, description="What batch norm keeps for evaluation.")
+_STATISTICS = Field(None, description="Statistics that batch norm keeps for evaluation.")
 _FILTER = Field((3, 3), description="Filter size, one number or [height, width].")
-_CHANNELS = Field(None, description="Default: the width of the level it estimates.")
+_CHANNELS = Field(None, description="Output channels. Default: those of its estimate.")
 _NORM_OF_U = Field("batch", description="Norm of u.")
-_LAYER_NORM = Field(NormChoice(), description="layer (default) or another norm; joint or separate.")
+_LAYER_NORM = Field(
+    NormChoice(), description="Norm: layer (default) or another norm; joint or separate."
+)
 _W = Field((1, 1, 0, 0, 0), description="Initial w: `even`, `ladder` or five numbers.")
 _GATE: Any = Field(
     "none", description="`sigmoid` squashes the gate s, as in Tagger's code; `none` is the paper."
@@ -63,6 +66,7 @@ class _Gate(DecoderCell):
         w: Five
         w_s: Five
         gate: Literal["none", "sigmoid"]
+        weights: str
 
     offset: ClassVar = "b"
 
@@ -93,6 +97,16 @@ class _Gate(DecoderCell):
             )
         w_s = blocks(5, self.units(out), values=self.w_s)
         return Projection("none", inlet.shape, out, extra={"w_s": w_s})
+
+    def _unchanged(self, inlet: Inlet, out: Shape) -> Projection:
+        """`weights: none`: v_top as it is."""
+        if inlet.shape != out:
+            raise ShapeProblem(
+                f"{self.cell} with `weights: none` keeps the shape of what arrives,"
+                f" {show_shape(inlet.shape)}, but its level is {show_shape(out)}",
+                "leave out `weights`",
+            )
+        return Projection("none", inlet.shape, out)
 
     @staticmethod
     def compute(
@@ -130,6 +144,9 @@ class ConvG1(_Gate):
     w: FunctionStart = _W
     w_s: FunctionStart = _W_S
     gate: Literal["none", "sigmoid"] = _GATE
+    weights: Literal["conv", "none"] = Field(
+        "conv", description="conv: A is a convolution; none: v_top as it is, without A."
+    )
 
     def out_shape(self, site: Site) -> Shape:
         need_map(site.estimate, "convG1", "G1")
@@ -141,6 +158,8 @@ class ConvG1(_Gate):
     def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
         if inlet.role is Role.LATERAL:
             return self._lateral(inlet, out)
+        if self.weights == "none":
+            return self._unchanged(inlet, out)
         same = None if inlet.role is Role.DECODER or inlet.filter else odd(self.filter)
         return between(inlet.shape, out, inlet.filter or self.filter, same, inlet.stride)
 
@@ -155,6 +174,9 @@ class G1(_Gate):
     w: FunctionStart = _W
     w_s: FunctionStart = _W_S
     gate: Literal["none", "sigmoid"] = _GATE
+    weights: Literal["dense", "none"] = Field(
+        "dense", description="dense: A is a matrix; none: v_top as it is, without A."
+    )
 
     def units(self, out: Shape) -> int:
         return size_of(out)
@@ -162,6 +184,9 @@ class G1(_Gate):
     def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
         if inlet.role is Role.LATERAL:
             return self._lateral(inlet, out)
+        if self.weights == "none":
+            need_vector(out, "G1 with `weights: none`", "convG1")
+            return self._unchanged(inlet, out)
         return between(inlet.shape, (size_of(out),), (1, 1))
 
 
@@ -173,7 +198,7 @@ class ConvG2(DecoderCell):
     channels: Count | None = _CHANNELS
     filter: PairField = _FILTER
     inner: Count | None = Field(
-        None, description="Width of the branches, followed by a 1x1 read-out D."
+        None, description="Channels of the branches, followed by a 1x1 read-out D."
     )
     norm: NormField = _LAYER_NORM
     statistics: Statistics | None = _STATISTICS
@@ -218,7 +243,7 @@ class ConvG3(DecoderCell):
     filter: PairField = Field(
         (3, 3), description="Filter of A and B, one number or [height, width]."
     )
-    inner: Count | None = Field(None, description="Width of u. Default: the width of its row.")
+    inner: Count | None = Field(None, description="Channels of u. Default: those of its row.")
     inner_filter: PairField = Field((1, 1), description="Filter of W_s, D and E.")
     norm: NormField = _LAYER_NORM
     statistics: Statistics | None = _STATISTICS

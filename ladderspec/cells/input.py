@@ -4,34 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from ladderspec.cells.base import Cell, Site
-from ladderspec.cells.fields import Config, Count, PairField
+from ladderspec.cells.fields import Count, Noise, PairField, refusal
 from ladderspec.names import Shape, Side
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Noise(Config):
-    """Corruption of the input, drawn for every pass."""
-
-    gaussian: Annotated[float, Field(ge=0)] | None = Field(None, description="Standard deviation.")
-    flip: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        None, description="Probability with which a bit is turned."
-    )
-
-    @property
-    def active(self) -> bool:
-        """Whether it changes anything."""
-        return bool(self.gaussian or self.flip)
-
-
 class _Source(Cell):
     cell: Literal["Input"] = Field("Input", exclude=True)
-    channels: Count = Field(1, description="Maps of a frame, or numbers of a vector.")
-    size: PairField | None = Field(None, description="[height, width], or one number for a square.")
+    channels: Count = Field(1, description="Channels of a frame, or values of a vector.")
+    size: PairField | None = Field(
+        None, description="Size: [height, width], or one number for a square."
+    )
     until: Annotated[int, Field(ge=1, le=100000)] | None = Field(
         None, description="Last t at which the input is shown; zeros follow. Default: all t."
     )
@@ -49,7 +37,9 @@ class _Source(Cell):
 class Input(_Source):
     """What a frame is: its channels and size; without a size, a vector."""
 
-    noise: Noise | None = Field(None, description="{gaussian: 0.15} or {flip: 0.2}.")
+    noise: Noise | None = Field(
+        None, description="Noise on the input: {gaussian: 0.15} or {flip: 0.2}."
+    )
 
     sides: ClassVar = frozenset({Side.ENCODER})
 
@@ -65,3 +55,10 @@ class FurtherInput(_Source):
     field: str | None = Field(None, description="Field of the data. Default: the input's name.")
 
     sides: ClassVar = frozenset({Side.INPUT})
+
+    @field_validator("noise", mode="before")
+    @classmethod
+    def _no_noise(cls, value: Any) -> Any:
+        if value is not None:
+            raise refusal("S101", "an input beside the frames has no `noise`", "leave it out")
+        return value

@@ -7,11 +7,12 @@ import gc
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from errno import EIO, ENOSPC
 from inspect import cleandoc
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
-from ladderspec.errors import LadderspecError, SpecError
+from ladderspec.errors import LadderspecError, SpecError, did_you_mean, tick
 from ladderspec.escaping import escape_terminal
 from ladderspec.version import __version__
 
@@ -53,18 +54,33 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(words)
     except BrokenPipeError:  # the reader of our output has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence()
         return 0
+    except OSError as error:
+        if error.errno not in (ENOSPC, EIO) or error.filename is not None:
+            raise
+        _silence()  # or Python reports the same again when it flushes
+        print(f"ladderspec: cannot write: {(error.strerror or '').lower()}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _silence() -> None:
+    """Send what is left for standard output to nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(words: Sequence[str]) -> int:
     name = words[0] if words else "--help"
     if name not in COMMANDS:
+        if not name.startswith("-"):
+            hint = did_you_mean(name, COMMANDS) or "`ladderspec --help` lists them"
+            print(escape_terminal(f"ladderspec: no command {tick(name)}; {hint}"), file=sys.stderr)
+            return 2
         whole_parser().parse_args([name, *words[1:]])  # prints help, versions or an error
         return 2
-    parser = argparse.ArgumentParser(prog=f"ladderspec {name}", formatter_class=_Help)
+    parser = SuggestingParser(prog=f"ladderspec {name}", formatter_class=_Help)
     args = fill(parser, name).parse_args(words[1:])
     gc.freeze()
     gc.enable()
@@ -92,6 +108,39 @@ def fill(parser: argparse.ArgumentParser, name: str) -> argparse.ArgumentParser:
     parser.set_defaults(run=run)
     return parser
 
+
+class SuggestingParser(argparse.ArgumentParser):
+    """Suggests options for misspelt ones; does not take `--see` for `--seed`."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{**options, "allow_abbrev": False})
+
+    def error(self, message: str) -> NoReturn:
+        unknown = message.removeprefix("unrecognized arguments: ")
+        first = unknown.split(" ")[0]
+        if unknown == message or not first.startswith("-"):
+            super().error(message)
+        option = first.partition("=")[0]
+        known = [name for name in self._options() if name.startswith("--")]
+        hint = RENAMED.get(option, "") or did_you_mean(option.lstrip("-"), known)
+        name = self.prog.removeprefix("ladderspec ").split(" ")[0]
+        hint = hint or f"`ladderspec {name} --help` lists them"
+        self.exit(2, escape_terminal(f"{self.prog}: no option {tick(option)}; {hint}") + "\n")
+
+    def _options(self) -> Iterator[str]:
+        """The options of this parser and of its subcommands."""
+        yield from self._option_string_actions
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for sub in action.choices.values():
+                    yield from sub._option_string_actions
+
+
+# Options of another name.
+RENAMED = {
+    "--only": "rows are chosen by `--row NAME,...`",
+    "--workers": "`--processes N` trains so many runs at once",
+}
 
 _Help = argparse.RawDescriptionHelpFormatter
 

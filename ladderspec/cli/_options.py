@@ -56,6 +56,54 @@ def at_least(least: int) -> Callable[[str], int]:
     return number
 
 
+def comma_list(text: str) -> list[str]:
+    """The type of an option with several names: `a,b`."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def seed_list(text: str) -> list[int]:
+    """The type of an option with several seeds: `0,3`."""
+    return [at_least(0)(seed) for seed in comma_list(text)]
+
+
+def add_runs(parser: argparse.ArgumentParser) -> None:
+    """Which runs of an experiment, and what is changed in them; for `train` and `ablate`."""
+    chosen = parser.add_argument_group("which runs", "may be repeated; default: all of the file")
+    for option, metavar, type in (
+        ("--row", "NAME,...", comma_list),
+        ("--column", "NAME,...", comma_list),
+        ("--seed", "N,...", seed_list),
+    ):
+        chosen.add_argument(option, metavar=metavar, type=type, action="extend", default=[])
+    chosen.add_argument("--seeds", metavar="N", type=at_least(1), help="how many: 0 to N - 1")
+    changes = parser.add_argument_group("changes", "of all runs; may be repeated")
+    changes.add_argument(
+        "--set", metavar="PATH=VALUE", action="append", default=[],
+        help="a field, like training.updates=300, params.width=8 or task.digit.weight=0",
+    )  # fmt: skip
+    changes.add_argument(
+        "--split", choices=["test", "valid"],
+        help="what finished runs are measured on; valid: without looking at the test data",
+    )  # fmt: skip
+
+
+def changes_of(args: argparse.Namespace) -> list[str]:
+    """The changes that `add_runs` offers, as PATH=VALUE."""
+    return [*args.set, *([f"evaluation.split={args.split}"] if args.split else [])]
+
+
+def seeds_of(args: argparse.Namespace) -> list[int]:
+    """The seeds that `add_runs` offers."""
+    return list(dict.fromkeys([*range(args.seeds or 0), *args.seed]))
+
+
+def refuse_ignored(args: argparse.Namespace, reason: str, *options: str) -> None:
+    """Refuse options that would be ignored, and say why."""
+    for option in options:
+        if getattr(args, option.lstrip("-").replace("-", "_")) not in (None, False, [], ""):
+            raise UsageError(f"{option} would be ignored: {reason}")
+
+
 def add_plugin(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--plugin", metavar="FILE", action="append", default=[], type=Path,

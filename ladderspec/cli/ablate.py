@@ -7,9 +7,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ladderspec.cli._options import add_plugin, at_least, load_plugins
+from ladderspec.cli._options import (
+    add_plugin,
+    add_runs,
+    at_least,
+    changes_of,
+    load_plugins,
+    refuse_ignored,
+    seeds_of,
+)
 from ladderspec.cli._terminal import width
-from ladderspec.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,13 +38,7 @@ def add_ablate_arguments(parser: argparse.ArgumentParser) -> None:
                         help="the row that a study is of; default: the base")  # fmt: skip
     parser.add_argument("--like", metavar="EXPERIMENT", type=Path,
                         help="whose data and training the study of a spec takes")  # fmt: skip
-    chosen = parser.add_argument_group("which runs", "default: all of the file")
-    chosen.add_argument("--only", metavar="ROW", nargs="+", action="extend", default=[],
-                        help="rows by name")  # fmt: skip
-    chosen.add_argument("--column", metavar="NAME", nargs="+", action="extend", default=[])
-    chosen.add_argument("--seeds", metavar="N", type=int, help="how many: 0 to N - 1")
-    chosen.add_argument("--seed", metavar="N", type=at_least(0), nargs="+", action="extend",
-                        default=[], help="which")  # fmt: skip
+    add_runs(parser)
     parser.add_argument("-o", "--output", metavar="FOLDER", type=Path,
                         help="one folder for each run in it; default: out/EXPERIMENT")  # fmt: skip
     parser.add_argument("--resume", action="store_true",
@@ -49,11 +50,11 @@ def add_ablate_arguments(parser: argparse.ArgumentParser) -> None:
                         " on one input")  # fmt: skip
     where = parser.add_argument_group("where it runs", "default: here, one run after another")
     where.add_argument("--engine", choices=["processes", "ray", "slurm"],
-                       help="a cluster through Ray or SLURM; processes: as --workers")  # fmt: skip
-    where.add_argument("--slurm", metavar="OPTION=VALUE", nargs="+", action="extend", default=[],
-                       help="of submitit: timeout_min=600 slurm_partition=gpu")  # fmt: skip
-    where.add_argument("--workers", metavar="N", type=int,
-                       help="so many processes at once, which share cores and GPUs")  # fmt: skip
+                       help="a cluster through Ray or SLURM; or as --processes")  # fmt: skip
+    where.add_argument("--slurm", metavar="OPTION=VALUE", action="append", default=[],
+                       help="of submitit, like timeout_min=600; may be repeated")  # fmt: skip
+    where.add_argument("--processes", metavar="N", type=int,
+                       help="so many runs at once, which share cores and GPUs")  # fmt: skip
     where.add_argument("--threads", metavar="N", type=at_least(1), help="of each run, at most")
     where.add_argument("--device", metavar="NAME", help="instead of the file's: cpu, cuda")
     parser.add_argument("--data", metavar="FOLDER", type=Path, help="the data folder")
@@ -68,20 +69,25 @@ def run_ablate(args: argparse.Namespace) -> int:
     worth.
 
     Example:
-      ladderspec ablate specs/experiments/quickstart.yaml -o out/quickstart --workers 2
-      ladderspec ablate specs/experiments/quickstart.yaml --each-role --workers 2
+      ladderspec ablate specs/experiments/quickstart.yaml -o out/quickstart --processes 2
+      ladderspec ablate specs/experiments/quickstart.yaml --each-role --processes 2
       ladderspec ablate mine.yaml --like specs/experiments/quickstart.yaml --each-edge
     """
     load_plugins(args.plugin)
     from ladderspec.experiments.reader import open_experiment
 
+    if not args.each:
+        refuse_ignored(args, "it is for --each-role and --each-edge", "--of", "--like")
+    if args.table_only:
+        training = ("--engine", "--slurm", "--processes", "--threads", "--device", "--resume")
+        refuse_ignored(args, "--table-only trains nothing", *training)
     study = _study(args) if args.each else None
     if study:
-        experiment = open_experiment(study.path, study.networks)
+        experiment = open_experiment(study.path, study.networks, changes_of(args))
     else:
-        experiment = open_experiment(args.experiment)
-    asked = _seeds(args)
-    runs = experiment.select(args.only, args.column, asked)
+        experiment = open_experiment(args.experiment, changes=changes_of(args))
+    asked = seeds_of(args)
+    runs = experiment.select(args.row, args.column, asked)
     output = study.path.parent if study else args.output or Path("out") / experiment.name
     failed = [] if args.table_only else _train(args, experiment, runs, output)
     seeds = dict.fromkeys([*(run.seed for run in experiment), *asked])
@@ -126,18 +132,12 @@ def _train(
     return ablate(experiment, runs, order, _engine(args, output))
 
 
-def _seeds(args: argparse.Namespace) -> list[int]:
-    if args.seeds is not None and args.seeds < 1:
-        raise UsageError(f"--seeds {args.seeds}: at least one")
-    return [*range(args.seeds or 0), *args.seed]
-
-
 def _engine(args: argparse.Namespace, output: Path) -> Engine:
     from ladderspec.ablation import engines
 
     asked = engines.Asked(
-        name=args.engine or ("processes" if args.workers is not None else "here"),
-        workers=args.workers,
+        name=args.engine or ("processes" if args.processes is not None else "here"),
+        workers=args.processes,
         slurm=tuple(args.slurm),
     )
     return engines.choose(asked, output)

@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from ladderspec.api import compiled, spec_of
-from ladderspec.cli._options import add_plugin, load_plugins
+from ladderspec.cli._options import add_plugin, load_plugins, refuse_ignored
 from ladderspec.errors import UsageError, did_you_mean, one_of
 from ladderspec.files import write_atomic
 from ladderspec.language.read import Request, open_document
@@ -25,7 +25,7 @@ SCHEMA = "ladderspec.schema.json"  # as the first line of the templates says
 def add_new_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="FILE", nargs="?", help="the file to write; - prints it")
     source = parser.add_mutually_exclusive_group()
-    source.add_argument("--template", metavar="NAME", default="ladder", help="default: ladder")
+    source.add_argument("--template", metavar="NAME", help="default: ladder")
     source.add_argument("--from", metavar="NAME", dest="shipped",
                         help="a copy of a shipped spec, like ommnist/rladder")  # fmt: skip
     parser.add_argument("--list", action="store_true", help="list the templates")
@@ -47,16 +47,18 @@ def run_new(args: argparse.Namespace) -> int:
 
     known = templates()
     if args.list:
+        refuse_ignored(args, "--list writes nothing", "--template", "--force")
         width = max(map(len, known))
         for name, text in known.items():
             print(f"{name:<{width}}  {_about(text)}")
         return 0
     if args.path is None:
         raise UsageError("new needs a file to write, or - to print")
-    if args.template not in known:
-        hint = did_you_mean(args.template, known) or f"there are: {', '.join(known)}"
-        raise UsageError(f"no template `{args.template}`; {hint}")
-    text = copy_of(args.shipped) if args.shipped else known[args.template]
+    template = args.template or "ladder"
+    if template not in known:
+        hint = did_you_mean(template, known) or f"there are: {', '.join(known)}"
+        raise UsageError(f"no template `{template}`; {hint}")
+    text = copy_of(args.shipped) if args.shipped else known[template]
     if args.path == "-":
         sys.stdout.write(text)
         return 0

@@ -13,6 +13,7 @@ from ladderspec.cli._options import (
     add_spec,
     graph_of,
     open_graph,
+    refuse_ignored,
     request,
 )
 from ladderspec.drawing import draw, render, scene_of
@@ -42,7 +43,7 @@ def add_draw_arguments(parser: argparse.ArgumentParser) -> None:
         help="output file; may be repeated; - is standard output; default: SPEC's name with .svg",
     )  # fmt: skip
     parser.add_argument(
-        "--format", choices=list(formats()), default="svg", help="of standard output"
+        "--format", choices=list(formats()), help="of standard output; default: svg"
     )
     parser.add_argument("--open", action="store_true", help="show the first file afterwards")
     _add_view(parser.add_argument_group("view"))
@@ -100,9 +101,7 @@ def _add_look(group: argparse._ArgumentGroup) -> None:
         "--worth", metavar="SELECTOR=NUMBER", action="append", default=[],
         help="arrows as thick as their worth, like lateral=0.5; several may be given",
     )  # fmt: skip
-    group.add_argument(
-        "--worth-of", metavar="TEXT", default="worth", help="what the legend calls that worth"
-    )
+    group.add_argument("--worth-of", metavar="TEXT", help="what the legend calls that worth")
     group.add_argument("--levels", choices=LEVELS, default="names", help="at the left")
     group.add_argument("--title", metavar="TEXT", help="above the drawing; an empty one: none")
     group.add_argument("--no-legend", action="store_true")
@@ -120,6 +119,12 @@ def run_draw(args: argparse.Namespace) -> int:
       ladderspec draw specs/ommnist/rladder.yaml -o rladder.pdf -o rladder.tex --view rolled --fold
       ladderspec draw specs/ommnist/rladder.yaml --variant no_prediction --changes -o changes.svg
     """
+    if "-" in args.output:
+        refuse_ignored(args, "the drawing goes to standard output", "--open")
+    else:
+        refuse_ignored(args, "the suffix of the file says it; `-o -` prints", "--format")
+    if not args.worth:
+        refuse_ignored(args, "there is no --worth", "--worth-of")
     changes = request(args)
     options = _options(args)
     base = _base(args, changes)
@@ -132,9 +137,10 @@ def run_draw(args: argparse.Namespace) -> int:
     if "-" in args.output:
         if len(args.output) > 1:
             raise UsageError("standard output takes one drawing: leave the other -o out")
-        _print(render(built, args.format, **options))
+        _print(render(built, args.format or "svg", **options))
         return 0
-    written = draw(built, args.output or [_default(args.spec)], **options)
+    default = built.graph["name"] if args.spec == "-" else Path(args.spec).stem
+    written = draw(built, args.output or [Path(f"{default}.svg")], **options)
     for path in written:
         print(f"wrote {path}")
     if args.layout == "ladder" and any(path.suffix != ".html" for path in written):
@@ -191,7 +197,7 @@ def _options(args: argparse.Namespace) -> Options:
         "height": args.height,
         "dpi": args.dpi,
         "worth": dict(_worth(text) for text in args.worth),
-        "worth_of": args.worth_of,
+        "worth_of": args.worth_of or "worth",
     }
     if args.no_legend:
         options["legend"] = False
@@ -232,10 +238,6 @@ def _base(args: argparse.Namespace, changes: Request) -> object:
     if changes == Request():
         raise UsageError("--changes needs a change, such as --variant NAME")
     return open_graph(args, args.spec)
-
-
-def _default(spec: str) -> Path:
-    return Path("ladder.svg" if spec == "-" else f"{Path(spec).stem}.svg")
 
 
 def _print(drawing: str | bytes) -> None:

@@ -13,12 +13,13 @@ from ladderspec.cli._options import (
     add_spec,
     graph_of,
     open_graph,
+    refuse_ignored,
     request,
     saved,
 )
 from ladderspec.cli._terminal import coloured, width
-from ladderspec.errors import UsageError
-from ladderspec.escaping import fitted, one_line
+from ladderspec.errors import SpecError, UsageError
+from ladderspec.escaping import escape_terminal, fitted, one_line
 from ladderspec.language.read import Document, Request, open_document
 from ladderspec.wiring import table
 from ladderspec.wiring.graph import LadderGraph, parameters, to_text
@@ -28,7 +29,7 @@ from ladderspec.wiring.graph import LadderGraph, parameters, to_text
 
 def add_show_arguments(parser: argparse.ArgumentParser) -> None:
     add_spec(parser)
-    parser.add_argument("--format", choices=["text", "markdown", "latex"], default="text")
+    parser.add_argument("--format", choices=["text", "markdown", "latex"], help="default: text")
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
     parser.add_argument("--ladder", action="store_true", help="draw the ladder in the terminal")
     parser.add_argument("--ascii", action="store_true", help="with --ladder: ASCII alone")
@@ -44,8 +45,10 @@ def run_show(args: argparse.Namespace) -> int:
     """
     if args.ascii and not args.ladder:
         raise UsageError("--ascii is for --ladder")
-    if args.ladder and (args.json or args.format != "text"):
-        raise UsageError("--ladder is text: leave --json and --format out")
+    if args.ladder:
+        refuse_ignored(args, "--ladder is text", "--json", "--format")
+    if args.json:
+        refuse_ignored(args, "--json is a format itself", "--format")
     built, variants = _open_with_variants(args)
     if args.ladder:
         print(coloured(_ladder(built, args.ascii), "ladder"))
@@ -64,7 +67,7 @@ def run_show(args: argparse.Namespace) -> int:
         for variant in variants:
             line = f"  {variant['name']:<{names}}  {variant['parameters']:>12,}  {variant['title']}"
             text += f"\n{one_line(line)}"
-    print(coloured(text, "show") if args.format == "text" else text)
+    print(coloured(text, "show") if args.format != "markdown" else text)
     return 0
 
 
@@ -165,7 +168,8 @@ def add_diff_arguments(parser: argparse.ArgumentParser) -> None:
 def run_diff(args: argparse.Namespace) -> int:
     """Compare two specs, or a spec with what --variant, --without, --add and --set make of it.
 
-    With two specs the changes apply to the second. Exits with 1 if they differ.
+    With two specs the changes apply to the second. Exits with 0 if they are equal, with 1 if they
+    differ, with 2 if one of them has mistakes.
 
     Example:
       ladderspec diff specs/ommnist/rladder.yaml --variant no_decoder_to_encoder
@@ -175,8 +179,12 @@ def run_diff(args: argparse.Namespace) -> int:
     changes = request(args)
     if args.other is None and changes == Request():
         raise UsageError("diff needs a second spec, or a change such as --variant NAME")
-    first = graph_of(args.spec, Request(), args.root)
-    second = graph_of(args.other or args.spec, changes, args.root)
+    try:
+        first = graph_of(args.spec, Request(), args.root)
+        second = graph_of(args.other or args.spec, changes, args.root)
+    except SpecError as error:
+        print(escape_terminal(str(error)), file=sys.stderr)
+        return 2
     found = compare(first, second)
     if args.json:
         data = {

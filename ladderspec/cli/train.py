@@ -6,16 +6,21 @@ import argparse
 import os
 from pathlib import Path
 
-from ladderspec.cli._options import add_plugin, at_least, load_plugins
+from ladderspec.cli._options import (
+    add_plugin,
+    add_runs,
+    at_least,
+    changes_of,
+    load_plugins,
+    refuse_ignored,
+    seeds_of,
+)
 from ladderspec.escaping import one_line
 
 
 def add_train_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", metavar="EXPERIMENT", type=Path, help="an experiment file")
-    chosen = parser.add_argument_group("which runs", "each may be repeated; default: all")
-    chosen.add_argument("--row", metavar="NAME", action="append", default=[])
-    chosen.add_argument("--column", metavar="NAME", action="append", default=[])
-    chosen.add_argument("--seed", metavar="N", type=at_least(0), action="append", default=[])
+    add_runs(parser)
     parser.add_argument("-o", "--output", metavar="FOLDER", type=Path,
                         help="one folder for each run in it; default: out/EXPERIMENT")  # fmt: skip
     parser.add_argument("--resume", action="store_true",
@@ -33,13 +38,16 @@ def run_train(args: argparse.Namespace) -> int:
 
     Example:
       ladderspec train specs/experiments/quickstart.yaml --row rtagger -o out/quickstart
+      ladderspec train specs/experiments/quickstart.yaml --set training.updates=50 -o out/short
     """
     load_plugins(args.plugin)
     from ladderspec.experiments.reader import open_experiment
 
-    experiment = open_experiment(args.experiment)
-    runs = experiment.select(args.row, args.column, args.seed)
+    experiment = open_experiment(args.experiment, changes=changes_of(args))
+    runs = experiment.select(args.row, args.column, seeds_of(args))
     if args.list:
+        given = ("--output", "--resume", "--data", "--threads", "--workers", "--device")
+        refuse_ignored(args, "--list trains nothing", *given)
         for one in runs:
             print(one_line(f"{one.id}  {one.title}"))
         return 0

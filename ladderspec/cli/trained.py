@@ -163,7 +163,8 @@ def add_generate_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--sample", action="store_true",
                         help="draw from probabilities instead of feeding them back")  # fmt: skip
-    parser.add_argument("--seed", metavar="N", type=at_least(0), default=0, help="of the draws")
+    parser.add_argument("--seed", metavar="N", type=at_least(0),
+                        help="of the draws of --sample; default: 0")  # fmt: skip
     parser.add_argument("--step", metavar="QUARTERS", type=float, default=0.5,
                         help="length of a step of music; default: an eighth, 0.5")  # fmt: skip
     parser.add_argument("-o", "--output", metavar="FILE", type=Path,
@@ -179,6 +180,8 @@ def run_generate(args: argparse.Namespace) -> int:
     """
     from ladderspec.trained.generate import continuation_sheet, generate
 
+    if not args.sample and args.seed is not None:
+        raise UsageError("--seed would be ignored: nothing is drawn without --sample")
     if not 0 < args.step <= LONGEST:
         raise UsageError(f"--step {args.step}: a step is above 0 and at most {LONGEST} quarters")
     opened = open_run_of(args)
@@ -186,7 +189,14 @@ def run_generate(args: argparse.Namespace) -> int:
     if args.output is not None and args.output.suffix == ".mid" and not music:
         raise UsageError(f"{args.output}: only music becomes MIDI; .png and .svg are pictures")
     found = generate(
-        opened, args.frames, args.split, args.first, args.count, args.given, args.sample, args.seed
+        opened,
+        args.frames,
+        args.split,
+        args.first,
+        args.count,
+        args.given,
+        args.sample,
+        args.seed or 0,
     )
     given, later = found.given, found.later
     title = f"{opened.record['title']}: {given.shape[1]} frames given, {later.shape[1]} by itself"

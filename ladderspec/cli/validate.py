@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from ladderspec.api import ROOT_WIDENS, Checked, validate_document
-from ladderspec.cli._options import add_changes, request
+from ladderspec.cli._options import add_changes, refuse_ignored, request
 from ladderspec.cli._terminal import coloured
 from ladderspec.errors import Finding, SpecError, UsageError, as_json
 from ladderspec.language.read import Request, open_document
@@ -23,7 +23,7 @@ def add_validate_arguments(parser: argparse.ArgumentParser) -> None:
         help="spec or experiment files, or folders of them; - is standard input",
     )
     parser.add_argument(
-        "--output-format", choices=FORMATS, default="full", help="format of the findings"
+        "--output-format", choices=FORMATS, help="format of the findings; default: full"
     )
     parser.add_argument("--json", action="store_true", help="short for --output-format json")
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing about good files")
@@ -38,7 +38,9 @@ def run_validate(args: argparse.Namespace) -> int:
     Example:
       ladderspec validate specs/ommnist/rladder.yaml
     """
-    form = "json" if args.json else args.output_format
+    if args.json:
+        refuse_ignored(args, "--json is a format itself", "--output-format")
+    form = "json" if args.json else args.output_format or "full"
     changes = request(args)
     found: list[Finding] = []
     unread = False

@@ -18,6 +18,7 @@ from ladderspec.data import sets
 from ladderspec.data.dataset import Baseline, DataError, DataSet
 from ladderspec.errors import did_you_mean, one_of
 from ladderspec.names import Shape, show_shape
+from ladderspec.wording import plain_words
 
 GROUP = "ladderspec.data"  # entry points of installed packages
 
@@ -46,6 +47,11 @@ class DataConfig(Config):
     def files(self) -> tuple[str, ...]:
         """Paths in `sources.FILES` of the files to read."""
         return ()
+
+    @property
+    def note(self) -> str:
+        """What a reader of a table must know of the data, as a sentence."""
+        return ""
 
     def content(self, folder: Path | None = None) -> str | None:
         """A digest of files of the user's own; None if all files are published ones.
@@ -152,4 +158,5 @@ def _explain(item: Any, config: type[DataConfig]) -> str:
         about = (config.model_fields[name].description or "").rstrip(".")
         return f"`{name}` is missing" + (f": {about[0].lower()}{about[1:]}" if about else "")
     hint = item.get("ctx", {}).get("hint", "")
-    return f"{name}: {item['msg']}".lstrip(": ") + (f" ({hint})" if hint else "")
+    given = f"`{name}` is {item['input']!r}: " if name else ""
+    return given + plain_words(item) + (f" ({hint})" if hint else "")

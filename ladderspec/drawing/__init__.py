@@ -32,6 +32,9 @@ class Inline(str):
     def _repr_svg_(self) -> str:
         return str(self)
 
+    def __repr__(self) -> str:
+        return f"<drawing as SVG, {len(self):,} characters>"
+
 
 @overload
 def draw(what: Any, path: None = None, **options: Unpack[Options]) -> Inline: ...

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from ladderspec.cells import Cell
 from ladderspec.cells.base import window_of
+from ladderspec.cells.fields import Noise
 from ladderspec.drawing.options import View
 from ladderspec.drawing.picture import Change, Part, TaskLabel
 from ladderspec.drawing.scene import Backdrop, Box, Ink, Pill, Rect, Text
@@ -92,7 +94,7 @@ def details(part: Part, labels: frozenset[str]) -> Runs:
         found.append(part.name)
     if "shape" in labels and part.shape is not None:
         found.append(shape_text(part.shape))
-    if part.cell.cell == "Input" and "cell" in labels:
+    if isinstance(part.cell, Cell) and "cell" in labels:
         found += _shown(part.cell)
     if part.cell.share and "cell" in labels:
         found.append(f"weights of {part.cell.share}")
@@ -102,13 +104,15 @@ def details(part: Part, labels: frozenset[str]) -> Runs:
 
 
 def _shown(cell: Any) -> list[str]:
-    """How an input is shown: its noise, whether it is constant over t, its last t."""
+    """The noise of a cell; of an input, whether it is constant over t, and its last t."""
     found = []
-    if noise := getattr(cell, "noise", None):
+    if isinstance(noise := cell.noise, Noise):
         amount = noise.gaussian if noise.gaussian is not None else noise.flip
         found += [f"noise {amount:g}"] if amount else []
-    found += ["constant"] if getattr(cell, "per", None) == "sequence" else []
-    return found + ([f"until {cell.until}"] if cell.until else [])
+    if cell.cell == "Input":
+        found += ["constant"] if getattr(cell, "per", None) == "sequence" else []
+        found += [f"until {cell.until}"] if cell.until else []
+    return found
 
 
 def difference(part: Part, labels: frozenset[str]) -> Runs:

@@ -195,7 +195,8 @@ def _tasks_at(graph: Graph, node: str) -> Iterator[TaskLabel]:
     for name, entry in graph.graph["tasks"].items():
         if node in entry["at"]:
             task = entry["task"]
-            text = f"{task.label or name}: {task.cost_label}{_weight(task.weight)}"
+            weight = (task.node_weights([node]) or {}).get(node, task.weight)
+            text = f"{task.label or name}: {task.cost_label}{_weight(weight)}"
             yield TaskLabel(text, task.when == "last")
 
 
@@ -210,16 +211,19 @@ def _weight(weight: Any) -> str:
 
 
 def _arrow_label(edge: Any) -> str | None:
-    """The label of an arrow; one that the spec makes weightless or lets share says so."""
+    """The label of an arrow; one without weights, that shares or that carries a tap says so."""
     label: str | None = edge.get("label")
     scale: float | None = edge.get("scale")
     if label:
         return label
+    found = []
     if edge.get("share") and edge.get("shared"):
-        return f"= {edge['shared'].split('.')[1]}"
-    if edge.get("map") or scale is not None:
-        return "id" if scale in (None, 1) else f"{scale:g} id"
-    return None
+        found.append(f"= {edge['shared'].split('.')[1]}")
+    elif edge.get("map") or scale is not None:
+        found.append("id" if scale in (None, 1) else f"{scale:g} id")
+    if edge.get("tap") not in (None, "output"):
+        found.append({"normalised": "z"}.get(edge["tap"], edge["tap"]))
+    return " ".join(found) or None
 
 
 def _arrows(graph: Graph, names: list[str]) -> Iterator[Arrow]:

@@ -236,6 +236,7 @@ def _graph(graph: Graph, all_fields: bool) -> dict[str, Any]:
                     "kind": entry["task"].kind,
                     **_without_none(fields(entry["task"], entry["task"].kind)),
                     "nodes": entry["at"],
+                    **({"clean": entry["clean"]} if entry["clean"] else {}),
                 }
                 for name, entry in graph.graph["tasks"].items()
             },
@@ -263,7 +264,7 @@ def _edge(graph: Graph, source: str, target: str, key: str) -> dict[str, Any]:
     attributes = graph.edges[source, target, key]
     found = {"source": source, "target": target, "key": key, "role": str(attributes["role"])}
     found |= {name: attributes[name] for name in ("delay", "parameters", "declared")}
-    words = ("filter", "norm", "gain", "map", "resample", "scale", "share")
+    words = ("filter", "norm", "gain", "map", "resample", "scale", "share", "tap")
     optional = {name: attributes.get(name) for name in words}
     found |= {name: value for name, value in optional.items() if value is not None}
     projection = attributes.get("projection")

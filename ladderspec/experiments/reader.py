@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from ladderspec.api import compile_once
 from ladderspec.data import DataConfig, registered
-from ladderspec.errors import Finding, Findings, SpecError, did_you_mean, one_of, tick
+from ladderspec.errors import Finding, Findings, Source, SpecError, did_you_mean, one_of, tick
 from ladderspec.experiments.checks import (
     check_baselines,
     check_batch,
@@ -40,7 +40,16 @@ from ladderspec.experiments.training import EvaluationConfig, TrainingConfig, re
 from ladderspec.language.explain import explain
 from ladderspec.language.extends import extend, merge, read_source
 from ladderspec.language.fields import Loc, present
-from ladderspec.language.read import MAX_ROUNDS, Document, Request, Spec, open_document, read
+from ladderspec.language.read import (
+    COMMAND_LINE,
+    MAX_ROUNDS,
+    Document,
+    Request,
+    Spec,
+    open_document,
+    parse_set,
+    read,
+)
 from ladderspec.language.unknown_keys import find_unknown_keys
 from ladderspec.shipped import PREFIX, located
 from ladderspec.text.parse import parse
@@ -54,13 +63,16 @@ M = TypeVar("M", bound=BaseModel)
 Networks = dict[tuple[Path, str], tuple[Spec, Graph]]
 
 
-def open_experiment(path: str | Path, networks: Networks | None = None) -> Experiment:
+def open_experiment(
+    path: str | Path, networks: Networks | None = None, changes: Sequence[str] = ()
+) -> Experiment:
     """Read an experiment file.
 
     Args:
         path: the file; `ladderspec:experiments/quickstart` is a shipped one.
         networks: lets several experiments share their networks: those in it are not compiled
             again, and those that are compiled are added to it.
+        changes: fields to change in all runs, like `training.updates=300`.
 
     Raises:
         SpecError: all mistakes in the file and in its specs.
@@ -68,17 +80,43 @@ def open_experiment(path: str | Path, networks: Networks | None = None) -> Exper
     findings, path = Findings(), located(path)
     tree = _tree(path, findings)
     _refuse_spec(tree)
+    over = _overrides(changes, findings)
+    tree = _merge_file(tree, over)
     config, tree = _validate(tree, ExperimentConfig, findings)
     if config is None:  # go on without the wrong parts, to report all mistakes at once
         config, tree = _salvaged(tree)
     cells: list[Run] = []
     if config is not None:
         known = {} if networks is None else networks
-        cells = _ExperimentReader(path, config, tree, findings, known).cells()
+        cells = _ExperimentReader(path, config, tree, over, findings, known).cells()
     findings.raise_if_any()
     assert config is not None
     runs = [run.of_seed(seed) for run in cells for seed in config.seeds]
-    return Experiment(path, config, tuple(runs))
+    return Experiment(path, config, tuple(runs), tuple(changes))
+
+
+def _overrides(changes: Sequence[str], findings: Findings) -> Node:
+    """The changes of a command line as a tree; those of nodes and tasks stand under `set`."""
+    over = Node({}, Source(COMMAND_LINE, ""), 0, 0)
+    for item in changes:
+        if (node := parse_set(item, findings, "training.updates=300")) is None:
+            continue
+        path = str(node.key).split(".")
+        if path[0] not in ExperimentConfig.model_fields:  # of the spec
+            path = ["set", str(node.key)]
+        for key in reversed(path):
+            node.key = key
+            table = Node({key: node}, node.source, 0, node.end)
+            table.keys[key] = (node.source, 0, len(item.partition("=")[0]))
+            node = table
+        over = merge(over, node)
+    return over
+
+
+def _merge_file(tree: Node, over: Node) -> Node:
+    """The file with those changes that rows and columns cannot make."""
+    own = {key: node for key, node in items_of(over) if key not in (*_PATCH, *_SECTIONS)}
+    return merge(tree, over.replaced(own)) if own and isinstance(tree.value, dict) else tree
 
 
 def _refuse_spec(tree: Node) -> None:
@@ -163,6 +201,7 @@ class _ExperimentReader:
     path: Path
     config: ExperimentConfig
     tree: Node
+    over: Node  # the changes of the command line, which are applied last
     findings: Findings
     networks: Networks
 
@@ -275,6 +314,7 @@ class _ExperimentReader:
     def _spec(self, line: Sequence[Node], over: Node | None, document: Document) -> Spec | None:
         """The spec with the changes of the experiment, then of the column, then of the rows."""
         layers = [("experiment", self.tree), ("column", over), *(("row", row) for row in line)]
+        layers.append(("command_line", self.over))
         patches = [(name, patch) for name, node in layers if (patch := _patch(node)) is not None]
         changes = json.dumps([(name, patch.plain()) for name, patch in patches])
         key, found = (Path(document.tree.source.name).resolve(), changes), Findings()
@@ -308,7 +348,7 @@ class _ExperimentReader:
         over: Node | None,
         document: Document | None,
     ) -> Run | None:
-        layers = [self.tree, *([over] if over is not None else []), *line]
+        layers = [self.tree, *([over] if over is not None else []), *line, self.over]
         data_node = _merged(layers, "data")
         data = self._data(data_node)
         training, training_node = _validate(
@@ -393,6 +433,7 @@ def _compile(
 # --- layers ---------------------------------------------------------------------------------------
 
 # Keys of a row or column that change the spec, and the keys of a variant that they become.
+_SECTIONS = ("params", "data", "training", "evaluation")
 _PATCH = {"variant": "of", "set": "set", "tasks": "tasks", "edges": "edges", "without": "without"}
 
 

@@ -58,9 +58,19 @@ class Run:
 
     @cached_property
     def identities(self) -> tuple[dict[str, Any], ...]:
-        """`identity`, and the forms in which the same run may have been recorded before."""
-        earlier = (self._identity(all_fields, plugins=False) for all_fields in (False, True))
-        return self.identity, *earlier
+        """`identity`, and the forms in which the same run may have been recorded before.
+
+        A run that was also tested can be shown by its validation data alone.
+        """
+        forms = [self]
+        if self.evaluation.split == "valid":
+            tested = self.evaluation.model_copy(update={"split": "test"})
+            forms.append(replace(self, evaluation=tested))
+        return tuple(
+            run._identity(all_fields, plugins)
+            for run in forms
+            for all_fields, plugins in ((False, True), (False, False), (True, False))
+        )
 
     def _identity(self, all_fields: bool = False, plugins: bool = True) -> dict[str, Any]:
         start = self.start
@@ -108,6 +118,7 @@ class Experiment:
     path: Path
     config: ExperimentConfig
     runs: tuple[Run, ...]
+    changes: tuple[str, ...] = ()  # PATH=VALUE, from the command line
 
     @property
     def name(self) -> str:

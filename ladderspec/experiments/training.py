@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ladderspec.cells import Config
-from ladderspec.cells.fields import by_form, refusal
-from ladderspec.cells.input import Noise
+from ladderspec.cells.fields import Noise, by_form, refusal
 from ladderspec.errors import tick
 from ladderspec.experiments.schedules import (
     Constant,
@@ -228,6 +227,11 @@ class EvaluationConfig(Config):
     report: Literal["last", "best"] | None = Field(
         None, description="Weights that are tested. Default: best with `stop`, else last."
     )
+    split: Literal["test", "valid"] = Field(
+        "test",
+        description="Data on which a trained network is measured. valid: validation data alone, to"
+        " compare settings without looking at the test data.",
+    )
     noise: Annotated[bool | None, BeforeValidator(_noise)] = Field(
         None,
         description="Input noise in evaluation. true: all tasks are measured on input with the"
@@ -346,7 +350,9 @@ class MachineConfig(Config):
         None, description="CPU threads of one process. Default: torch decides."
     )
     workers: Whole = Field(0, description="Threads that prepare batches in advance.")
-    checkpoint: SavingConfig = Field(SavingConfig(), description="When checkpoints are written.")
+    checkpoint: SavingConfig = Field(
+        SavingConfig(), description="Interval between checkpoints: {seconds: 60}, {updates: 500}."
+    )
     cluster: ClusterConfig = Field(ClusterConfig(), description="What each run asks of a cluster.")
     log: Count = Field(50, description="Updates between two rows of metrics.")
     check: Count | None = Field(

@@ -15,11 +15,13 @@ from typing import Any
 
 from ladderspec.cells import ACTIVATIONS, NORMS, Cell
 from ladderspec.cells.binding import Binding
+from ladderspec.cells.functions import per_channel
 from ladderspec.cells.projections import KEYWORDS
 from ladderspec.errors import UsageError
 from ladderspec.export.inline import PRESENT, Template, inline
 from ladderspec.export.instances import (
     GROUPS,
+    UNSCALED,
     ClassForm,
     ModuleInstance,
     Symbol,
@@ -215,8 +217,11 @@ class _Class:
             groups = self.constant("groups", "int")
             linear, y = y, "y" if len(y) > 50 else y
             body = [f"y = {linear}"] if y == "y" else []
-            y = self.normalised(projection.norm, "self.norm", y, "self.gain", "None", groups)
-            doc = f"{NORMS[projection.norm].symbol}({doc}), with a gain per channel"
+            scaled = ("gain", UNSCALED) not in self.first.form.decided
+            gain = "self.gain" if scaled else "None"
+            y = self.normalised(projection.norm, "self.norm", y, gain, "None", groups)
+            by = "" if scaled else ", which the cell applies"
+            doc = f"{NORMS[projection.norm].symbol}({doc}), with a gain per channel{by}"
         if projection.extra:
             doc = f"The value as it is, with {' and '.join(projection.extra)}"
         notes = {"transposed": "; here * is transposed", "dense": "; maps are flattened"}
@@ -246,11 +251,11 @@ class _Class:
         arguments = [name for _, name in binding.positional]
         separate = [role for role in arguments if role in self.first.form.separate]
         taken = [*separate, *(s for s in self.first.states if s in arguments)]
-        body = [] if "a" not in arguments else [self._pre_activation(cell, binding)]
+        body = [] if "a" not in arguments else self._pre_activation(cell, binding)
         known, names = self._arguments(cell, binding, separate)
         source = self.definitions.method(cell.compute)
-        returned = "tuple[Tensor, " + ", ".join(["Tensor"] * len(cell.returns)) + "]"
-        result = returned if cell.returns else "Tensor"
+        count = len(cell.returns) + self.first.tapped
+        result = f"tuple[Tensor, {', '.join(['Tensor'] * count)}]" if count else "Tensor"
         owner = next(c for c in type(cell).__mro__ if "compute" in vars(c))
         doc = inspect.cleandoc(_with_norm(owner.__doc__ or name, self._norms())).splitlines()
         doc = [f'"""{doc[0]}"""'] if len(doc) == 1 else [f'"""{doc[0]}', *doc[1:], '"""']
@@ -261,10 +266,16 @@ class _Class:
             [*doc, "", *buffers] if buffers else doc,
             "super().__init__(**edges)",
             f"def forward(self, t: int{given}, **values: Tensor) -> {result}:",
-            [*body, *inline(source, known, names, self.definitions)],
+            [*body, *self._with_tap(inline(source, known, names, self.definitions))],
             ["**edges: nn.Module"],
         )
         return "\n".join([text, *first])
+
+    def _with_tap(self, lines: Iterable[str]) -> list[str]:
+        """The lines of `compute`, which returns the normalised pre-activation too if tapped."""
+        if not self.first.tapped:
+            return list(lines)
+        return [f"{line}, z" if line.lstrip().startswith("return ") else line for line in lines]
 
     def _norms(self) -> set[str]:
         """The norms of the sum, or of its terms, in all instances."""
@@ -345,20 +356,50 @@ class _Class:
         edges = [each.edges[name].projection for each in self.group if name in each.edges]
         return all(edge is not None and edge.kind == "none" for edge in edges)
 
-    def _pre_activation(self, cell: Cell, binding: Binding) -> str:
+    def _pre_activation(self, cell: Cell, binding: Binding) -> list[str]:
         offset = f"self.{cell.offset}" if cell.offset in self.first.parameters else ""
         module, kind, groups = cell.node_norm()
+        if self.first.carrier:
+            gain = f"self.{self.first.carrier}.gain"
+            return self._from_normalised("self.total(t, values)", gain, offset)
         if kind == "none" or not self.first.form.norm[0]:
-            return f"a = self.total(t, values{', ' + offset if offset else ''})"
-        gain = "gain" in self.first.parameters
+            return [f"a = self.total(t, values{', ' + offset if offset else ''})"]
+        has_gain = "gain" in self.first.parameters
         channels = self.named_size([e.binding.summed for e in self.group if e.binding], "width")
         if made := self.norm_module(kind, channels):
             self.lines.append(f"self.{module} = {made}")
         if binding.norm_in_compute:
-            return "a = self.total(t, values)"
-        x = f"self.total(t, values, {offset})" if offset and not gain else "self.total(t, values)"
-        scale, shift = ("self.gain", offset) if gain else ("None", "None")
-        return f"a = {self.normalised(kind, f'self.{module}', x, scale, shift, str(groups))}"
+            return ["a = self.total(t, values)"]
+        x = (
+            f"self.total(t, values, {offset})"
+            if offset and not has_gain
+            else "self.total(t, values)"
+        )
+        scale, shift = ("self.gain", offset) if has_gain else ("None", "None")
+        if self.first.deviation or self.first.tapped:
+            y = self.normalised(kind, f"self.{module}", x, "None", "None", str(groups))
+            given = ("self.gain", offset) if has_gain else ("", "")
+            return self._from_normalised(y, *given)
+        return [f"a = {self.normalised(kind, f'self.{module}', x, scale, shift, str(groups))}"]
+
+    def _from_normalised(self, z: str, gain: str, offset: str) -> list[str]:
+        """z with its noise in training, then a = gain . z + offset."""
+        lines = [f"z = {z}"]
+        if self.first.deviation:
+            values = [repr(each.deviation) for each in self.group]
+            deviation = self.same_or_argument("deviation", "float", values)
+            if deviation == "deviation":
+                self.lines.append("self.deviation = deviation")
+                deviation = "self.deviation"
+            drawn = f"{deviation} * torch.randn_like(z)"
+            if self.first.iterates:
+                keep = ["    if t == 0:  # the same at every t", f"        self.drawn = {drawn}"]
+                lines += ["if self.training:", *keep, "    z = z + self.drawn"]
+            else:
+                lines += ["if self.training:", f"    z = z + {drawn}"]
+        wide = self.definitions.function(per_channel) if gain or offset else ""
+        a = f"{wide}({gain}, z) * z" if gain else "z"
+        return [*lines, f"a = {a} + {wide}({offset}, z)" if offset else f"a = {a}"]
 
     # --- text -------------------------------------------------------------------------------------
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ladderspec.cells import NORMS, Cell, Parameters, Projection
-from ladderspec.cells.base import iterations_of
+from ladderspec.cells.base import deviation, iterations_of
 from ladderspec.cells.binding import Binding, bind
 from ladderspec.cells.grouping import Groups, Readout
 from ladderspec.cells.projections import KEYWORDS
 from ladderspec.names import size_of
-from ladderspec.wiring.graph import Graph
+from ladderspec.wiring.graph import Graph, is_tapped_by_arrows
 from ladderspec.wiring.shapes import site_of
 
 EDGES = {  # names of classes, by the function of the map
@@ -26,6 +26,7 @@ EDGES = {  # names of classes, by the function of the map
     "resampled": "Resampled",
     "same": "Direct",
 }
+UNSCALED = "unscaled"
 GROUPS = "GROUPS"  # the constant of the file that counts groups
 
 
@@ -64,11 +65,15 @@ class ModuleInstance:
     cell: Cell | None = None  # of a node
     binding: Binding | None = None  # of a node
     states: tuple[str, ...] = ()
+    carrier: str = ""  # the edge whose norm makes z in a = gain . z + offset, if that is apart
+    deviation: float = 0.0  # of the noise on z
+    tapped: bool = False  # z is returned too
+    iterates: bool = False  # on one input: all t share their noise
     expression: str = ""  # that makes it
 
 
-def edge_instance(projection: Projection, rows: int) -> ModuleInstance | None:
-    """None if the edge owns and changes nothing."""
+def edge_instance(projection: Projection, rows: int, scaled: bool = True) -> ModuleInstance | None:
+    """None if the edge owns and changes nothing; if not `scaled`, the cell applies its gain."""
     parameters = projection.parameters
     if projection.kind == "none" and not parameters:
         return None
@@ -88,9 +93,8 @@ def edge_instance(projection: Projection, rows: int) -> ModuleInstance | None:
     symbol = NORMS[projection.norm].symbol if projection.norm != "none" else ""
     name = EDGES[projection.function.__name__] + symbol
     norm = ("norm", projection.norm, 1)
-    form = ClassForm(
-        projection.function, norm, tuple(parameters), decided=(("square", str(square)),)
-    )
+    decided = (("square", str(square)), *(() if scaled else (("gain", UNSCALED),)))
+    form = ClassForm(projection.function, norm, tuple(parameters), decided=decided)
     return ModuleInstance(form, name, parameters, sizes, constants, rows, projection=projection)
 
 
@@ -113,6 +117,9 @@ def cell_instance(graph: Graph, node: str, length: int | None) -> ModuleInstance
     constants = {k: v for k, v in given.items() if k not in absent}
     if isinstance(cell, Groups | Readout) and "count" in constants:
         constants["count"] = Symbol(GROUPS)
+    noise, tapped = deviation(cell), is_tapped_by_arrows(graph, node)
+    apart = [*(["noisy"] if noise else []), *(["tapped"] if tapped else [])]
+    unscaled = binding.carrier if apart and cell.node_norm()[1] == "none" else ""
     form = ClassForm(
         cell.compute,
         cell.node_norm() if binding.summed else ("", "none", 1),
@@ -123,12 +130,14 @@ def cell_instance(graph: Graph, node: str, length: int | None) -> ModuleInstance
             (key, value)
             for key, value in constants.items()
             if value is None or (isinstance(value, str) and key != "activation")
-        ),
+        )
+        + tuple((word, word) for word in apart),
     )
-    made = {key: edge_instance(each, rows) for key, each in edges.items()}
+    made = {key: edge_instance(each, rows, key != unscaled) for key, each in edges.items()}
     present = {key: each for key, each in made.items() if each is not None}
     name = next(c.__name__ for c in type(cell).__mro__ if "compute" in vars(c)).strip("_")
     states = tuple(cell.state_shapes(out))
     return ModuleInstance(
-        form, name, own, sizes, constants, rows, present, None, cell, binding, states
-    )
+        form, name, own, sizes, constants, rows, present, None, cell, binding, states,
+        unscaled, noise, tapped, (graph.graph["iterations"] or 1) > 1,
+    )  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import networkx as nx
 
-from ladderspec.cells.input import Noise
+from ladderspec.cells.fields import Noise
 from ladderspec.export.classes import sides_of
 from ladderspec.export.instances import GROUPS
 from ladderspec.export.source import fit
@@ -19,7 +19,14 @@ from ladderspec.names import BOTTOM, Role, Shape, Side, is_input, node_name, spl
 from ladderspec.schedule.equations import Term, equation_of
 from ladderspec.schedule.letters import LETTERS
 from ladderspec.tasks import Task
-from ladderspec.wiring.graph import Graph, copies, in_order, inputs_of, now
+from ladderspec.wiring.graph import (
+    Graph,
+    copies,
+    in_order,
+    inputs_of,
+    is_tapped_by_arrows,
+    now,
+)
 from ladderspec.wiring.sharing import holders
 
 # --- what tasks see -------------------------------------------------------------------------------
@@ -125,6 +132,10 @@ class Loop:
         side, level = split_node(node)
         return f"{name}_{level}" if side is Side.ENCODER else f"{name}_{LETTERS[side]}_{level}"
 
+    def read(self, edge: Term) -> str:
+        """The variable that an edge reads."""
+        return self.further(edge.source, edge.tap) if edge.tap else self.value(edge.source)
+
     def states(self, node: str) -> dict[str, Shape]:
         attributes = self.graph.nodes[node]
         found: dict[str, Shape] = attributes["cell"].state_shapes(attributes["shape"])
@@ -138,7 +149,7 @@ class Loop:
         edges = [edge for node in self.order for edge in self.edges[node] if edge.delay]
         for edge in sorted(edges, key=lambda edge: levels[self.graph.nodes[edge.source]["level"]]):
             shape = self.graph.nodes[edge.source]["shape"]
-            self._remember(found, self.value(edge.source), edge, "initial", shape)
+            self._remember(found, self.read(edge), edge, "" if edge.tap else "initial", shape)
             if edge.role is Role.STATE:
                 for name, size in self.states(edge.target).items():
                     variable = self.further(edge.target, name)
@@ -158,7 +169,7 @@ class Loop:
         """Variables that are read from t-1 after t has set them."""
         at = {node: index for index, node in enumerate(self.order)}
         return {
-            self.value(edge.source)
+            self.read(edge)
             for node in self.order
             for edge in self.edges[node]
             if edge.delay and at[edge.source] < at[node]
@@ -205,7 +216,7 @@ class Loop:
 
     def _equation(self, node: str) -> str:
         edges = self.edges[node]
-        reads = [self._past(self.value(edge.source), edge.delay) for edge in edges]
+        reads = [self._past(self.read(edge), edge.delay) for edge in edges]
         if node not in self.modules:
             return f"{self.value(node)} = {reads[0]}"
         given = [f"{edge.key}={read}" for edge, read in zip(edges, reads, strict=True)]
@@ -216,18 +227,20 @@ class Loop:
 
     def _left(self, node: str) -> str:
         cell, value = self.graph.nodes[node]["cell"], self.value(node)
-        if not cell.returns:
+        tapped = is_tapped_by_arrows(self.graph, node)
+        returned = [*cell.returns, *(["normalised"] if tapped else [])]
+        if not returned:
             return value
         read = value in self._read or self.seen_at(node) == value
-        names = [self.further(node, name) for name in cell.returns]
-        states = {self.further(node, name) for name in self.states(node)}
+        names = [self.further(node, name) for name in returned]
+        states = {self.further(node, name) for name in self.states(node)} | self._read
         wanted = [n if n in states or n == self.seen_at(node) else "_" for n in names]
         return ", ".join([value if read else "_", *wanted])
 
     @cached_property
     def _read(self) -> set[str]:
         """The variables that edges read."""
-        return {self.value(edge.source) for edges in self.edges.values() for edge in edges}
+        return {self.read(edge) for edges in self.edges.values() for edge in edges}
 
     def seen_at(self, node: str) -> str:
         """What a task sees of a node: the logits of a SoftMax, else the output; "" if none does."""

@@ -116,6 +116,12 @@ _GAIN_SCHEMA = {"type": "number", "minimum": 0, "maximum": 1000}
 MapName = Literal["identity"]
 Resample = Literal["nearest", "bilinear"]
 Scale = Annotated[float, Field(ge=-1000, le=1000)]
+Tap = Literal["output", "normalised", "logits"]
+_TAP_SCHEMA = {"enum": ["output", "normalised", "logits"]}
+_TAP_TEXT = (
+    "Value of its source that it carries: the output (default), the normalised pre-activation with"
+    " its noise, or the logits of a SoftMax."
+)
 _WEIGHTLESS_SCHEMA = {
     "map": {"enum": ["identity"]},
     "resample": {"enum": ["nearest", "bilinear"]},
@@ -150,6 +156,7 @@ class _EdgeConfig(Config):
         description="Shared weights: a level, whose arrow of this role it shares with; an arrow;"
         " none: not even if its cell shares.",
     )
+    tap: Tap | None = Field(None, description=_TAP_TEXT)
     label: OneLine | None = Field(None, description="Label drawn beside the arrow.")
 
 
@@ -216,6 +223,7 @@ def _arrow_schema(core_schema: Any, handler: Any) -> dict[str, Any]:
         **_WEIGHTLESS_SCHEMA,
         "share": _SHARE_SCHEMA,
         "initial": {"enum": ["zeros", "learned"]},
+        "tap": _TAP_SCHEMA,
         "label": {"type": "string"},
     }
     text = {"type": "string", "examples": ["decoder.input(t-1) -> encoder.conv_2"]}
@@ -245,7 +253,7 @@ else:
 
 
 class RoleConfig(Config):
-    """The levels, the delay and the initial norm gain of the arrows of one role."""
+    """The levels, the delay, the initial norm gain and the tap of the arrows of one role."""
 
     levels: Where = Field(
         None, description="Levels that have such an arrow: none, stateful, all, or a list."
@@ -254,6 +262,11 @@ class RoleConfig(Config):
         None, description="Delay in iterations. Default: that of the table of roles."
     )
     gain: Gain | None = Field(None, description="Initial norm gain of these arrows.")
+    tap: Tap | None = Field(
+        None,
+        description="Value that these arrows carry: output, normalised or logits. Sources without"
+        " a norm, or without logits, give their output.",
+    )
 
 
 class SomeConfig(Config):
@@ -271,6 +284,9 @@ class SomeConfig(Config):
     scale: Scale | None = Field(None, description="Constant factor of arrows without weights.")
     share: Share | None = Field(
         None, description="Shared weights: the level or the arrow that they share with, or none."
+    )
+    tap: Tap | None = Field(
+        None, description="Value that these arrows carry: output, normalised or logits."
     )
 
 
@@ -299,6 +315,7 @@ _ROLE_SCHEMA = {
                     "gain": _GAIN_SCHEMA,
                     **_WEIGHTLESS_SCHEMA,
                     "share": _SHARE_SCHEMA,
+                    "tap": _TAP_SCHEMA,
                 },
                 "required": ["levels"],
                 "additionalProperties": False,
@@ -315,6 +332,7 @@ _ROLE_SCHEMA = {
                 },
                 "delay": {"type": "integer", "minimum": 0},
                 "gain": _GAIN_SCHEMA,
+                "tap": _TAP_SCHEMA,
             },
             "additionalProperties": False,
         },

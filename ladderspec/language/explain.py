@@ -16,21 +16,8 @@ from ladderspec.language.unknown_keys import MAX_ITEMS, TABLES
 from ladderspec.names import Side
 from ladderspec.text.arithmetic import FOREIGN
 from ladderspec.text.tree import Node, items_of
+from ladderspec.wording import EXPECTED, RANGE
 
-_EXPECTED = {
-    "int_type": "a whole number",
-    "float_type": "a number",
-    "string_type": "text",
-    "bool_type": "true or false",
-    "tuple_type": "a list",
-    "list_type": "a list",
-    "dict_type": "a mapping",
-    "mapping_type": "a mapping",
-    "model_type": "a mapping",
-    "model_attributes_type": "a mapping",
-    "finite_number": "a finite number",
-}
-_RANGE = {"ge": "at least", "le": "at most", "gt": "more than", "lt": "less than"}
 _RANGES = ("greater_than_equal", "less_than_equal", "greater_than", "less_than")
 
 
@@ -131,16 +118,14 @@ def _about_value(group: list[tuple[Any, Node]]) -> Finding:
         hint = f"a multiple of {item['ctx']['multiple_of']:g}"
         return Finding("S106", f"`{key}` cannot be {shown}", node.mark, node.path, hint)
     if ranges:
-        hint = " and ".join(
-            f"{_RANGE[k]} {v:g}" for k, v in ranges[0]["ctx"].items() if k in _RANGE
-        )
+        hint = " and ".join(f"{RANGE[k]} {v:g}" for k, v in ranges[0]["ctx"].items() if k in RANGE)
         hint += "".join(f", or `{word}`" for word in allowed)
         message = f"{shown} is out of range" if not key else f"`{key}` is {shown}, out of range"
         return Finding("S106", message, node.mark, node.path, hint)
     if allowed and len(group) == 1:
         message = f"`{key}` cannot be {shown}" if key else f"{shown} is not allowed here"
         return Finding("S105", message, node.mark, node.path, _among(node, allowed))
-    expected = [_EXPECTED.get(each["type"]) for each, _ in group if each["type"] != "literal_error"]
+    expected = [EXPECTED.get(each["type"]) for each, _ in group if each["type"] != "literal_error"]
     if None in expected:  # a user's own cell may raise its own message
         message = item["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
         return Finding("S104", message, node.mark, node.path, _hint(item))

@@ -7,6 +7,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 
 from ladderspec.cells import Cell, registered
+from ladderspec.cells.input import Input
 from ladderspec.names import Side
 from ladderspec.text.tree import Node
 
@@ -30,6 +31,8 @@ def fields_of(model: type[BaseModel] | None) -> list[str]:
         return []
     shared = Cell.model_fields if issubclass(model, Cell) else {}
     names = [field.alias or name for name, field in model.model_fields.items()]
+    if shared and model is not Input and "norm" not in names:
+        names.remove("noise")  # it is added to what a norm makes
     own = [name for name in names if name not in shared]
     return own + [name for name in names if name in shared and name != "cell"]
 

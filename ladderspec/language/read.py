@@ -79,27 +79,29 @@ def command_line(request: Request, findings: Findings) -> Node:
         fields["edges"] = Node({"add": added}, source, 0, 0)
     if request.set:
         fields["set"] = Node({}, source, 0, 0)
-        for item in request.set:
-            _set(fields["set"], item, findings)
+        for item in request.set:  # a later one replaces an earlier one
+            node = parse_set(item, findings, "encoder.conv.channels=16")
+            if node is not None:
+                name = str(node.key)
+                fields["set"].value[name] = node
+                fields["set"].keys[name] = (node.source, 0, len(name))
     return Node(fields, source, 0, 0)
 
 
-def _set(table: Node, item: str, findings: Findings) -> None:
-    """Add NAME=VALUE to `set`; a later one replaces an earlier one."""
+def parse_set(item: str, findings: Findings, example: str) -> Node | None:
+    """The value of NAME=VALUE, with the name as its key; None if it is a mistake."""
     source = Source("--set", item)
     name, equals, value = item.partition("=")
     if not equals or not name.strip() or not value.strip():
         place = Node(item, source, 0, len(item)).place
-        message = f"{tick(item)} sets nothing"
-        findings.add(Finding("S114", message, place, hint="like encoder.conv.channels=16"))
-        return
+        findings.add(Finding("S114", f"{tick(item)} sets nothing", place, hint=f"like {example}"))
+        return None
     try:
         node = parse(source, findings, len(name) + 1)
     except SpecError:
-        return  # reported already
+        return None  # reported already
     node.key = name.strip()
-    table.value[name.strip()] = node
-    table.keys[name.strip()] = (source, 0, len(name))
+    return node
 
 
 # --- the result -----------------------------------------------------------------------------------
@@ -151,6 +153,17 @@ class Spec:
     def carry(self, graph: MultiDiGraph) -> None:
         """Keep the compiled graph; a spec made from this one by `replace` begins without it."""
         object.__setattr__(self, "compiled", graph)
+
+    def __repr__(self) -> str:
+        config, title = self.config, f": {self.title}" if self.title else ""
+        lines = [
+            f"<spec {self.name}{title}",
+            f"from {self.tree.source.name}",
+            f"{len(config.levels)} levels, tasks {', '.join(config.tasks) or 'none'}",
+            f"variants {', '.join(config.variants) or 'none'}",
+        ]
+        applied = [f"with {', '.join(self.variants)}"] if self.variants else []
+        return "\n  ".join([*lines, *applied]) + ">"
 
     def _repr_svg_(self) -> str:
         return svg(self)

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ladderspec.cells.input import Noise
+from ladderspec.cells.fields import Noise
 from ladderspec.data import DataError, DataSet, Form, Split
 from ladderspec.data.batching import Batch, Indices, chunks
 from ladderspec.data.counter_rng import draws, key_of
@@ -88,7 +88,9 @@ class Collator:
 
     def field(self, task: Task) -> str | None:
         """The field that is the target of a task. None: the target is not in the data."""
-        return None if task.taught or not task.compares else task.field or self.input
+        if task.taught or task.clean or not task.compares:
+            return None
+        return task.field or self.input
 
     def check(self, net: Net, frames: int | str | None) -> None:
         """Refuse data that do not fit the network and its tasks."""
@@ -132,9 +134,9 @@ class Collator:
                 f" {self.data.config.set} is {there}"
             )
         if there.time != form.timed:
-            has, per = ("has", "frame") if there.time else ("has no", "sequence")
+            has, per = ("has a", "frame") if there.time else ("has no", "sequence")
             raise DataError(
-                f"input `{form.name}`: `{form.field}` of {self.data.config.set} {has} a time axis;"
+                f"input `{form.name}`: `{form.field}` of {self.data.config.set} {has} time axis;"
                 f" write `per: {per}` in the spec, or choose another `field`"
             )
 

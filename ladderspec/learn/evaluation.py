@@ -290,7 +290,8 @@ class Evaluator:
             if self.state.teacher is not None:
                 teacher = found.under("teacher.")
                 checkpoint.restore(self.state.teacher, teacher, "the best teacher")
-        splits = [s for s in ("valid", "test") if s != "valid" or self.has_validation]
+        splits = ["valid"] if self.has_validation else []
+        splits += ["test"] if self.run.evaluation.split == "test" else []
         splits = [split for split in splits if self.state.collator.data.size(split)]
         self.progress.note("testing")
         reports = {split: self.report(split) for split in splits}

@@ -122,7 +122,7 @@ def _autocast(state: TrainState) -> AbstractContextManager[object]:
 
 def _seed_noise(state: TrainState, purpose: str) -> None:
     net = state.net
-    if net.noise is not None or net.groups is not None or state.config.drop:
+    if net.is_random or state.config.drop:
         key = key_of(state.seed, purpose, state.update, processes.rank())
         torch.manual_seed(key & (2**63 - 1))
 

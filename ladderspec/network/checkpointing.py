@@ -38,7 +38,7 @@ def run_checkpointed(
     steps = list(executor.steps(frames, call, carry, choose(frames[BOTTOM])))
     past = {name: row[:lead] for name, row in history.rows.items()}
     names = {executor.nodes[node].seen for each in call.readers or () for node in each.at}
-    names |= set(executor.carried if call.ends is not None else ())
+    names |= set(executor.carried if call.ends is not None else ()) | set(call.keep)
     for start in range(0, call.length, size):
         stop = min(start + size, call.length)
         part = {
@@ -78,7 +78,7 @@ def _segment(
             history.rows[name][:lead] = row
         again = calls > 1
         timed: Iterator[TimeStep] = (replace(step, recomputed=again) for step in steps)
-        executor.loop(history, frames, needs, timed, [], repeat_static=False)
+        executor.loop(history, frames, needs, timed, [], call.counted, repeat_static=False)
         rows = history.rows
         kept = {name: rows[name][length:] for name in executor.carried}
         return {name: rows[name][lead:] for name in names}, kept

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -43,7 +43,7 @@ class CostInputs:
         given = self.targets
         if isinstance(given, Mapping) and name in given:
             return self._tensor(name, given[name]), True
-        if task.field is None:
+        if task.field is None or task.clean:
             return self.frames, False
         if isinstance(given, Mapping) and task.field in given:
             return self._tensor(name, given[task.field]), False
@@ -63,6 +63,17 @@ class CostInputs:
                 f"the target of task `{name}` is a tensor or an array of numbers,"
                 f" not {type(given).__name__}"
             ) from None
+
+
+class Clean(NamedTuple):
+    """A level in a pass without noise, (n, B, ...), and the moments of its batch norm, if any."""
+
+    target: Tensor
+    mean: Tensor | None  # (n, 1, C) or (n, B, C)
+    std: Tensor | None
+
+    def detached(self) -> Clean:
+        return Clean(*(None if value is None else value.detach() for value in self))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -98,6 +109,22 @@ class TaskCost:
             target = target.where(wide, torch.zeros_like(target[:1, :1]))
         given = likelihood if self.task.explains else {}
         each = self.task.compare(seen.flatten(0, 1), target.flatten(0, 1), **given)
+        return self._mean(each, seen)
+
+    def clean_cost(self, seen: Tensor, clean: Clean) -> Tensor:
+        """The cost against a level in a pass without noise, both (n, B, ...).
+
+        An estimate of a batch-normalised level is normalised by the statistics of that pass.
+        """
+        target, mean, std = clean.detached() if self.task.stops else clean
+        if mean is not None and std is not None:
+            wide = (*mean.shape, *(1 for _ in seen.shape[3:]))
+            seen = (seen - mean.view(wide)) / std.view(wide)
+        return self._mean(self.task.compare(seen.flatten(0, 1), target.flatten(0, 1)), seen)
+
+    def _mean(self, each: Tensor, seen: Tensor) -> Tensor:
+        """The weighted mean of the costs of samples, (n B,)."""
+        n, batch = seen.shape[:2]
         if self.weights is None:
             return each.mean()
         weights = self.weights.to(each.dtype).expand(n, batch)
@@ -199,25 +226,39 @@ def _misspelt(name: str, known: tuple[str, ...]) -> str:
 
 def add_up(
     readings: Iterable[TaskCost],
-    see: Callable[[TaskCost], Iterable[Tensor]],
+    see: Callable[[TaskCost], Mapping[str, Tensor]],
+    clean: Callable[[TaskCost, str], Clean],
     weights: Mapping[str, float],
     likelihood: Mapping[str, Any],
     net: nn.Module,
     zero: Tensor,
 ) -> Costs:
-    """What each task costs, and the sum."""
+    """What each task costs, and the sum; `clean` gives the targets of a pass without noise."""
     costs = Costs()
     costs.total = zero
     for reading in readings:
         if not reading.times:  # too few frames for it
             cost = tied(zero, net.parameters())
         else:
-            by_node = [reading.cost(value, likelihood) for value in see(reading)]
-            cost = by_node[0] if len(by_node) == 1 else torch.stack(by_node).mean()
+            by_node = {
+                node: reading.clean_cost(value, clean(reading, node))
+                if reading.task.clean
+                else reading.cost(value, likelihood)
+                for node, value in see(reading).items()
+            }
+            cost = _of_nodes(by_node, reading.task.node_weights(by_node))
         costs[reading.name] = cost
         weight = weights.get(reading.name, reading.task.weight_at())
         costs.total = costs.total + weight * cost
     return costs
+
+
+def _of_nodes(costs: Mapping[str, Tensor], weights: Mapping[str, float] | None) -> Tensor:
+    """The mean of the costs of several nodes; with weights by node, their weighted sum."""
+    each = [*costs.values()] if weights is None else [weights[n] * c for n, c in costs.items()]
+    if len(each) == 1:
+        return each[0]
+    return torch.stack(each).mean() if weights is None else torch.stack(each).sum()
 
 
 class _Tied(torch.autograd.Function):

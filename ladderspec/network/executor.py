@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.needs import need_masks
 from ladderspec.schedule.plan import Plan
 
+TAPPED = ("normalised", "mean", "std")  # what a cell whose norm is tapped returns besides
 MOST_CACHED = 64  # kinds of calls whose needs are cached
 
 Values = Mapping[str, Tensor]  # of the inputs by node: (B, T, ...), or (B, ...) for all t
@@ -48,7 +49,7 @@ class Read(NamedTuple):
     """One edge, as its target reads it."""
 
     key: str
-    source: str
+    source: str  # the slot that it reads
     delay: int
 
 
@@ -75,6 +76,8 @@ class Call:
     readers: tuple[Reader, ...] | None = None  # None: everything at all t
     carries: bool = True
     keep: tuple[str, ...] = ()  # slots by name that are read at the end
+    clean: bool = False  # without the noise of cells; norms return their moments
+    counted: frozenset[str] = frozenset()  # nodes whose running statistics another pass counts
 
 
 class Executor:
@@ -83,6 +86,11 @@ class Executor:
     def __init__(self, plan: Plan, root: nn.Module) -> None:
         self.plan = plan
         self.slots: dict[str, Slot] = {}
+        edges = [edge for equation in plan.equations.values() for edge in equation.edges]
+        self.tap_depths: dict[str, int] = {}  # the largest delay of arrows that carry a tap
+        for edge in edges:
+            if edge.tap:
+                self.tap_depths[edge.slot] = max(self.tap_depths.get(edge.slot, 0), edge.delay)
         order = [node for phase in plan.phases for node in phase.nodes]
         self.nodes = {name: self._node(name, home_of(root, name)) for name in order}
         self.static = frozenset(n for phase in plan.phases if phase.static for n in phase.nodes)
@@ -94,6 +102,11 @@ class Executor:
             for parameter, slot in self._initial_parameters(node)
             if parameter in dict(node.home.module.named_parameters(recurse=False))
         ]
+        self.noisy = [  # in the order in which their noise is drawn
+            self.nodes[name]
+            for name in plan.equations
+            if getattr(self.nodes[name].home.module, "deviation", 0)
+        ]
         self.cached: dict[Call, Needs] = {}
 
     def _node(self, name: str, home: Home) -> ExecutorNode:
@@ -102,9 +115,12 @@ class Executor:
         module = home.module
         states = dict(equation.state)
         keeps = []
-        for further in module.cell.returns if isinstance(module, CellModule) else states:
-            depth = carried.state_depth if carried and further in states else 0
+        returned = module.cell.returns if isinstance(module, CellModule) else tuple(states)
+        tapped = isinstance(module, CellModule) and module.tapped
+        for further in (*returned, *(TAPPED if tapped else ())):
             slot = f"{name}.{further}"
+            depth = carried.state_depth if carried and further in states else 0
+            depth = max(depth, self.tap_depths.get(slot, 0))
             self.slots[slot] = Slot(slot, states.get(further, equation.shape), depth)
             keeps.append((further, slot))
         delays = [edge.delay for edge in equation.edges if edge.role is Role.STATE]
@@ -112,7 +128,7 @@ class Executor:
         return ExecutorNode(
             name,
             home,
-            tuple(Read(e.key, e.source, e.delay) for e in equation.edges),
+            tuple(Read(e.key, e.slot, e.delay) for e in equation.edges),
             tuple((state, f"{name}.{state}") for state in states),
             delays[0] if delays else 0,
             tuple(keeps),
@@ -126,7 +142,7 @@ class Executor:
         history = History(self.slots, self.lead, call.length, frames[BOTTOM], call.batch)
         history.begin({} if carry is not None else self.initial_values(call.batch), carry)
         steps = self.steps(frames, call, carry, choose(frames[BOTTOM]))
-        self.loop(history, frames, self.needs(call), steps, self.droppable(call))
+        self.loop(history, frames, self.needs(call), steps, self.droppable(call), call.counted)
         return history
 
     def loop(
@@ -136,14 +152,17 @@ class Executor:
         needs: Needs,
         steps: Iterator[TimeStep],
         droppable: list[str],
+        counted: frozenset[str] = frozenset(),
         repeat_static: bool = True,
     ) -> None:
         """Fill a history that has its past."""
         self.read_input(history, frames)
         repeats = repeat_static and history.length > 1 and self.static_holds()
         static = self.static if repeats else frozenset()
-        for t, step in enumerate(steps):
+        for t, each in enumerate(steps):
+            again = replace(each, recomputed=True) if counted else each
             for name, node in self.nodes.items():
+                step = again if name in counted else each
                 if not needs[name] >> t & 1 or is_input(name):
                     continue
                 if name not in static:
@@ -174,7 +193,8 @@ class Executor:
         output, further = module(values, previous, step)
         history.put(node.name, t, output)
         for name, slot in node.keeps:
-            history.put(slot, t, further[name])
+            if name in further:  # the moments of a norm are there in clean passes
+                history.put(slot, t, further[name])
 
     def read_input(self, history: History, frames: Values) -> None:
         """Put the inputs into a history."""
@@ -195,8 +215,28 @@ class Executor:
         """The time steps of a call."""
         start = 0 if carry is None else carry.t
         ends = None if call.ends is None else torch.tensor(call.ends, device=frames[BOTTOM].device)
+        noise = self.draw_noise(frames[BOTTOM], call)
         for t in range(call.length):
-            yield TimeStep(start + t, None if ends is None else t < ends, ops=ops)
+            alive = None if ends is None else t < ends
+            yield TimeStep(start + t, alive, ops=ops, noise=noise[t], clean=call.clean)
+
+    def draw_noise(self, frames: Tensor, call: Call) -> list[dict[str, Tensor]]:
+        """The noise of cells in training, for each t by node.
+
+        It is drawn node by node, up the encoders and down the decoders, for all t; iterations on
+        one input share it, as they share the noise of that input.
+        """
+        found: list[dict[str, Tensor]] = [{} for _ in range(call.length)]
+        for node in self.noisy if not call.clean else ():
+            module = cast(CellModule, node.home.module)
+            for t, now in enumerate(found if module.training else ()):
+                if t and self.plan.iterations:
+                    now[node.name] = found[0][node.name]
+                else:
+                    shape = call.batch, *(module.normalised or ())
+                    drawn = torch.randn(shape, dtype=frames.dtype, device=frames.device)
+                    now[node.name] = channels_last(module.deviation * drawn)
+        return found
 
     # --- what is needed ---------------------------------------------------------------------------
 
@@ -288,7 +328,7 @@ class Executor:
             edge.source
             for each in self.plan.equations.values()
             for edge in each.edges
-            if carry is None and needs[edge.target] & ((1 << edge.delay) - 1)
+            if carry is None and not edge.tap and needs[edge.target] & ((1 << edge.delay) - 1)
         }
         return [v for slot, v in learned.items() if ".".join(slot.split(".")[:2]) not in read]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -11,20 +12,23 @@ from torch import Tensor, nn
 from ladderspec.cells.base import iterations_of
 from ladderspec.cells.grouping import Groups
 from ladderspec.display import svg
+from ladderspec.errors import UsageError, tick
 from ladderspec.names import BOTTOM, is_input
 from ladderspec.network.carry import Carry
 from ladderspec.network.checkpointing import run_checkpointed
 from ladderspec.network.costs import (
+    Clean,
     CostInputs,
     Costs,
     Targets,
+    TaskCost,
     add_up,
     check_tasks,
     later,
     read_by,
     tied,
 )
-from ladderspec.network.executor import Call, Executor, Values, home_of
+from ladderspec.network.executor import TAPPED, Call, Executor, Values, home_of
 from ladderspec.network.generate import generate
 from ladderspec.network.groups import fold, fold_carry, fold_ends, unfold, unfold_carry
 from ladderspec.network.history import History, channels_last
@@ -47,7 +51,7 @@ from ladderspec.nn.modules import Declared, Lender, nest
 from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.plan import Plan
 from ladderspec.tasks import Task
-from ladderspec.wiring.graph import Graph, copies
+from ladderspec.wiring.graph import Graph, copies, describe, is_tapped
 from ladderspec.wiring.shapes import site_of
 from ladderspec.wiring.sharing import holders
 
@@ -86,6 +90,11 @@ class Net(nn.Module):
         self.replay = Replay()
         once = plan.length if plan.iterations else None
         self.inputs = Inputs(forms_of(graph), once, self.executor.slots.values(), self.groups)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether a call in training draws random numbers."""
+        return self.noise is not None or self.groups is not None or bool(self.executor.noisy)
 
     @property
     def readouts(self) -> dict[str, dict[str, TaskReadout]]:
@@ -161,13 +170,18 @@ class Net(nn.Module):
         readers = tuple(reading.reader() for reading in readings)
         shown, before = self._shown(given, length, carry), fold_carry(carry, self.groups)
         call = self._call(shown, length, ends, readers, carries=carry is not None)
-        if checkpoint is False:
-            history = self.executor.run(shown, call, before)
-        else:
-            history = run_checkpointed(self.executor, shown, call, before, checkpoint)
+        clean_call = self._clean_call(call, readings)
+        clean: History | None = None
+        if clean_call is not None:
+            without = self._shown(given, length, carry, noise=False)
+            clean = self._run(without, clean_call, before, checkpoint)
+            needed = self.executor.needs(clean_call).items()
+            call = replace(call, counted=frozenset(node for node, mask in needed if mask))
+        history = self._run(shown, call, before, checkpoint)
         costs = add_up(
             readings,
-            lambda reading: self._see(history, reading.name, reading.times).values(),
+            lambda reading: self._see(history, reading.name, reading.times),
+            lambda reading, node: self._see_clean(clean, reading, node),
             weights or {},
             self.likelihood(),
             self,
@@ -180,6 +194,48 @@ class Net(nn.Module):
         elif unread := self.executor.unread_initial_values(call, carry):
             costs.total = tied(costs.total, unread)
         return costs
+
+    def _run(
+        self, frames: Values, call: Call, carry: Carry | None, checkpoint: bool | int
+    ) -> History:
+        if checkpoint is False:
+            return self.executor.run(frames, call, carry)
+        return run_checkpointed(self.executor, frames, call, carry, checkpoint)
+
+    def _clean_call(self, call: Call, readings: Sequence[TaskCost]) -> Call | None:
+        """The pass without noise, if a task compares with it.
+
+        It also computes what the other tasks read: running statistics are those of this pass.
+        """
+        readers, keep = [], list[str]()
+        for reading in readings:
+            reader = reading.reader()
+            if reading.task.clean:
+                targets = self.clean_targets(reading.name).values()
+                reader = replace(reader, at=tuple(dict.fromkeys(node for node, _ in targets)))
+                for node, tap in targets:
+                    further = TAPPED if tap == "normalised" else ()
+                    keep += [node, *(f"{node}.{name}" for name in further)]
+            readers.append(reader)
+        if not keep:
+            return None
+        return replace(call, readers=tuple(readers), carries=False, keep=tuple(keep), clean=True)
+
+    def clean_targets(self, task: str) -> dict[str, tuple[str, str]]:
+        """What each node of a task is compared with in a pass without noise: a node, and a tap."""
+        found: dict[str, tuple[str, str]] = self.graph.graph["tasks"][task]["clean"]
+        return found
+
+    def _see_clean(self, history: History | None, reading: TaskCost, node: str) -> Clean:
+        """What a task compares a node with, (n, B, ...), and how that was normalised."""
+        assert history is not None
+        target, tap = self.clean_targets(reading.name)[node]
+        if tap == "output":
+            return Clean(history.series(target, reading.times), None, None)
+        value, mean, std = (f"{target}.{name}" for name in TAPPED)
+        if history.at(mean, reading.times[0]) is None:  # of a norm without statistics
+            return Clean(history.series(value, reading.times), None, None)
+        return Clean(*(history.series(slot, reading.times) for slot in (value, mean, std)))
 
     def values(
         self,
@@ -314,6 +370,9 @@ class Net(nn.Module):
     def _repr_svg_(self) -> str | None:
         return svg(self.graph)
 
+    def __repr__(self) -> str:
+        return f"<network {describe(self.graph)}\n  print(net.encoder) lists its modules>"
+
     def adopt(self, weights: Mapping[str, Tensor]) -> Adopted:
         """Copy the weights of another variant that have the same name and shape.
 
@@ -322,7 +381,16 @@ class Net(nn.Module):
 
         Returns:
             The names of what was copied, and of what differs.
+
+        Raises:
+            UsageError: if `weights` are no tensors by name.
         """
+        if not isinstance(weights, Mapping) or not all(map(torch.is_tensor, weights.values())):
+            given = tick(weights) if isinstance(weights, str) else f"a {type(weights).__name__}"
+            raise UsageError(
+                f"adopt takes tensors by name, as `state_dict` gives them, not {given};"
+                " `ladderspec.open_net(FOLDER).state_dict()` reads those of a saved network"
+            )
         own = self.state_dict()
         shared = [name for name in own if name in weights]
         kept = [name for name in shared if own[name].shape == weights[name].shape]
@@ -354,10 +422,12 @@ class Net(nn.Module):
         """A parameter: where the network is, and in which type."""
         return None if torch.compiler.is_compiling() else next(self.parameters(), None)
 
-    def _shown(self, given: Values, length: int, carry: Carry | None) -> dict[str, Tensor]:
+    def _shown(
+        self, given: Values, length: int, carry: Carry | None, noise: bool = True
+    ) -> dict[str, Tensor]:
         """Inputs as the executor reads them: with noise, in training, and for every group."""
         found = dict(given)
-        if self.training:
+        if self.training and noise:
             found[BOTTOM] = noisy(found[BOTTOM], self.noise)
         found = self.inputs.shown(found, 0 if carry is None else carry.t, length)
         return {node: fold(value, self.groups) for node, value in found.items()}
@@ -434,6 +504,7 @@ def cell_module(graph: Graph, node: str) -> CellModule:
         node,
         draw=False,
         shared=[key for key, each in {"": attributes, **edges}.items() if each["shared"]],
+        tapped=is_tapped(graph, node),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ladderspec.cells.input import Noise
+from ladderspec.cells.fields import Noise
 
 
 def noisy(frames: Tensor, noise: Noise | None) -> Tensor:

@@ -17,6 +17,7 @@ from ladderspec.errors import did_you_mean, one_of
 from ladderspec.names import TABLE, Role, Shape, Side, show_shape
 from ladderspec.nn.modules import CellModule, Result, Values
 from ladderspec.nn.norms import FIRST, TimeStep
+from ladderspec.wording import plain_words
 
 _OF_DECODERS = {role for role, row in TABLE.items() if row.target is Side.DECODER}
 Pair = tuple[int, int]
@@ -262,4 +263,4 @@ def _message(item: Any, kind: type[Config]) -> str:
     context = item.get("ctx", {})
     known = re.findall(r"'(\w+)'", str(context.get("expected", "")))
     hint = context.get("hint") or did_you_mean(item["input"], known)
-    return f"`{field}` is {item['input']!r}: {item['msg']}" + (f" ({hint})" if hint else "")
+    return f"`{field}` is {item['input']!r}: {plain_words(item)}" + (f" ({hint})" if hint else "")

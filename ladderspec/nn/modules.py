@@ -11,11 +11,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ladderspec.cells import ACTIVATIONS, NORMS, Cell, Projection, Site
+from ladderspec.cells.base import deviation, normalised_shape
 from ladderspec.cells.binding import bind
+from ladderspec.cells.functions import per_channel
 from ladderspec.cells.parameters import Parameter, shareable
 from ladderspec.errors import UsageError
 from ladderspec.names import Role, Shape, show_shape
-from ladderspec.nn.norms import FIRST, TimeStep, make_norm
+from ladderspec.nn.norms import FIRST, BatchNorm, TimeStep, make_norm
 
 Values = Mapping[str, Tensor]
 Result = tuple[Tensor, dict[str, Tensor]]
@@ -129,8 +131,18 @@ class Edge(Declared):
         kind, groups = projection.norm, projection.groups
         self.norm = make_norm(kind, projection.target[0], groups, iterations)
 
-    def forward(self, x: Tensor, step: TimeStep = FIRST, bias: Tensor | None = None) -> Tensor:
-        """Map and norm of x, with `bias` (by channel) added."""
+    def forward(
+        self,
+        x: Tensor,
+        step: TimeStep = FIRST,
+        bias: Tensor | None = None,
+        further: dict[str, Tensor] | None = None,
+    ) -> Tensor:
+        """Map and norm of x, with `bias` (by channel) added.
+
+        With `further`, gain and bias are left to the caller; in a clean pass, `mean` and `std` of
+        the norm are added to it.
+        """
         if self.drop and self.training:
             x = functional.dropout(x, self.drop)
         projection = self.projection
@@ -138,6 +150,8 @@ class Edge(Declared):
         if self.norm is None:
             return step.ops.project(projection, x, weight, bias)
         y = step.ops.project(projection, x, weight, None)
+        if further is not None:
+            return _normalised(self.norm, y, step, further)
         normal: Tensor = self.norm(y, self.tensor("gain"), bias, step)
         return normal
 
@@ -151,6 +165,14 @@ class Edge(Declared):
         size = f", {p.filter}, stride {p.stride}" if p.kind in ("conv", "transposed") else ""
         drop = f", drop {self.drop:g}" if self.drop else ""
         return f"{p.kind}, {show_shape(p.source)} -> {show_shape(p.target)}{size}{drop}"
+
+
+def _normalised(norm: nn.Module, x: Tensor, step: TimeStep, further: dict[str, Tensor]) -> Tensor:
+    """x after a norm, without gain and bias."""
+    if step.clean and isinstance(norm, BatchNorm):
+        further["mean"], further["std"] = norm.moments(x, step)
+    normal: Tensor = norm(x, None, None, step)
+    return normal
 
 
 class CellModule(Declared):
@@ -167,6 +189,7 @@ class CellModule(Declared):
         name: of the node, for messages.
         draw: whether to draw initial values now; else they wait for `initialise`.
         shared: the edges whose parameters are those of their lenders; "" is the node itself.
+        tapped: whether to return the normalised pre-activation too.
     """
 
     def __init__(
@@ -180,8 +203,10 @@ class CellModule(Declared):
         name: str = "",
         draw: bool = True,
         shared: Collection[str] = (),
+        tapped: bool = False,
     ) -> None:
         super().__init__()
+        self.node, self.tapped, self.deviation = name, tapped, deviation(cell)
         self.cell, self.out, self.name = cell, out, f"{name} ({cell.cell})" if name else cell.cell
         self.keys = tuple(projections)
         for key, projection in projections.items():
@@ -196,6 +221,10 @@ class CellModule(Declared):
         if kind != "none":
             norm = make_norm(kind, self.binding.summed, groups, iterations)
             self._modules[self.norm_name] = norm
+        # z in a = gain . z + offset, if it is needed by itself
+        self.normalised: Shape | None = None
+        if tapped or self.deviation:
+            self.normalised = normalised_shape(cell, projections)
         self.checked = not type(cell).__module__.startswith("ladderspec.")
 
     def first_value(self, batch: int) -> Tensor | None:
@@ -237,12 +266,18 @@ class CellModule(Declared):
         binding, norm = self.binding, self._modules.get(self.norm_name)
         offset = self.tensor(self.cell.offset) if self._has(self.cell.offset) else None
         joint = norm is not None and self._has("gain")  # then the offset follows the norm
+        apart: dict[str, Tensor] | None = None if self.normalised is None else {}
+        of_edge = apart if norm is None else None
         total: Tensor | None = None
         separate: dict[str, Tensor] = {}
         for key in self.keys:
             if key in values:
                 bias = offset if key == binding.carrier and not joint else None
-                y = self.edge(key)(values[key], step, bias)
+                if of_edge is not None and key == binding.carrier:
+                    z = self.edge(key)(values[key], step, further=of_edge)
+                    y = self._scaled(z, self.edge(key).tensor("gain"), bias, step, of_edge)
+                else:
+                    y = self.edge(key)(values[key], step, bias)
                 if key in binding.separate:
                     separate[key] = y
                 else:
@@ -254,6 +289,10 @@ class CellModule(Declared):
             gain, shift = (self.tensor("gain"), offset) if joint else (None, None)
             if binding.norm_in_compute:
                 keywords["norm"] = lambda a: norm(a, gain, shift, step)
+            elif apart is not None:
+                assert total is not None
+                z = _normalised(norm, total, step, apart)
+                total = self._scaled(z, gain, shift, step, apart)
             else:
                 total = norm(total, gain, shift, step)
         arguments: list[Any] = []
@@ -279,7 +318,25 @@ class CellModule(Declared):
             further = dict(zip(returns, rest, strict=True))
         if self.checked:
             self._check(output, further, next(iter(values.values())).shape[0])
-        return output, further
+        return output, {**further, **apart} if apart else further
+
+    def _scaled(
+        self,
+        z: Tensor,
+        gain: Tensor | None,
+        offset: Tensor | None,
+        step: TimeStep,
+        further: dict[str, Tensor],
+    ) -> Tensor:
+        """gain . (z + noise) + offset; z with its noise is kept in `further`."""
+        noise = self._noise(z) if step.noise is None else step.noise.get(self.node)
+        z = z if noise is None else z + noise.to(z.dtype)
+        further["normalised"] = z
+        a = z if gain is None else z * per_channel(gain, z)
+        return a if offset is None else a + per_channel(offset, a)
+
+    def _noise(self, z: Tensor) -> Tensor | None:
+        return self.deviation * torch.randn_like(z) if self.deviation and self.training else None
 
     def _check_count(self, result: Any) -> None:
         """What the cell of a user returns are as many values as it declares."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -28,6 +29,9 @@ class TimeStep:
         repeats: The number of iterations for which this one value stands.
         recomputed: Whether this is a second pass, which running statistics do not count again.
         ops: The algorithms with which edges compute their maps.
+        noise: The noise of cells by node, drawn before the first iteration. Default: a cell in
+            training draws its own.
+        clean: Whether a cell also returns the mean and standard deviation of its norm.
     """
 
     t: int | Tensor = 0
@@ -35,6 +39,8 @@ class TimeStep:
     repeats: int = 1
     recomputed: bool = False
     ops: Plain = PLAIN
+    noise: Mapping[str, Tensor] | None = None
+    clean: bool = False
 
 
 FIRST = TimeStep()
@@ -166,6 +172,20 @@ class BatchNorm(nn.Module):
         t = step.t if isinstance(step.t, int) else int(step.t.max())
         return [min(t + i, self.iterations - 1) for i in range(step.repeats)]
 
+    def moments(self, x: Tensor, step: TimeStep) -> tuple[Tensor, Tensor]:
+        """The mean and standard deviation by which x is normalised: (1, C) or (B, C)."""
+        if self.training:
+            n, mean, var = statistics_of(x, step.alive)
+            row, enough = self.rows(step)[0], n > 1
+            mean = torch.where(enough, mean, self.running_mean[row].to(mean.dtype))
+            var = torch.where(enough, var, self.running_var[row].to(var.dtype))
+        else:
+            t = step.t if isinstance(step.t, Tensor) else torch.tensor(step.t)
+            rows = t.clamp(max=self.iterations - 1).reshape(-1).to(x.device)
+            mean, var = self.running_mean[rows], self.running_var[rows]
+        channels = x.shape[1]
+        return mean.view(-1, channels), (var + EPS).sqrt().view(-1, channels)
+
     def _evaluate(
         self, x: Tensor, gain: Tensor | None, bias: Tensor | None, step: TimeStep
     ) -> Tensor:
@@ -181,7 +201,7 @@ class BatchNorm(nn.Module):
     ) -> Tensor:
         mean, var = torch.zeros_like(self.running_mean[0]), torch.ones_like(self.running_var[0])
         y = functional.batch_norm(x, mean, var, gain, bias, True, 1.0, EPS)
-        for row in self.rows(step):
+        for row in () if step.recomputed else self.rows(step):
             self.running_mean[row].lerp_(mean, MOMENTUM)
             self.running_var[row].lerp_(var, MOMENTUM)
         return y

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ladderspec.names import Role, Shape, show_arrow, size_of
 from ladderspec.wiring.graph import Graph, copies_of
@@ -19,6 +20,12 @@ class Term(NamedTuple):
     key: str
     role: Role
     delay: int
+    tap: str = ""  # the further value of its source that it carries, if not the output
+
+    @property
+    def slot(self) -> str:
+        """The name of the value that it carries."""
+        return f"{self.source}.{self.tap}" if self.tap else self.source
 
     def __str__(self) -> str:
         return show_arrow(self.source, self.target, self.delay)
@@ -57,6 +64,7 @@ class Reader:
     ahead: int  # the target of t is that many frames later
     parameters: int
     multiplications: int
+    clean: tuple[str, ...] = ()  # the nodes of a pass without noise that it compares with
 
 
 def equation_of(graph: Graph, node: str) -> Equation:
@@ -64,7 +72,8 @@ def equation_of(graph: Graph, node: str) -> Equation:
     cell, shape = attributes["cell"], attributes["shape"]
     arrows = list(graph.in_edges(node, keys=True, data=True))
     edges = [
-        Term(source, node, key, edge["role"], edge["delay"]) for source, _, key, edge in arrows
+        Term(source, node, key, edge["role"], edge["delay"], tap_of(edge))
+        for source, _, key, edge in arrows
     ]
     return Equation(
         node=node,
@@ -77,8 +86,14 @@ def equation_of(graph: Graph, node: str) -> Equation:
         parameters=attributes["parameters"] + sum(edge.get("parameters", 0) for *_, edge in arrows),
         multiplications=multiplications(graph, node),
         copies=copies_of(graph, node),
-        share=attributes["share"],
+        share=attributes.get("share"),
     )
+
+
+def tap_of(edge: Mapping[str, Any]) -> str:
+    """The further value that an arrow carries; empty if it is the output."""
+    tap = edge.get("tap")
+    return "" if tap in (None, "output") else str(tap)
 
 
 def reader_of(graph: Graph, name: str) -> Reader:
@@ -88,7 +103,8 @@ def reader_of(graph: Graph, name: str) -> Reader:
     heads = [(weight, out) for out in shapes for weight in task.head_parameters(out).values()]
     work = sum(_uses(weight, out) for weight, out in heads) * copies_of(graph, entry["at"][0])
     parameters = entry["parameters"]
-    return Reader(name, tuple(entry["at"]), task.when, task.horizon, parameters, work)
+    clean = tuple(dict.fromkeys(source for source, _ in entry["clean"].values()))
+    return Reader(name, tuple(entry["at"]), task.when, task.horizon, parameters, work, clean)
 
 
 def multiplications(graph: Graph, node: str) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from ladderspec.names import Role, Side, split_node
 from ladderspec.schedule.equations import Equation, Term
 
+TAPS = {"normalised": "z", "logits": "logits"}
 LETTERS = {Side.INPUT: "x", Side.ENCODER: "e", Side.LATERAL: "h", Side.DECODER: "d"}
 
 
@@ -22,7 +23,8 @@ def letter(node: str, delay: int = 0, state: bool = False) -> str:
 
 def value(edge: Term) -> str:
     """What an arrow carries, as its target sees it."""
-    return letter(edge.source, edge.delay, edge.role is Role.STATE)
+    found = letter(edge.source, edge.delay, edge.role is Role.STATE)
+    return f"{TAPS[edge.tap]}({found})" if edge.tap else found
 
 
 def arrow(edge: Term) -> str:

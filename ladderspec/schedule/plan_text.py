@@ -18,6 +18,7 @@ from ladderspec.schedule.reasons import Reason, Why, explain, grouped
 from ladderspec.schedule.work import Work, flop_of_costs, show_bytes, show_flop, work_of
 
 WIDTH = 100
+TAPPED = "z(e): the normalised pre-activation of e, with its noise."
 LEGEND = (
     "e encoder, h lateral cell, d decoder, s state of a recurrent cell;"
     " e' is e at t-1, e'' at t-2.",
@@ -49,7 +50,9 @@ def to_text(plan: Plan, width: int = WIDTH) -> str:
         lines += ["", *_equations(plan, phase, wrapped)]
     lines += ["", *_costs(plan, position, wrapped)] if plan.tasks else []
     further = any(split_node(node)[0] is Side.INPUT for node in plan.equations)
-    legend = ["x is a further input.", *LEGEND] if further else LEGEND
+    tapped = any(edge.tap for each in plan.equations.values() for edge in each.edges)
+    legend = ["x is a further input."] if further else []
+    legend += [*LEGEND[:1], *([TAPPED] if tapped else []), *LEGEND[1:]]
     return "\n".join(
         [*map(one_line, lines), "", *(line for text in legend for line in wrapped("", text)), ""]
     )
@@ -88,8 +91,13 @@ def as_dict(plan: Plan) -> dict[str, Any]:
             }
             for phase, frees in zip(plan.phases, plan.frees, strict=True)
         ],
-        "tasks": {each.name: {"at": list(each.at), "t": _when(plan, each)} for each in plan.tasks},
+        "tasks": {each.name: _task_dict(plan, each) for each in plan.tasks},
     }
+
+
+def _task_dict(plan: Plan, reader: Reader) -> dict[str, Any]:
+    clean = {"clean": list(reader.clean)} if reader.clean else {}
+    return {"at": list(reader.at), "t": _when(plan, reader), **clean}
 
 
 def _node_dict(equation: Equation, why: str) -> dict[str, Any]:
@@ -133,7 +141,11 @@ def _costs(plan: Plan, position: Mapping[str, int], wrapped: Wrap) -> list[str]:
     for reader in plan.tasks:
         nodes = ranges(sorted(reader.at, key=position.__getitem__), position)
         start = "        " if lines else "costs   "
-        lines += wrapped(start, f"{reader.name} reads {nodes} at t = {_when(plan, reader)}")
+        text = f"{reader.name} reads {nodes} at t = {_when(plan, reader)}"
+        if reader.clean:
+            targets = sorted(reader.clean, key=position.__getitem__)
+            text += f", against {ranges(targets, position)} of a pass without noise"
+        lines += wrapped(start, text)
     length = plan.length or max(map(_settled, plan.tasks))
     always, masks = (1 << length) - 1, need_masks(plan, length)
     if plan.length is None:  # only what is so for every T can be said: at the last t

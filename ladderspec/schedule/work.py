@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.needs import need_masks, times
@@ -53,12 +53,17 @@ def work_of(plan: Plan, phases: Iterable[Phase], readers: Iterable[Reader] = ())
 
 def flop_of_costs(plan: Plan, length: int) -> int:
     """The operations that the costs need, forward: only the (node, t) that they read."""
-    masks = need_masks(plan, length)
     total = sum(2 * each.multiplications * times(each, length).bit_count() for each in plan.tasks)
-    for phase in plan.phases:
-        for node in phase.nodes:
-            evaluations = min(1, masks[node]) if phase.static else masks[node].bit_count()
-            total += 2 * plan.equations[node].multiplications * evaluations
+    passes = [plan]
+    if any(each.clean for each in plan.tasks):  # a second one, without noise
+        readers = tuple(replace(each, at=each.clean or each.at) for each in plan.tasks)
+        passes.append(replace(plan, tasks=readers))
+    for each in passes:
+        masks = need_masks(each, length)
+        for phase in plan.phases:
+            for node in phase.nodes:
+                evaluations = min(1, masks[node]) if phase.static else masks[node].bit_count()
+                total += 2 * plan.equations[node].multiplications * evaluations
     return total
 
 

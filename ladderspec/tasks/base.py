@@ -7,15 +7,16 @@ target. Nothing outside of a class knows its kind by name.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 
 from ladderspec.cells import Config as Config
 from ladderspec.cells.fields import OneLine, by_form
 from ladderspec.errors import UsageError
 from ladderspec.names import Shape
+from ladderspec.text.notation import matches
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,6 +43,16 @@ def _when(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+ELSE = "else"  # the weight of all nodes that `weight` does not name
+
+
+def _form_of_weight(value: Any) -> str:
+    """A number, a ramp, or numbers by node, whose names have a dot."""
+    if not isinstance(value, dict):
+        return "ramp" if isinstance(value, Ramp) else "number"
+    return "nodes" if any(key == ELSE or "." in str(key) for key in value) else "ramp"
+
+
 _WHEN_SCHEMA = {
     "anyOf": [
         {"type": "string", "enum": ["last", "all"]},
@@ -51,14 +62,19 @@ _WHEN_SCHEMA = {
 # The iterations that count: the last, all equally, or a weight for each.
 if TYPE_CHECKING:
     When = Literal["last", "all"] | tuple[float, ...]
-    Weight = float | Ramp
+    Weight = float | Ramp | dict[str, float]
 else:
     When = Annotated[
         by_form(word=Literal["last", "all"], list=tuple[Positive, ...]),
         BeforeValidator(_when),
         WithJsonSchema(_WHEN_SCHEMA),
     ]
-    Weight = by_form(word=Positive, mapping=Ramp)
+    Weight = Annotated[
+        Annotated[Positive, Tag("number")]
+        | Annotated[Ramp, Tag("ramp")]
+        | Annotated[dict[str, Positive], Tag("nodes")],
+        Discriminator(_form_of_weight),
+    ]
 
 
 class Metric(NamedTuple):
@@ -103,6 +119,7 @@ class Reading(Config):
     frames: bool  # time runs over frames, not over iterations on one input
     steps: int | None  # number of iterations, if it is fixed
     groups: int | None = None  # number of groups that the node exists for
+    level: Shape | None = None  # shape of the level that a decoder estimates
 
 
 class Task(Config):
@@ -117,7 +134,9 @@ class Task(Config):
         description="Node to read, or a pattern of nodes: `encoder.class`, `decoder.*`."
     )
     weight: Weight = Field(
-        1.0, description="Weight in the sum of costs, or a ramp: {start, to, updates}."
+        1.0,
+        description="Weight in the sum of costs; a ramp: {start, to, updates}; or the weight of"
+        " each node: {decoder.input: 1000, else: 0.1}.",
     )
     when: When = Field(
         "all", description="Iterations that count: `last`, `all`, or a weight for each."
@@ -137,12 +156,30 @@ class Task(Config):
     revision: ClassVar[int] = 1
     counted_apart: ClassVar[bool] = False  # its head does not count as part of the network
     teaches: ClassVar[bool] = True  # gradients of the cost reach the network
-    denoises: ClassVar[bool] = False  # measured on noisy input by default
     explains: ClassVar[bool] = False  # its cost reads the likelihood of the groups
-    starts_at_mean: ClassVar[bool] = False  # its output has an offset: the mean of the target
     shows_target: ClassVar[bool] = False  # pictures of samples show its target too
     compares: ClassVar[bool] = True  # it has a target
     taught: ClassVar[bool] = False  # its target is what a Mean Teacher presents, not data
+
+    @property
+    def denoises(self) -> bool:
+        """Whether it is measured on noisy input by default."""
+        return False
+
+    @property
+    def starts_at_mean(self) -> bool:
+        """Whether its output has an offset: the mean of the target."""
+        return False
+
+    @property
+    def clean(self) -> bool:
+        """Whether its target is what a pass without noise gives, not data."""
+        return False
+
+    @property
+    def stops(self) -> bool:
+        """Whether no gradient flows into the pass without noise."""
+        return False
 
     # --- what it reads ----------------------------------------------------------------------------
 
@@ -211,9 +248,30 @@ class Task(Config):
             update: the number of updates before this one.
             total: the number of all updates.
         """
+        if isinstance(self.weight, dict):
+            return 1.0  # `node_weights` are part of its cost
         if not isinstance(self.weight, Ramp):
             return float(self.weight)
         return self.weight.to if update is None else self.weight.at(update)
+
+    def node_weights(self, nodes: Iterable[str]) -> dict[str, float] | None:
+        """The weights of nodes, if `weight` is by node: that of the first pattern that fits.
+
+        >>> from ladderspec.tasks import Activity
+        >>> task = Activity(kind="activity", at="*", weight={"decoder.*": 2.0, "else": 0.5})
+        >>> task.node_weights(["encoder.a", "decoder.a"])
+        {'encoder.a': 0.5, 'decoder.a': 2.0}
+        """
+        if not isinstance(self.weight, dict):
+            return None
+        given = {pattern: weight for pattern, weight in self.weight.items() if pattern != ELSE}
+        found = {}
+        for node in nodes:
+            fits = [weight for pattern, weight in given.items() if matches(node, pattern)]
+            fits += [self.weight[ELSE]] if ELSE in self.weight else []
+            if fits:
+                found[node] = fits[0]
+        return found
 
     @abstractmethod
     def compare(self, seen: Tensor, target: Tensor) -> Tensor:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+CLEAN = "clean"
+
+
 class Reconstruction(Task):
     """A cost per value against values of the data: squared, absolute or Huber error, or bce."""
 
@@ -94,7 +97,9 @@ class Prediction(Reconstruction):
         1, description="Prediction horizon: the number of frames ahead."
     )
 
-    starts_at_mean: ClassVar = True
+    @property
+    def starts_at_mean(self) -> bool:
+        return True
 
     @property
     def horizon(self) -> int:
@@ -118,15 +123,73 @@ class Prediction(Reconstruction):
 
 @register
 class Denoising(Reconstruction):
-    """A cost per value against the input without its noise, by default the squared error."""
+    """A cost per value against the input without its noise, by default the squared error.
+
+    With `target: clean`, decoders are compared with what their lateral arrows carry in a second
+    pass without any noise, as in the original Ladder.
+    """
 
     kind: Literal["denoising"]
+    target: str | None = Field(
+        None,
+        description="Field of the data to compare with; or `clean`: each decoder is compared with"
+        " its level in a pass without noise. Default: the input without its noise.",
+    )
+    stop: bool = Field(
+        False, description="With `target: clean`: no gradient flows into the pass without noise."
+    )
 
-    denoises: ClassVar = True
-    starts_at_mean: ClassVar = True
+    @property
+    def clean(self) -> bool:
+        return self.target == CLEAN
+
+    @property
+    def stops(self) -> bool:
+        return self.stop
+
+    @property
+    def field(self) -> str | None:
+        return None if self.clean else self.target
+
+    @property
+    def denoises(self) -> bool:
+        return not self.clean
+
+    @property
+    def starts_at_mean(self) -> bool:
+        return not self.clean
+
+    @property
+    def metrics(self) -> dict[str, Metric]:
+        return {} if self.clean else super().metrics
 
     def check_shape(self, reading: Reading) -> tuple[str, str] | None:
-        return self._check_same_as_input(reading)
+        if not self.clean:
+            if self.stop:
+                hint = "add `target: clean`, or leave out `stop`"
+                return "`stop` is for a target that the network computes", hint
+            return self._check_same_as_input(reading)
+        if reading.level is None:
+            return (
+                f"`target: clean` compares decoders with their level, but {reading.node} is none",
+                "read `decoder.*`, or some of these nodes",
+            )
+        if reading.groups is not None:
+            return (
+                "`target: clean` compares single networks, but there are groups",
+                "leave out `target`, or `groups`",
+            )
+        if self.head is not None:
+            return "`head` has no meaning with `target: clean`", "leave out `head`"
+        if self.cost == "bce":
+            return "`cost: bce` compares with bits, not with the values of a level", "`cost: mse`"
+        if reading.shape != reading.level:
+            return (
+                f"`target: clean` compares {reading.node} ({show_shape(reading.shape)}) with its"
+                f" level ({show_shape(reading.level)})",
+                "leave out `channels` of that decoder, or do not read it",
+            )
+        return None
 
 
 @register

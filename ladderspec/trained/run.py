@@ -172,6 +172,11 @@ def open_run(
         place = place / "retrain"
     home = place.parent if place.name == "retrain" else place
     record = home / "run.json"
+    if home.is_file():
+        raise UsageError(
+            f"{home} is a file, but a trained network is the folder of a run, like"
+            " out/quickstart/rtagger.seed0, or one of its checkpoints"
+        )
     try:
         content = read_json(record)
         RunRecord.model_validate(content)

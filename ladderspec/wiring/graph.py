@@ -88,6 +88,7 @@ class EdgeAttributes(TypedDict):
     resample: Literal["nearest", "bilinear"] | None
     scale: float | None
     share: str | None  # the arrow with which it shares weights, as NODE.KEY; or none
+    tap: Literal["output", "normalised", "logits"] | None  # None: the output
     label: str | None
     projection: NotRequired[Projection]
     parameters: NotRequired[int]
@@ -101,6 +102,8 @@ class TaskAttributes(TypedDict):
     at: list[str]
     place: Place | str | None
     path: str
+    # With `target: clean`: the node that each one is compared with, and which value of it.
+    clean: dict[str, tuple[str, str]]
     own: NotRequired[dict[str, Any]]
     parameters: NotRequired[int]
 
@@ -156,8 +159,31 @@ class LadderGraph(nx.MultiDiGraph):  # type: ignore[misc]
                 attributes.update({key: _copied(value) for key, value in attributes.items()})
         return result
 
+    def __repr__(self) -> str:
+        return f"<graph {describe(self)}>" if "levels" in self.graph else super().__repr__()
+
     def _repr_svg_(self) -> str | None:
         return svg(self) if "levels" in self.graph else None
+
+
+def describe(graph: nx.MultiDiGraph) -> str:
+    """A network in a few lines: its name, size, input, levels and tasks."""
+    about = graph.graph
+    title = f": {about['title']}" if about["title"] else ""
+    time = "any number of frames" if about["frames"] == "any" else f"{about['frames']} frames"
+    if about["frames"] is None:
+        time = f"{about['iterations']} iterations"
+    bottom = graph.nodes[BOTTOM]["shape"]
+    tasks = [f"{name} at {', '.join(entry['at'])}" for name, entry in about["tasks"].items()]
+    return "\n  ".join(
+        [
+            f"{about['name']}{title}",
+            f"{len(graph)} nodes, {graph.size()} arrows, {parameters(graph):,} parameters",
+            f"input {show_shape(bottom) if bottom else 'of unknown shape'}, {time}",
+            f"levels {', '.join(about['levels'])}",
+            f"tasks {'; '.join(tasks) or 'none'}",
+        ]
+    )
 
 
 Graph: TypeAlias = nx.MultiDiGraph  # for packages that read attributes without their types
@@ -223,6 +249,18 @@ def table_rows(graph: Graph) -> Iterator[tuple[str, str]]:
         else:
             yield level, below
             below = level
+
+
+def is_tapped(graph: Graph, node: str) -> bool:
+    """Whether an arrow or a task reads the normalised pre-activation of a node."""
+    tasks = graph.graph["tasks"].values()
+    targets = [target for task in tasks for target in task["clean"].values()]
+    return (node, "normalised") in targets or is_tapped_by_arrows(graph, node)
+
+
+def is_tapped_by_arrows(graph: Graph, node: str) -> bool:
+    """Whether an arrow carries the normalised pre-activation of a node."""
+    return any(tap == "normalised" for *_, tap in graph.out_edges(node, data="tap"))
 
 
 def cell_of(graph: LadderGraph, node: str) -> Cell:

@@ -47,7 +47,11 @@ def as_dict(graph: LadderGraph) -> dict[str, Any]:
         delays={str(role): delay for role, delay in graph.graph["delays"].items()},
         level_shapes={level: list(shape) for level, shape in graph.graph["level_shapes"].items()},
         tasks={
-            name: {**entry["task"].model_dump(mode="json", exclude_none=True), "nodes": entry["at"]}
+            name: {
+                **entry["task"].model_dump(mode="json", exclude_none=True),
+                "nodes": entry["at"],
+                **({"clean": entry["clean"]} if entry["clean"] else {}),
+            }
             for name, entry in graph.graph["tasks"].items()
         },
     )
@@ -79,7 +83,9 @@ def as_dict(graph: LadderGraph) -> dict[str, Any]:
     return found
 
 
-_OPTIONS = ("filter", "norm", "gain", "map", "resample", "scale", "share", "label")  # of an edge
+_OPTIONS = (  # of an edge
+    "filter", "norm", "gain", "map", "resample", "scale", "share", "tap", "label",
+)  # fmt: skip
 _PLAIN = (
     "name", "title", "variants", "without", "levels", "labels", "frames", "iterations", "notes",
     "grids",
@@ -172,6 +178,7 @@ class EdgeRecord(_File):
     resample: Literal["nearest", "bilinear"] | None = None
     scale: Annotated[float, Field(ge=-1000, le=1000)] | None = None
     share: EdgeId | None = None
+    tap: Literal["output", "normalised", "logits"] | None = None
     label: Text | None = None
 
 
@@ -198,6 +205,7 @@ class TaskRecord(_File):
     """A task of the file; its fields are validated by its own class."""
 
     nodes: Annotated[list[NodeId], Field(min_length=1)]
+    clean: dict[NodeId, Annotated[list[Text], Field(min_length=2, max_length=2)]] = {}
 
 
 class FileRecord(_File):
@@ -212,6 +220,8 @@ def _graph(data: dict[str, Any]) -> LadderGraph:
     record = FileRecord.model_validate(data)
     known = {node.id for node in record.nodes}
     read = [node for task in record.graph.tasks.values() for node in task.nodes]
+    for task in record.graph.tasks.values():
+        read += [*task.clean, *(source for source, _ in task.clean.values())]
     for name in [*read, *(end for edge in record.edges for end in (edge.source, edge.target))]:
         if name not in known:
             raise ValueError(f"it names a node `{name}` that it lacks")
@@ -261,12 +271,14 @@ def _graph_attributes(read: dict[str, Any]) -> GraphAttributes:
 
 
 def _task_attributes(name: str, read: dict[str, Any]) -> TaskAttributes:
-    fields = {key: value for key, value in read.items() if key != "nodes"}
+    fields = {key: value for key, value in read.items() if key not in ("nodes", "clean")}
     kind = tasks.registered().get(read["kind"])
     if kind is None:
         raise ValueError(f"no task `{read['kind']}` is known here; load its plug-in first")
     task = kind.model_validate(fields)
-    return {"task": task, "at": read["nodes"], "place": None, "path": f"tasks.{name}"}
+    clean = {node: (source, tap) for node, (source, tap) in read.get("clean", {}).items()}
+    path = f"tasks.{name}"
+    return {"task": task, "at": read["nodes"], "place": None, "path": path, "clean": clean}
 
 
 def _node_attributes(read: dict[str, Any]) -> NodeAttributes:
@@ -301,5 +313,6 @@ def _edge_attributes(read: dict[str, Any]) -> EdgeAttributes:
         "resample": read.get("resample"),
         "scale": read.get("scale"),
         "share": read.get("share"),
+        "tap": read.get("tap"),
         "label": read.get("label"),
     }

@@ -155,6 +155,7 @@ def _of_maps(graph: LadderGraph, spec: Spec) -> Iterator[str]:
                 edge["role"] is Role.DECODER
                 and not edge["declared"]
                 and side is Side.ENCODER
+                and level != split_node(node)[1]
                 and levels.index(level) <= top
             ):
                 yield (

@@ -133,7 +133,7 @@ def _remember(work: Compilation, nodes: set[str], edges: set[EdgeKey], at: Node)
 
 
 def _move(work: Compilation, role: Role, config: RoleConfig, at: Node) -> None:
-    """Give a role another delay, other levels or another initial gain."""
+    """Give a role another delay, other levels, another initial gain or another tap."""
     graph = work.graph
     if config.delay is not None:
         graph.graph["delays"][role] = config.delay
@@ -148,10 +148,12 @@ def _move(work: Compilation, role: Role, config: RoleConfig, at: Node) -> None:
         for _, _, edge in graph.edges(data=True):
             if edge["role"] is role:
                 edge["gain"] = config.gain
+    if config.tap is not None:
+        work.taps[role] = (config.tap, at.get("tap") or at)
 
 
 def _change(work: Compilation, role: Role, config: SomeConfig, at: Node) -> None:
-    """Give the arrows of a role at some levels another delay, initial gain or map."""
+    """Give the arrows of a role at some levels another delay, initial gain, map or tap."""
     graph = work.graph
     for level, named in _named_levels(work, config.levels, at):
         targets = {node_name(side, level) for side in Side}
@@ -172,6 +174,7 @@ def _change(work: Compilation, role: Role, config: SomeConfig, at: Node) -> None
                 edge["delay"] = config.delay
             edge["gain"] = edge["gain"] if config.gain is None else config.gain
             edge["map"] = config.map or edge["map"]
+            edge["tap"] = config.tap or edge["tap"]
             edge["resample"] = config.resample or edge["resample"]
             edge["scale"] = edge["scale"] if config.scale is None else config.scale
             if config.share is not None:
@@ -277,7 +280,7 @@ def _add(
     connect(
         graph, arrow.source, arrow.target, role, arrow.delay, at,
         filter=config.filter, norm=config.norm, gain=config.gain, map=config.map,
-        resample=config.resample, scale=config.scale, label=config.label,
+        resample=config.resample, scale=config.scale, tap=config.tap, label=config.label,
         share=None if config.share is None else _owner(work, config.share, arrow.target, role),
     )  # fmt: skip
     if config.initial is not None:

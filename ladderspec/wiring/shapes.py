@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ladderspec.cells import Cell, Inlet, Parameters, ShapeProblem, Site, UnknownShape, zeros
+from ladderspec.cells.base import NoNorm, normalised_shape
+from ladderspec.cells.fields import Noise
 from ladderspec.cells.projections import WEIGHTLESS, Projection, check_norm
-from ladderspec.errors import Finding, Findings, Place
+from ladderspec.errors import Finding, Findings, Place, did_you_mean, tick
 from ladderspec.names import (
     BOTTOM,
     Role,
@@ -17,8 +19,11 @@ from ladderspec.names import (
     show_arrow,
     show_shape,
     size_of,
+    split_node,
 )
 from ladderspec.tasks import Reading, Task
+from ladderspec.tasks.base import ELSE
+from ladderspec.text.notation import matches
 from ladderspec.text.tree import Node
 from ladderspec.wiring.graph import (
     EdgeAttributes,
@@ -33,6 +38,7 @@ from ladderspec.wiring.graph import (
 )
 from ladderspec.wiring.graph import LadderGraph as Graph
 from ladderspec.wiring.graph import parameters as parameters
+from ladderspec.wiring.selection import few
 from ladderspec.wiring.sharing import share
 from ladderspec.wiring.wire import Compilation
 
@@ -50,6 +56,7 @@ def infer(work: Compilation) -> None:
     share(work)
     for role, at in work.gains.items():
         _check_gain(graph, role, at, work.findings)
+    set_taps(work)
     for name, entry in graph.graph["tasks"].items():
         _check_task(work, name, entry)
 
@@ -204,6 +211,7 @@ def _infer_parameters(work: Compilation, node: str) -> None:
         )
         _report(graph, node, random, findings)
     _check_node_norm(graph, node, findings)
+    _check_noise(graph, node, findings)
     own = {**cell.parameters(site, out), **_initial(graph, node, cell, out)}
     attributes["own"] = own
     attributes["parameters"] = sum(each.size for each in own.values())
@@ -235,6 +243,92 @@ def _check_node_norm(graph: Graph, node: str, findings: Findings) -> None:
         check_norm(kind, summed[0], groups) if summed else None
     except ShapeProblem as problem:
         _report(graph, node, problem, findings)
+
+
+def _check_noise(graph: Graph, node: str, findings: Findings) -> None:
+    """Noise is added to a pre-activation that one norm has normalised."""
+    cell = graph.nodes[node]["cell"]
+    if cell.cell == "Input" or not isinstance(cell.noise, Noise) or not cell.noise.active:
+        return
+    projections = _projections(graph, node)
+    if projections is None:
+        return
+    try:
+        if cell.noise.flip:
+            message = "`flip` turns bits, but the noise of a cell is added to real numbers"
+            raise ShapeProblem(message, "`noise: {gaussian: 0.3}`")
+        normalised_shape(cell, projections)
+    except ShapeProblem as problem:
+        message = f"`noise` is added to the normalised pre-activation; {problem.message}"
+        if cell.noise.flip:
+            message = problem.message
+        _report(graph, node, ShapeProblem(message, problem.hint), findings)
+
+
+def _projections(graph: Graph, node: str) -> dict[str, Projection] | None:
+    """What the edges of a node own, by key; None if a mistake leaves that open."""
+    arrows = list(graph.in_edges(node, keys=True, data=True))
+    if any("projection" not in edge for *_, edge in arrows):
+        return None
+    return {key: edge["projection"] for _, _, key, edge in arrows}
+
+
+def set_taps(work: Compilation) -> None:
+    """Check what arrows carry, and give the arrows of a role the tap of that role.
+
+    A role's tap is for the sources that have such a value; the others give their output.
+    """
+    graph = work.graph
+    used = set[Role]()
+    for source, target, edge in graph.edges(data=True):
+        role: Role = edge["role"]
+        tap, of_role = edge["tap"], edge["tap"] is None and role in work.taps
+        if of_role:
+            tap = work.taps[role][0]
+        if tap in (None, "output"):
+            continue
+        problem = tap_problem(graph, source, tap)
+        if problem is None:
+            edge["tap"] = tap
+            used.add(role)
+        elif not (of_role and isinstance(problem, NoNorm)):
+            arrow = show_arrow(source, target, edge["delay"])
+            at = work.taps[role][1] if of_role else None
+            place, path = (at.place, at.path) if at else (place_of(edge), edge["path"])
+            message = f"{arrow}: `tap: {tap}`: {problem.message}"
+            work.findings.add(Finding("H301", message, place, path, problem.hint))
+            used.add(role)
+    for role, (tap, at) in work.taps.items():
+        arrows = [a for a, _, r in graph.edges(data="role") if r is role]
+        if tap != "output" and role not in used and arrows and not work.findings:
+            what = "a norm" if tap == "normalised" else "logits"
+            message = f"no {role} arrow leaves a cell with {what}, so `tap: {tap}` sets nothing"
+            work.findings.add(Finding("H301", message, at.place, at.path, "leave out `tap`"))
+
+
+def tap_problem(graph: Graph, source: str, tap: str) -> ShapeProblem | None:
+    """Why a node has no such value, if it has none."""
+    attributes = graph.nodes[source]
+    cell, projections = attributes["cell"], _projections(graph, source)
+    if tap == "logits":
+        if "logits" in cell.returns:
+            return None
+        return NoNorm(f"{source} ({cell.cell}) has no logits", "only a SoftMax has them")
+    if cell.cell == "Input":
+        return NoNorm(f"{source} has no norm", "leave out `tap`")
+    if projections is None or "shape" not in attributes:
+        return None
+    try:
+        shape = normalised_shape(cell, projections)
+    except ShapeProblem as problem:
+        return type(problem)(f"{source}: {problem.message}", problem.hint)
+    if shape != attributes["shape"]:
+        return ShapeProblem(
+            f"the pre-activation of {source} ({cell.cell}) is {show_shape(shape)}, but its output"
+            f" is {show_shape(attributes['shape'])}",
+            "name the levels of other cells: `lateral: [{levels: [conv_1], tap: normalised}]`",
+        )
+    return None
 
 
 def _check_gain(graph: Graph, role: Role, node: Node, findings: Findings) -> None:
@@ -301,11 +395,50 @@ def _check_task(work: Compilation, name: str, entry: TaskAttributes) -> None:
         if problem and "time" not in work.unsure:
             place, path = _task_place(work, name, problem[0])
             findings.add(Finding("H302", f"task `{name}`: {problem[0]}", place, path, problem[1]))
+        if node in entry["clean"]:
+            entry["clean"][node] = _clean_target(work, node, *entry["clean"][node])
         many = len(entry["at"]) > 1
         for key, size in task.head_parameters(shape).items():
             own[f"{node}.{key}" if many else key] = size
+    _check_weights(work, name, entry)
     entry["own"] = own
     entry["parameters"] = 0 if task.counted_apart else sum(map(size_of, own.values()))
+
+
+def _clean_target(work: Compilation, node: str, source: str, known: str) -> tuple[str, str]:
+    """A level, and the value of it that its lateral arrow carries.
+
+    If that arrow was removed, what it would carry; `known` is what a file says.
+    """
+    arrows = work.graph.in_edges(node, data=True)
+    taps = [edge["tap"] for a, _, edge in arrows if a == source and edge["role"] is Role.LATERAL]
+    tap = taps[0] if taps else work.taps.get(Role.LATERAL, (known,))[0]
+    normalised = tap == "normalised" and tap_problem(work.graph, source, tap) is None
+    return source, "normalised" if normalised else "output"
+
+
+def _check_weights(work: Compilation, name: str, entry: TaskAttributes) -> None:
+    """Weights by node cover all nodes that the task reads, and no others."""
+    task = entry["task"]
+    weights = task.node_weights(entry["at"])
+    if weights is None or "levels" in work.unsure or not entry["at"]:
+        return
+    assert isinstance(task.weight, dict)
+    place, path = _task_place(work, name, "`weight`")
+    for node in entry["at"]:
+        if node not in weights:
+            message = f"task `{name}`: `weight` gives {node} no weight"
+            hint = f"add `{node}: 1`, or `{ELSE}: 1` for all others"
+            work.findings.add(Finding("H302", message, place, path, hint))
+            return
+    for pattern in task.weight:
+        gone = any(matches(pattern.partition(".")[2], level) for level in work.dropped)
+        read = any(matches(node, pattern) for node in entry["at"])
+        removed = any(matches(node, pattern) for node in work.removed_nodes)
+        if pattern != ELSE and not read and not gone and not removed:
+            message = f"task `{name}`: `weight` names {tick(pattern)}, which it does not read"
+            hint = did_you_mean(pattern, entry["at"]) or f"it reads {few(entry['at'])}"
+            work.findings.add(Finding("H302", message, place, path, hint))
 
 
 def reading_of(graph: Graph, node: str) -> Reading:
@@ -317,8 +450,15 @@ def reading_of(graph: Graph, node: str) -> Reading:
         input=graph.nodes[BOTTOM]["shape"],
         frames=graph.graph["frames"] is not None,
         steps=steps_of(graph),
+        level=_estimated(graph, node),
         groups=None if is_input(node) else copies(graph),
     )
+
+
+def _estimated(graph: Graph, node: str) -> Shape | None:
+    """The shape of the level that a decoder estimates."""
+    side, level = split_node(node)
+    return graph.graph["level_shapes"].get(level) if side is Side.DECODER else None
 
 
 def _task_place(work: Compilation, name: str, message: str) -> tuple[Place | None, str]:

@@ -190,8 +190,11 @@ def footer(graph: LadderGraph) -> list[str]:
     for name, entry in graph.graph["tasks"].items():
         task = entry["task"]
         weight = f", weight {task.weight:g}" if isinstance(task.weight, int | float) else ""
-        at = ", ".join(entry["at"])
-        found.append(f"task {name}: {task.kind} at {at}{weight}")
+        if isinstance(task.weight, dict):
+            weights = task.node_weights(entry["at"]) or {}
+            weight = f", weights {', '.join(f'{weights[node]:g}' for node in entry['at'])}"
+        at, clean = ", ".join(entry["at"]), ", against a pass without noise" if task.clean else ""
+        found.append(f"task {name}: {task.kind} at {at}{clean}{weight}")
     return found + [f"note: {note}" for note in graph.graph["notes"]]
 
 

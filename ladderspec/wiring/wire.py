@@ -12,8 +12,20 @@ import networkx as nx
 from ladderspec.cells import Cell, Unknown
 from ladderspec.cells.input import FurtherInput
 from ladderspec.errors import Finding, Findings, Place, did_you_mean, tick
+from ladderspec.language.edges import Tap
 from ladderspec.language.read import COMMAND_LINE, Spec
-from ladderspec.names import BOTTOM, GROUPS, INPUT, TABLE, Role, Side, edge_key, is_input, node_name
+from ladderspec.names import (
+    BOTTOM,
+    GROUPS,
+    INPUT,
+    TABLE,
+    Role,
+    Side,
+    edge_key,
+    is_input,
+    node_name,
+    split_node,
+)
 from ladderspec.text.notation import matches, parse_selector
 from ladderspec.text.tree import Node
 from ladderspec.wiring.graph import (
@@ -43,6 +55,7 @@ class Compilation:
     removed_nodes: dict[str, Node] = field(default_factory=dict)
     removed_edges: dict[tuple[str, Role], tuple[str, Node]] = field(default_factory=dict)
     gains: dict[Role, Node] = field(default_factory=dict)  # roles that the spec gives a gain
+    taps: dict[Role, tuple[Tap, Node]] = field(default_factory=dict)  # and those with a tap
     rows: tuple[str, ...] = ()  # the names of all rows, with those that patches drop
     shares: dict[str, Node] = field(default_factory=dict)  # by node, the `share` of its cell
     # The places of the fields of tasks: by task, then by field.
@@ -210,6 +223,7 @@ def ends(graph: LadderGraph, role: Role, level: str) -> Iterator[tuple[str, str]
     row = TABLE[role]
     other = level_at(graph, level, row.offset, row.target)
     if other is None:
+        yield from _from_its_own_level(graph, role, level)
         return
     source, target = node_name(row.source, other), node_name(row.target, level)
     through = node_name(Side.LATERAL, level)
@@ -221,6 +235,15 @@ def ends(graph: LadderGraph, role: Role, level: str) -> Iterator[tuple[str, str]
     if role is Role.STATE:
         pairs = [(node, node) for node in (target, through, node_name(Side.DECODER, level))]
     yield from ((a, b) for a, b in pairs if a in graph and b in graph)
+
+
+def _from_its_own_level(graph: LadderGraph, role: Role, level: str) -> Iterator[tuple[str, str]]:
+    """What comes down to the topmost decoder, if it needs that: the encoder beside it."""
+    source, target = node_name(Side.ENCODER, level), node_name(Side.DECODER, level)
+    if role is Role.DECODER and source in graph and target in graph:
+        cell = cell_of(graph, target)
+        if Role.DECODER in cell.needs(Side.DECODER) and not cell.single:
+            yield source, target
 
 
 def accepts(graph: LadderGraph, role: Role, target: str) -> bool:
@@ -254,6 +277,7 @@ def connect(
     resample: Literal["nearest", "bilinear"] | None = None,
     scale: float | None = None,
     share: str | None = None,
+    tap: Tap | None = None,
     label: str | None = None,
 ) -> None:
     """Add an edge. `at` is the place in the spec that declares it, if one does."""
@@ -271,6 +295,7 @@ def connect(
         "resample": resample,
         "scale": scale,
         "share": share,
+        "tap": tap,
         "label": label,
     }
     graph.add_edge(source, target, key=edge_key(role, source, delay), **attributes)
@@ -290,8 +315,11 @@ def read_tasks(work: Compilation, spec: Spec) -> None:
                 work.findings.add(_unread(graph, spec, name, task.at))
             work.broken = True
         attributes: TaskAttributes = {
-            "task": task, "at": found, "place": node.place, "path": node.path,
+            "task": task, "at": found, "place": node.place, "path": node.path, "clean": {},
         }  # fmt: skip
+        if task.clean:
+            levels = [(each, node_name(Side.ENCODER, split_node(each)[1])) for each in found]
+            attributes["clean"] = {n: (s, "output") for n, s in levels if s in graph and s != n}
         graph.graph["tasks"][name] = attributes
         work.task_fields[name] = {k: (child.place, child.path) for k, child in node.value.items()}
 
@@ -316,7 +344,9 @@ def _unread(graph: LadderGraph, spec: Spec, name: str, pattern: str) -> Finding:
 def prune(work: Compilation) -> None:
     """Remove what no task reads, now or at a later t; a graph without tasks keeps everything."""
     graph = work.graph
-    read = {node for task in graph.graph["tasks"].values() for node in task["at"]}
+    tasks = graph.graph["tasks"].values()
+    read = {node for task in tasks for node in task["at"]}
+    read |= {source for task in tasks for source, _ in task["clean"].values()}
     if not read or work.broken:
         return
     needed = set(chain.from_iterable(nx.bfs_layers(graph.reverse(copy=False), read)))

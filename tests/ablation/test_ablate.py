@@ -17,6 +17,7 @@ from ladderspec.ablation.jobs import Job, waves
 from ladderspec.cli import main
 from ladderspec.experiments.reader import open_experiment
 from ladderspec.learn.progress import Display
+from ladderspec.learn.run_folder import read_result
 from tests.learn.test_resume import cut, written
 from tests.training import EXPERIMENT, experiment
 
@@ -71,7 +72,7 @@ def test_runs_as_train_makes_them_and_never_twice(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     words = ["ablate", str(experiment(tmp_path)), "-o", str(tmp_path / "out")]
-    assert main([*words, "--only", "open"]) == 0
+    assert main([*words, "--row", "open"]) == 0
     assert not (tmp_path / "out" / "ladder.seed0").exists()
     capsys.readouterr()
     assert main(words) == 0
@@ -116,7 +117,7 @@ def test_ctrl_c_and_resume(whole: Path, tmp_path: Path, workers: int | None) -> 
     plugin = tmp_path / "slow.py"
     plugin.write_text(SLOW)
     words = ["ablate", str(experiment(tmp_path)), "-o", str(tmp_path / "out")]
-    words += ["--workers", str(workers)] if workers else []
+    words += ["--processes", str(workers)] if workers else []
     process = subprocess.Popen(
         [sys.executable, "-m", "ladderspec", *words, "--plugin", str(plugin)],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -169,9 +170,30 @@ def test_a_job_in_words() -> None:
 def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = str(experiment(tmp_path))
     for words, message in (
-        (["--only", "opne"], "no row `opne`; did you mean `open`?"),
-        (["--workers", "0"], "--workers 0: at least one"),
-        (["--seeds", "0"], "--seeds 0: at least one"),
+        (["--row", "opne"], "no row `opne`; did you mean `open`?"),
+        (["--processes", "0"], "--processes 0: at least one"),
     ):
         assert main(["ablate", place, "-o", str(tmp_path / "out"), *words]) == 2
         assert capsys.readouterr().err == f"ladderspec: {message}\n"
+
+
+def test_screening_without_test_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--split valid` never measures on test data, and shows those that were by validation data."""
+    words = ["ablate", str(experiment(tmp_path)), "--row", "open"]
+    words += ["--set", "training.updates=2"]
+    screened, tested = tmp_path / "screened", tmp_path / "tested"
+    assert main([*words, "-o", str(screened), "--split", "valid"]) == 0
+    said = capsys.readouterr().out
+    assert "Validation data" in said
+    assert "Test data" not in said
+    (one,) = open_experiment(words[1], changes=["training.updates=2"]).select(["open"])
+    assert read_result(screened / "open.seed0", one) is None  # it was not tested
+    result = read_result(screened / "open.seed0")
+    assert result is not None
+    assert (list(result["metrics"]), result["updates"]) == (["valid"], 2)
+    assert main([*words, "-o", str(tested)]) == 0
+    assert "Test data" in capsys.readouterr().out
+    assert main([*words, "-o", str(tested), "--split", "valid"]) == 0  # trained already
+    again = capsys.readouterr()
+    assert "1 of 1 runs are finished already" in again.err
+    assert again.out.split("wrote")[0] == said.split("wrote")[0]

@@ -70,7 +70,7 @@ def test_submitit_replaces_a_killed_worker(tmp_path: Path, whole: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--engine", "ray", "--workers", "2"], "--workers: ray itself decides"),
+        (["--engine", "ray", "--processes", "2"], "--processes: ray decides"),
         (["--slurm", "timeout_min=3"], "--slurm needs --engine slurm"),
         (["--engine", "slurm", "--slurm", "timeout"], "--slurm timeout: OPTION=VALUE"),
     ],

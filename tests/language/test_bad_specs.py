@@ -50,7 +50,7 @@ def test_findings_point_into_the_text(
     case: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(FOLDER)
-    main([*command(case), "--json"])
+    main([*command(case), "--output-format", "json"])
     found = json.loads(capsys.readouterr().out)
     assert found
     for finding in found:

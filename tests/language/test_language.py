@@ -149,7 +149,9 @@ def test_top_is_made_from_its_lateral_alone() -> None:
     assert "decoder.top -> decoder.pool" in arrows(built, Role.DECODER)
     copy = net(LADDER + "top: Identity\n")
     assert copy.nodes["decoder.top"]["shape"] == (7,)
-    assert codes(LADDER + "top: G1\n") == ["G205"]
+    gate = net(LADDER + "top: {cell: G1, weights: none}\n")
+    keys = [(source, key) for source, _, key in gate.in_edges("decoder.top", keys=True)]
+    assert sorted(keys) == [("encoder.top", "decoder"), ("encoder.top", "lateral")]
 
 
 # --- cells: shapes and parameters -----------------------------------------------------------------
@@ -939,5 +941,5 @@ def test_pages_of_words_are_up_to_date(name: str, monkeypatch: pytest.MonkeyPatc
     """`python docs/make_NAME.py` writes them."""
     docs = Path(__file__).resolve().parents[2] / "docs"
     monkeypatch.syspath_prepend(str(docs))
-    page = runpy.run_path(str(docs / f"make_{name}.py"))["page"]()
-    assert (docs / f"{name}.md").read_text(encoding="utf-8") == page
+    made = runpy.run_path(str(docs / f"make_{name}.py"))
+    assert (docs / f"{name}.md").read_text(encoding="utf-8") == made["page"]()

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from ladderspec.ablation.results import collect
-from ladderspec.cells.input import Noise
+from ladderspec.cells.fields import Noise
 from ladderspec.cli import main
 from ladderspec.data import data_config
 from ladderspec.errors import SpecError, UsageError

@@ -127,7 +127,7 @@ MISTAKES: dict[str, tuple[Any, str]] = {
         lambda: G1.of({"decoder": (3,), "lateral": (4,)}, out=(5,)),
         "G1: .* h is 4, the output 5",
     ),
-    "mode": (lambda: Pool.of(MAP, mode="median"), "`mode` is 'median'.*'max' or 'average'"),
+    "mode": (lambda: Pool.of(MAP, mode="median"), "`mode` is 'median'.*`max` or `average`"),
     "window": (lambda: Pool.of(MAP, filter=(3, 3, 3)), r"`filter.*` is \(3, 3, 3\)"),
     "spread": (
         lambda: Average.of(MAP, out=(1, 9, 9), stride=2),
@@ -139,7 +139,7 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     ),
     "joint": (
         lambda: Conv.of(MAP, channels=2, norm={"kind": "local", "terms": "joint"}),
-        "`norm.kind` is 'local'.*'batch' or 'layer'",
+        "`norm.kind` is 'local'.*`batch`, `layer`",
     ),
     "edge": (lambda: Conv.of(MAP, channels=2, edges={"state": {}}), "no edge 'state'; it has enc"),
     "edge: options": (

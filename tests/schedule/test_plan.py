@@ -231,7 +231,7 @@ def empty_graph(**time: object) -> nx.MultiDiGraph:
 
 def add_node(built: nx.MultiDiGraph, node: str, cell: object) -> None:
     side, level = split_node(node)
-    facts = {"initial": "zeros", "parameters": 0, "own": {}, "shape": (2,)}
+    facts = {"initial": "zeros", "parameters": 0, "own": {}, "shape": (2,), "share": None}
     built.add_node(node, side=side, level=level, cell=cell, **facts)
 
 
@@ -249,7 +249,7 @@ def add_task(built: nx.MultiDiGraph, name: str, node: str) -> None:
         "ahead": Prediction(kind="prediction", at=node, ahead=2),
         "weights": Denoising(kind="denoising", at=node, when=(0.0, 1.0, 0.0, 0.5)),
     }[name]
-    built.graph["tasks"][name] = {"task": task, "at": [node], "parameters": 0}
+    built.graph["tasks"][name] = {"task": task, "at": [node], "clean": {}, "parameters": 0}
 
 
 class Names(dict[object, int]):
