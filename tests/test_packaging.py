@@ -138,6 +138,7 @@ def test_the_wheel_outside_the_repository(wheel: Path, tmp_path: Path) -> None:
     for suffix in ("svg", "html", "tex", "gv"):
         run("draw", "mine.yaml", "-o", f"mine.{suffix}")
         assert (work / f"mine.{suffix}").stat().st_size > 1000
+    assert "2,861,140 parameters" in run("show", "ladderspec:ommnist/rladder")
     packed = installed / "ladderspec" / "specs"
     assert run("validate", str(packed)).count("fine") == len(list(packed.rglob("*.yaml")))
 

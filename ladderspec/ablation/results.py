@@ -90,6 +90,7 @@ class Results:
     curves: dict[tuple[str, str, int], list[dict[str, Any]]] = field(repr=False)
     left_out: tuple[str, ...] = ()  # messages about folders that hold other runs
     show_times: bool = False  # metrics at every t, also if time runs over frames
+    about_data: str = ""  # what a reader must know of the data
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -158,6 +159,7 @@ def collect(
         },
         left_out=left_out,
         show_times=show_times,
+        about_data=" ".join(filter(None, dict.fromkeys(run.data.note for run in runs))),
     )
 
 

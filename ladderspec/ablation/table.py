@@ -113,6 +113,7 @@ class Table:
     base: str  # title of the row that others are compared with
     parameters: tuple[tuple[int, ...], ...]  # of each row; several if its columns differ
     groups: tuple[ColumnGroup, ...]
+    about_data: str = ""
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -147,7 +148,7 @@ class Table:
             method = "reference method" + ("" if len(references) == 1 else "s")
             items = max(cell.baseline for cell in references)
             found += f" The last {lines} {method} without training, on the first {items:,} items."
-        return found
+        return f"{found} {self.about_data}".rstrip()
 
 
 def listed(names: Sequence[str]) -> str:
@@ -244,7 +245,7 @@ def _table(results: Results, title: str, groups: Sequence[ColumnGroup]) -> Table
         for row in results.rows
     ]
     parameters = tuple(tuple(n for n in count if n is not None) for count in counts)
-    return Table(title, rows, base, parameters, tuple(groups))
+    return Table(title, rows, base, parameters, tuple(groups), results.about_data)
 
 
 def group(results: Results, column: str, measure: Measure, heading: str) -> ColumnGroup:

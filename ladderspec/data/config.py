@@ -48,6 +48,11 @@ class DataConfig(Config):
         """Paths in `sources.FILES` of the files to read."""
         return ()
 
+    @property
+    def note(self) -> str:
+        """What a reader of a table must know of the data, as a sentence."""
+        return ""
+
     def content(self, folder: Path | None = None) -> str | None:
         """A digest of files of the user's own; None if all files are published ones.
 

@@ -154,6 +154,17 @@ class Spec:
         """Keep the compiled graph; a spec made from this one by `replace` begins without it."""
         object.__setattr__(self, "compiled", graph)
 
+    def __repr__(self) -> str:
+        config, title = self.config, f": {self.title}" if self.title else ""
+        lines = [
+            f"<spec {self.name}{title}",
+            f"from {self.tree.source.name}",
+            f"{len(config.levels)} levels, tasks {', '.join(config.tasks) or 'none'}",
+            f"variants {', '.join(config.variants) or 'none'}",
+        ]
+        applied = [f"with {', '.join(self.variants)}"] if self.variants else []
+        return "\n  ".join([*lines, *applied]) + ">"
+
     def _repr_svg_(self) -> str:
         return svg(self)
 

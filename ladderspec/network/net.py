@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from ladderspec.cells.base import iterations_of
 from ladderspec.cells.grouping import Groups
 from ladderspec.display import svg
+from ladderspec.errors import UsageError, tick
 from ladderspec.names import BOTTOM, is_input
 from ladderspec.network.carry import Carry
 from ladderspec.network.checkpointing import run_checkpointed
@@ -50,7 +51,7 @@ from ladderspec.nn.modules import Declared, Lender, nest
 from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.plan import Plan
 from ladderspec.tasks import Task
-from ladderspec.wiring.graph import Graph, copies, is_tapped
+from ladderspec.wiring.graph import Graph, copies, describe, is_tapped
 from ladderspec.wiring.shapes import site_of
 from ladderspec.wiring.sharing import holders
 
@@ -369,6 +370,9 @@ class Net(nn.Module):
     def _repr_svg_(self) -> str | None:
         return svg(self.graph)
 
+    def __repr__(self) -> str:
+        return f"<network {describe(self.graph)}\n  print(net.encoder) lists its modules>"
+
     def adopt(self, weights: Mapping[str, Tensor]) -> Adopted:
         """Copy the weights of another variant that have the same name and shape.
 
@@ -377,7 +381,16 @@ class Net(nn.Module):
 
         Returns:
             The names of what was copied, and of what differs.
+
+        Raises:
+            UsageError: if `weights` are no tensors by name.
         """
+        if not isinstance(weights, Mapping) or not all(map(torch.is_tensor, weights.values())):
+            given = tick(weights) if isinstance(weights, str) else f"a {type(weights).__name__}"
+            raise UsageError(
+                f"adopt takes tensors by name, as `state_dict` gives them, not {given};"
+                " `ladderspec.open_net(FOLDER).state_dict()` reads those of a saved network"
+            )
         own = self.state_dict()
         shared = [name for name in own if name in weights]
         kept = [name for name in shared if own[name].shape == weights[name].shape]

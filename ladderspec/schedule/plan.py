@@ -47,6 +47,13 @@ class Plan:
 
         return to_text(self)
 
+    def __repr__(self) -> str:
+        count = sum(len(phase.nodes) for phase in self.phases)
+        phases = [
+            f"{phase.kind.value}: {len(phase.nodes)} of {count} nodes" for phase in self.phases
+        ]
+        return "\n  ".join([f"<plan of {self.name}", *phases, "print(plan) has its equations>"])
+
     def _repr_svg_(self) -> str | None:
         return svg(self.graph, plan=True) if self.graph is not None else None
 

@@ -48,10 +48,14 @@ def save(net: nn.Module, folder: str | Path) -> Path:
         The folder.
 
     Raises:
-        UsageError: if `net` is another module, or if its weights have several types.
+        UsageError: if `net` is another module, if its weights have several types, or if modules
+            were shared by hand.
     """
     net = _unwrapped(net)
+    if not isinstance(folder, str | Path):
+        raise UsageError(f"save needs a folder, not {folder!r}")
     state = net.state_dict()
+    _refuse_shared(state)
     dtype = _dtype(state)
     parts = {
         GRAPH: (graph_json.dumps(net.graph) + "\n").encode(),
@@ -74,11 +78,24 @@ def save(net: nn.Module, folder: str | Path) -> Path:
 
 def _unwrapped(net: nn.Module) -> Net:
     """The network inside the wrappers of torch.compile and DistributedDataParallel."""
-    for wrapper in ("_orig_mod", "module"):
+    for wrapper in ("_orig_mod", "module") if isinstance(net, nn.Module) else ():
         net = net._modules.get(wrapper) or net
     if not isinstance(net, Net):
         raise UsageError(f"this is no network of ladderspec but {type(net).__name__}")
     return net
+
+
+def _refuse_shared(state: dict[str, torch.Tensor]) -> None:
+    """Weights that are shared by hand would be two after opening: the graph does not say it."""
+    owners: dict[tuple[torch.device, int], str] = {}
+    for name, tensor in state.items():
+        if tensor.numel():
+            owner = owners.setdefault((tensor.device, tensor.data_ptr()), name)
+            if owner != name:
+                raise UsageError(
+                    f"{name} is the same tensor as {owner}, which its graph does not say;"
+                    " share weights with `share` in the spec, or copy one of the modules"
+                )
 
 
 def _dtype(state: dict[str, torch.Tensor]) -> str:

@@ -159,8 +159,31 @@ class LadderGraph(nx.MultiDiGraph):  # type: ignore[misc]
                 attributes.update({key: _copied(value) for key, value in attributes.items()})
         return result
 
+    def __repr__(self) -> str:
+        return f"<graph {describe(self)}>" if "levels" in self.graph else super().__repr__()
+
     def _repr_svg_(self) -> str | None:
         return svg(self) if "levels" in self.graph else None
+
+
+def describe(graph: nx.MultiDiGraph) -> str:
+    """A network in a few lines: its name, size, input, levels and tasks."""
+    about = graph.graph
+    title = f": {about['title']}" if about["title"] else ""
+    time = "any number of frames" if about["frames"] == "any" else f"{about['frames']} frames"
+    if about["frames"] is None:
+        time = f"{about['iterations']} iterations"
+    bottom = graph.nodes[BOTTOM]["shape"]
+    tasks = [f"{name} at {', '.join(entry['at'])}" for name, entry in about["tasks"].items()]
+    return "\n  ".join(
+        [
+            f"{about['name']}{title}",
+            f"{len(graph)} nodes, {graph.size()} arrows, {parameters(graph):,} parameters",
+            f"input {show_shape(bottom) if bottom else 'of unknown shape'}, {time}",
+            f"levels {', '.join(about['levels'])}",
+            f"tasks {'; '.join(tasks) or 'none'}",
+        ]
+    )
 
 
 Graph: TypeAlias = nx.MultiDiGraph  # for packages that read attributes without their types

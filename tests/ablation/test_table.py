@@ -192,6 +192,7 @@ def test_tables_say_which_data_they_are_of(tmp_path: Path) -> None:
     """Validation, where there are no test data."""
     (table,) = whole_table(tmp_path)
     assert table.note.startswith("Test data, mean ± standard deviation over 3 to 4 seeds.")
+    assert table.note.endswith("by different writers, so that validation and test differ.")
     notes = []
     for result in sorted((tmp_path / "out").glob("*/result.json")):
         facts = json.loads(result.read_text())

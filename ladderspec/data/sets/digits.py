@@ -28,6 +28,12 @@ Origin = Literal["mnist", "embedded"]
 Keep = Literal["all", "labelled"]
 
 DEFAULT_VALID = {"mnist": 10_000, "embedded": 300}
+# scikit-learn's digits are sorted by writer.
+NOTES = {
+    "mnist": "",
+    "embedded": "Training, validation and test digits are by different writers, so that"
+    " validation and test differ.",
+}
 EMBEDDED_TEST = 300
 CLASSES = 10
 LARGEST = 28  # side of MNIST; larger images are computed from these when they are needed
@@ -79,6 +85,10 @@ class Digits(DataConfig):
     @property
     def image_side(self) -> int:
         return self.side or {"embedded": 8, "mnist": 28}[self.digits]
+
+    @property
+    def note(self) -> str:
+        return NOTES[self.digits]
 
     def files(self) -> tuple[str, ...]:
         return MNIST if self.digits == "mnist" else ()

@@ -25,7 +25,7 @@ from ladderspec.data.dataset import Baseline, DataSet, Form, Split
 from ladderspec.data.flights import Images, Positions, draw
 from ladderspec.data.kmeans import kmeans_baselines
 from ladderspec.data.picture import ImageSheet
-from ladderspec.data.sets.digits import LARGEST, MNIST, load_digits
+from ladderspec.data.sets.digits import LARGEST, MNIST, NOTES, load_digits
 from ladderspec.names import Shape
 
 
@@ -74,6 +74,10 @@ class MovingMnist(DataConfig):
     @property
     def digit_size(self) -> int:
         return self.digit or max(4, self.canvas * 28 // 64)
+
+    @property
+    def note(self) -> str:
+        return NOTES[self.digits]
 
     def files(self) -> tuple[str, ...]:
         return MNIST if self.digits == "mnist" else ()

@@ -34,6 +34,7 @@ from ladderspec.data.picture import ImageSheet
 from ladderspec.data.sets.digits import (
     CLASSES,
     MNIST,
+    NOTES,
     Keep,
     LabelledCount,
     check_keep,
@@ -144,6 +145,10 @@ class OccludedMnist(DataConfig):
         """(visible, hidden) pixels."""
         visible = self.canvas // 4 if self.visible is None else self.visible
         return visible, self.canvas // 8 if self.bar is None else self.bar
+
+    @property
+    def note(self) -> str:
+        return NOTES[self.digits]
 
     def files(self) -> tuple[str, ...]:
         return MNIST if self.digits == "mnist" else ()

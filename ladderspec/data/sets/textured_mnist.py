@@ -36,6 +36,7 @@ from ladderspec.data.sets.digits import (
     CLASSES,
     LARGEST,
     MNIST,
+    NOTES,
     Keep,
     LabelledCount,
     check_keep,
@@ -150,6 +151,10 @@ class TexturedMnist(DataConfig):
     @property
     def shrink_factor(self) -> float:
         return max(1.0, 96 / self.canvas) if self.shrink is None else self.shrink
+
+    @property
+    def note(self) -> str:
+        return NOTES[self.digits]
 
     def files(self) -> tuple[str, ...]:
         digits = MNIST if self.digits == "mnist" else ()
