@@ -43,6 +43,7 @@ def check_fit(graph: Graph, data: DataSet, frames: int | str | None) -> None:
             _check_task(graph, data, entry)
         except DataError as error:
             raise DataError(f"task `{name}`: {error}") from None
+        _check_values(graph, data, name, entry)
 
 
 def _check_task(graph: Graph, data: DataSet, entry: TaskAttributes) -> None:
@@ -70,7 +71,6 @@ def _check_task(graph: Graph, data: DataSet, entry: TaskAttributes) -> None:
         for field in further.values():
             if problem := task.check_further(data.forms[field].shape, seen):
                 raise DataError(f"`{field}` of {data.config.set}: {problem}")
-    _check_values(graph, data, task, target)
 
 
 def _check_classes(data: DataSet, classes: int | None, reader: str) -> None:
@@ -79,11 +79,14 @@ def _check_classes(data: DataSet, classes: int | None, reader: str) -> None:
         raise DataError(f"`label` goes up to {largest}, but {reader} has {classes} classes")
 
 
-def _check_values(graph: Graph, data: DataSet, task: Task, target: str | None) -> None:
+def _check_values(graph: Graph, data: DataSet, name: str, entry: TaskAttributes) -> None:
     """Look at the values of some training items."""
     import numpy as np
 
-    groups = groups_of(graph)
+    task, groups = entry["task"], groups_of(graph)
+    target = target_field(task, data.config.input)
+    if target == "label" and not task.further_fields:
+        return
     bernoulli = groups is not None and groups.likelihood == "bernoulli" and task.explains
     shares = target if target is not None and (task.logits or bernoulli) else None
     fields = [*filter(None, [shares]), *task.further_fields.values()]
@@ -96,15 +99,15 @@ def _check_values(graph: Graph, data: DataSet, task: Task, target: str | None) -
         low, high = np.nanmin(batch[shares]), np.nanmax(batch[shares])
         what = "a Bernoulli likelihood" if bernoulli else "`cost: bce`"
         raise DataError(
-            f"{what} needs values between 0 and 1, but `{shares}` goes from {low:g} to {high:g};"
-            " scale the data, or choose another cost or likelihood"
+            f"task `{name}`: {what} needs values between 0 and 1, but `{shares}` goes from {low:g}"
+            f" to {high:g}; scale the data, or choose another cost or likelihood"
         )
     for field in task.further_fields.values():
         values = batch[field]
         if values.dtype.kind == "f" and not (values == np.round(values)).all():  # NaN is not
+            wrong = values[values != np.round(values)][0]
             raise DataError(
-                f"`{field}` has {values[values != np.round(values)][0]:g}, but groups are whole"
-                " numbers, and -1 where they are unknown"
+                f"task `{name}`: `{field}` has {wrong:g}, but groups are whole numbers, and -1 where they are unknown"
             )
 
 
