@@ -68,6 +68,7 @@ docs: $(VENV)/.dev
 	$(BIN)/python docs/make_language.py
 	$(BIN)/python docs/make_experiments.py
 	$(BIN)/python docs/make_errors.py
+	$(BIN)/python docs/make_cells.py
 	$(BIN)/python docs/make_results.py
 	$(BIN)/ladderspec schema -o specs/ladderspec.schema.json
 

@@ -14,7 +14,6 @@ from ladderspec.names import TABLE, Role, Side
 from ladderspec.tasks import registered as registered_tasks
 
 PAGE = Path(__file__).parent / "language.md"
-CELLS = Path(__file__).parent / "cells.md"
 PROSE = Path(__file__).parent / "language_intro.md"
 
 
@@ -34,29 +33,6 @@ ELSEWHERE = {"Edges": "language.md"}  # for the page of experiments
 
 def main() -> None:
     PAGE.write_text(page(), encoding="utf-8")
-    CELLS.write_text(cells_page(), encoding="utf-8")
-
-
-def cells_page() -> str:
-    """All cells in one table for each side."""
-    parts = [
-        "# Cells",
-        "Made by `make docs` from the classes in `ladderspec/cells`. A name leads to the fields\n"
-        "of the cell. The letters are those of the paper: v comes down, h comes sideways, `*` is\n"
-        "a convolution, `.` a product of values.",
-    ]
-    seen: dict[str, int] = {}
-    for side in (Side.ENCODER, Side.DECODER):
-        lines = [f"## {side.value.capitalize()} cells", "| cell | what it computes |\n|---|---|"]
-        for name, cell in sorted(registered(side).items()):
-            anchor = name.lower() + (f"_{seen[name]}" if name in seen else "")
-            seen[name] = seen.get(name, 0) + 1
-            first = (inspect.getdoc(cell) or "").split("\n\n")[0].replace("\n", " ")
-            text = " ".join(first.replace("|", "\\|").split())
-            lines[1] += f"\n| [{name}](language.md#{anchor}) | {text} |"
-        parts += lines
-    parts.append("Your own cell is one class in one file: [own cells](own_cells.md).")
-    return "\n\n".join(parts) + "\n"
 
 
 def page() -> str:

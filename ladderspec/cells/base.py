@@ -86,9 +86,11 @@ class Cell(Config):
     """
 
     cell: str
-    label: OneLine | None = Field(None, description="Drawn instead of the cell's name.")
+    label: OneLine | None = Field(
+        None, description="Label in drawings, instead of the cell's name."
+    )
     initial: Initial = Field(
-        "zeros", description="What delayed arrows carry before the first iteration."
+        "zeros", description="Initial value of delayed arrows, before the first iteration."
     )
     noise: Noise | None = Field(
         None,

@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 DEFAULT_NORM = "batch"
 
-_CHANNELS = Field(None, description="Default: the width of the level it estimates.")
+_CHANNELS = Field(None, description="Output channels. Default: those of its estimate.")
 _FILTER = Field((3, 3), description="Filter size, one number or [height, width].")
-_NORM = Field(NormChoice(), description="batch (default) or another norm; joint or separate.")
-_STATISTICS = Field(None, description="What batch norm keeps for evaluation.")
-_ACTIVATION = Field("relu", description="What the normalised sum passes through.")
+_NORM = Field(NormChoice(), description="Norm: batch (default) or another norm; joint or separate.")
+_STATISTICS = Field(None, description="Statistics that batch norm keeps for evaluation.")
+_ACTIVATION = Field("relu", description="Activation function of the normalised sum.")
 
 
 class _FeedForward(Cell):
@@ -83,9 +83,11 @@ class Conv(_Layer, EncoderCell):
     """Convolution with batch norm and activation: e = act(BN(W * e_below) + b)."""
 
     cell: Literal["Conv"] = "Conv"
-    channels: Count = Field(description="Width of the output.")
+    channels: Count = Field(description="Output channels.")
     filter: PairField = _FILTER
-    stride: PairField = Field((1, 1), description="Output size is input size / stride, rounded up.")
+    stride: PairField = Field(
+        (1, 1), description="Stride: output size = input size / stride, rounded up."
+    )
     norm: NormField = _NORM
     statistics: Statistics | None = _STATISTICS
     activation: ActivationName = _ACTIVATION
@@ -141,7 +143,7 @@ class FC(_Layer, EncoderCell):
     """Dense layer with batch norm and activation; maps that arrive are flattened."""
 
     cell: Literal["FC"] = "FC"
-    channels: Count = Field(description="Units.")
+    channels: Count = Field(description="Number of units.")
     norm: NormField = _NORM
     statistics: Statistics | None = _STATISTICS
     activation: ActivationName = _ACTIVATION

@@ -184,9 +184,11 @@ NormField = Annotated[
 class Noise(Config):
     """Random corruption in training, drawn for every pass."""
 
-    gaussian: Annotated[float, Field(ge=0)] | None = Field(None, description="Standard deviation.")
+    gaussian: Annotated[float, Field(ge=0)] | None = Field(
+        None, description="Standard deviation of Gaussian noise."
+    )
     flip: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        None, description="Probability with which a bit is turned."
+        None, description="Probability that a bit is flipped."
     )
 
     @property

@@ -41,11 +41,13 @@ if TYPE_CHECKING:
 # learning rates from 1e-3 to 1e-2. Cells that read the estimate normalise it.
 SMALL = 0.01
 
-_STATISTICS = Field(None, description="What batch norm keeps for evaluation.")
+_STATISTICS = Field(None, description="Statistics that batch norm keeps for evaluation.")
 _FILTER = Field((3, 3), description="Filter size, one number or [height, width].")
-_CHANNELS = Field(None, description="Default: the width of the level it estimates.")
+_CHANNELS = Field(None, description="Output channels. Default: those of its estimate.")
 _NORM_OF_U = Field("batch", description="Norm of u.")
-_LAYER_NORM = Field(NormChoice(), description="layer (default) or another norm; joint or separate.")
+_LAYER_NORM = Field(
+    NormChoice(), description="Norm: layer (default) or another norm; joint or separate."
+)
 _W = Field((1, 1, 0, 0, 0), description="Initial w: `even`, `ladder` or five numbers.")
 _GATE: Any = Field(
     "none", description="`sigmoid` squashes the gate s, as in Tagger's code; `none` is the paper."
@@ -196,7 +198,7 @@ class ConvG2(DecoderCell):
     channels: Count | None = _CHANNELS
     filter: PairField = _FILTER
     inner: Count | None = Field(
-        None, description="Width of the branches, followed by a 1x1 read-out D."
+        None, description="Channels of the branches, followed by a 1x1 read-out D."
     )
     norm: NormField = _LAYER_NORM
     statistics: Statistics | None = _STATISTICS
@@ -241,7 +243,7 @@ class ConvG3(DecoderCell):
     filter: PairField = Field(
         (3, 3), description="Filter of A and B, one number or [height, width]."
     )
-    inner: Count | None = Field(None, description="Width of u. Default: the width of its row.")
+    inner: Count | None = Field(None, description="Channels of u. Default: those of its row.")
     inner_filter: PairField = Field((1, 1), description="Filter of W_s, D and E.")
     norm: NormField = _LAYER_NORM
     statistics: Statistics | None = _STATISTICS

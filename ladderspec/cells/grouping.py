@@ -245,7 +245,9 @@ class Readout(DecoderCell):
     cell: Literal["Readout"] = "Readout"
     filter: PairField = Field((3, 3), description="Filter size, one number or [height, width].")
     norm: NormName = Field("batch", description="Norm of what mu and pi are made of.")
-    statistics: Statistics | None = Field(None, description="What batch norm keeps for evaluation.")
+    statistics: Statistics | None = Field(
+        None, description="Statistics that batch norm keeps for evaluation."
+    )
 
     takes: ClassVar = frozenset({Role.DECODER, Role.DOWNWARD_DIAGONAL, Role.RECURRENT_DECODER})
 

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 class _Source(Cell):
     cell: Literal["Input"] = Field("Input", exclude=True)
-    channels: Count = Field(1, description="Maps of a frame, or numbers of a vector.")
-    size: PairField | None = Field(None, description="[height, width], or one number for a square.")
+    channels: Count = Field(1, description="Channels of a frame, or values of a vector.")
+    size: PairField | None = Field(
+        None, description="Size: [height, width], or one number for a square."
+    )
     until: Annotated[int, Field(ge=1, le=100000)] | None = Field(
         None, description="Last t at which the input is shown; zeros follow. Default: all t."
     )
@@ -35,7 +37,9 @@ class _Source(Cell):
 class Input(_Source):
     """What a frame is: its channels and size; without a size, a vector."""
 
-    noise: Noise | None = Field(None, description="{gaussian: 0.15} or {flip: 0.2}.")
+    noise: Noise | None = Field(
+        None, description="Noise on the input: {gaussian: 0.15} or {flip: 0.2}."
+    )
 
     sides: ClassVar = frozenset({Side.ENCODER})
 

@@ -60,11 +60,11 @@ class Pool(EncoderCell):
     # `average` divides by the number of values inside.
 
     cell: Literal["Pool"] = "Pool"
-    mode: Literal["max", "average"] = Field("max", description="What a window gives.")
+    mode: Literal["max", "average"] = Field("max", description="Pooling operation.")
     filter: Window = Field(
-        (2, 2), description="Window, one number or [height, width]; or `global`."
+        (2, 2), description="Window size, one number or [height, width]; or `global`."
     )
-    stride: PairField | None = Field(None, description="Default: the window itself.")
+    stride: PairField | None = Field(None, description="Stride. Default: the size of the window.")
 
     takes: ClassVar = frozenset({Role.ENCODER, Role.LATERAL})
     sides: ClassVar = frozenset({Side.ENCODER})
@@ -198,7 +198,7 @@ class _Sum(Cell):
 
 
 _RESAMPLE = Field(None, description="Resampling of arrows from maps of another size.")
-_ACTIVATION = Field("none", description="What the sum passes through.")
+_ACTIVATION = Field("none", description="Activation function of the sum.")
 _CRELU = Field(
     False,
     description="Concatenated ReLU: the positive and the negative part of the sum, side by side.",

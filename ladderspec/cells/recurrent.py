@@ -186,14 +186,16 @@ class _GRU(_Recurrent):
         return n - z * n if h is None else mix(z, h, n)
 
 
-_CHANNELS = Field(None, description="Default: the width of the level it estimates.")
+_CHANNELS = Field(None, description="Output channels. Default: those of its estimate.")
 _DILATION = Field((1, 1), description="Dilation of the main filter and of that of the state.")
-_UNITS = Field(description="Units.")
+_UNITS = Field(description="Number of units.")
 _FILTER = Field((3, 3), description="Filter size, one number or [height, width].")
-_STRIDE = Field((1, 1), description="Output size is input size / stride, rounded up.")
-_DENSE_NORM = Field(NormChoice(), description="none (default) or a norm; joint or separate.")
-_CONV_NORM = Field(NormChoice(), description="layer (default) or another norm; joint or separate.")
-_STATISTICS = Field(None, description="What batch norm keeps for evaluation.")
+_STRIDE = Field((1, 1), description="Stride: output size = input size / stride, rounded up.")
+_DENSE_NORM = Field(NormChoice(), description="Norm: none (default) or a norm; joint or separate.")
+_CONV_NORM = Field(
+    NormChoice(), description="Norm: layer (default) or another norm; joint or separate."
+)
+_STATISTICS = Field(None, description="Statistics that batch norm keeps for evaluation.")
 _FORGET_BIAS = Field(1.0, description="Initial bias of the forget gate.")
 _GATE_BIAS = Field(0.0, description="Initial bias of the input and the output gate.")
 
@@ -206,7 +208,7 @@ class ConvLSTM(_LSTM, _Convolutional):
     """
 
     cell: Literal["ConvLSTM"] = "ConvLSTM"
-    channels: Count = Field(description="Width of the output and of the state.")
+    channels: Count = Field(description="Output channels, also those of the state.")
     filter: PairField = _FILTER
     stride: PairField = _STRIDE
     norm: NormField = _CONV_NORM
@@ -260,7 +262,7 @@ class ConvGRU(_GRU, _Convolutional):
     """Convolutional GRU; the term of every edge is layer-normalised."""
 
     cell: Literal["ConvGRU"] = "ConvGRU"
-    channels: Count = Field(description="Width of the output, which is also the state.")
+    channels: Count = Field(description="Output channels; the output is the state.")
     filter: PairField = _FILTER
     stride: PairField = _STRIDE
     norm: NormField = _CONV_NORM

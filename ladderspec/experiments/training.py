@@ -350,7 +350,9 @@ class MachineConfig(Config):
         None, description="CPU threads of one process. Default: torch decides."
     )
     workers: Whole = Field(0, description="Threads that prepare batches in advance.")
-    checkpoint: SavingConfig = Field(SavingConfig(), description="When checkpoints are written.")
+    checkpoint: SavingConfig = Field(
+        SavingConfig(), description="Interval between checkpoints: {seconds: 60}, {updates: 500}."
+    )
     cluster: ClusterConfig = Field(ClusterConfig(), description="What each run asks of a cluster.")
     log: Count = Field(50, description="Updates between two rows of metrics.")
     check: Count | None = Field(

@@ -129,7 +129,9 @@ LevelName = Annotated[str, BeforeValidator(_level_name)]
 class Row(Config):
     """One row of the table: the cell that makes a level, and the decoder that inverts it."""
 
-    name: LevelName | None = Field(None, description="Default: cell and position, like `pool5`.")
+    name: LevelName | None = Field(
+        None, description="Name of the level. Default: cell and position, like `pool5`."
+    )
     label: OneLine | None = Field(None, description="Label drawn beside the level.")
     repeat: Annotated[int, Field(ge=1, le=1000)] | None = Field(
         None, description="Number of copies of the row: NAME_1, NAME_2, ..."
@@ -185,9 +187,7 @@ class Variant(Config):
         default_factory=dict, description="Tasks added or changed; null removes one."
     )
     edges: Edges = Field(Edges.model_construct(), description="Changes to the arrows.")
-    without: Selectors = Field(
-        (), description="What is removed: roles, arrows, nodes, levels, tasks."
-    )
+    without: Selectors = Field((), description="Roles, arrows, nodes, levels or tasks to remove.")
     expect: Expect | None = Field(None, description="Properties to check: parameters and shapes.")
 
 
@@ -206,7 +206,9 @@ def _few_variants(value: Any) -> Any:
 class SpecConfig(Config):
     """A recurrent ladder network as a table of layers."""
 
-    name: str | None = Field(None, description="Default: the name of the file.")
+    name: str | None = Field(
+        None, description="Name of the network. Default: the name of the file."
+    )
     title: OneLine | None = Field(None, description="Title in tables and drawings.")
     description: str | None = Field(None, description="One line about the network.")
     extends: str | None = Field(
@@ -221,7 +223,7 @@ class SpecConfig(Config):
         description="Further inputs by name, which arrows read: input.NAME -> encoder.conv.",
     )
     time: Annotated[Time, BeforeValidator(_time)] = Field(
-        Time(iterations=1), description="{frames: 5}, {frames: any} or {iterations: 3}."
+        Time(iterations=1), description="Time axis: {frames: 5}, {frames: any} or {iterations: 3}."
     )
     groups: Groups | None = Field(
         None, description="Copies of the network that explain one input together."
@@ -245,9 +247,7 @@ class SpecConfig(Config):
         default_factory=dict, description="Tasks by name: what is learned, and at which node."
     )
     edges: Edges = Field(Edges.model_construct(), description="Changes to the arrows.")
-    without: Selectors = Field(
-        (), description="What is removed: roles, arrows, nodes, levels, tasks."
-    )
+    without: Selectors = Field((), description="Roles, arrows, nodes, levels or tasks to remove.")
     variants: Annotated[dict[Name, Variant], BeforeValidator(_few_variants)] = Field(
         default_factory=dict, description="Named patches of this spec."
     )

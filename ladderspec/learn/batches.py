@@ -125,9 +125,9 @@ class Collator:
                 f" {self.data.config.set} is {there}"
             )
         if there.time != form.timed:
-            has, per = ("has", "frame") if there.time else ("has no", "sequence")
+            has, per = ("has a", "frame") if there.time else ("has no", "sequence")
             raise DataError(
-                f"input `{form.name}`: `{form.field}` of {self.data.config.set} {has} a time axis;"
+                f"input `{form.name}`: `{form.field}` of {self.data.config.set} {has} time axis;"
                 f" write `per: {per}` in the spec, or choose another `field`"
             )
 

@@ -202,7 +202,7 @@ class Recorder(TorchFunctionMode):
         """All calls as one function of what came in."""
         arguments = ", ".join(f"x{i}" for i in range(self.count))
         body = "\n    ".join([*self.lines, f"return {self._text(result)}"])
-        names = dict(self.constants)
+        names = {"inf": torch.inf, "nan": torch.nan, **self.constants}  # as `repr` writes them
         exec(f"def program({arguments}):\n    {body}", names)
         program: Callable[..., Any] = names["program"]
         return program

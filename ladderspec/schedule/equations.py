@@ -86,7 +86,7 @@ def equation_of(graph: Graph, node: str) -> Equation:
         parameters=attributes["parameters"] + sum(edge.get("parameters", 0) for *_, edge in arrows),
         multiplications=multiplications(graph, node),
         copies=copies_of(graph, node),
-        share=attributes["share"],
+        share=attributes.get("share"),
     )
 
 

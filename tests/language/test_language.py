@@ -943,5 +943,3 @@ def test_pages_of_words_are_up_to_date(name: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.syspath_prepend(str(docs))
     made = runpy.run_path(str(docs / f"make_{name}.py"))
     assert (docs / f"{name}.md").read_text(encoding="utf-8") == made["page"]()
-    if name == "language":
-        assert (docs / "cells.md").read_text(encoding="utf-8") == made["cells_page"]()

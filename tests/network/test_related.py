@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn import functional
 
 import ladderspec as ls
 from ladderspec.network.net import Net
 
-RESIDUAL, BLT, PREDNET = (
-    f"specs/related/{name}.yaml" for name in ("residual_convgru", "blt", "prednet")
+RESIDUAL, BLT, PREDNET, DENSENET, SIAMESE = (
+    f"specs/related/{name}.yaml"
+    for name in ("residual_convgru", "blt", "prednet", "densenet_block", "siamese")
 )
 
 
@@ -52,10 +54,34 @@ def test_blt_without_its_past_is_its_bottom_up_variant_at_first() -> None:
     assert not torch.allclose(ours[:, 1], theirs[:, 1], atol=1e-6)
 
 
-@pytest.mark.parametrize("path", [RESIDUAL, BLT, PREDNET])
+def test_the_towers_of_a_siamese_network_compute_the_same() -> None:
+    torch.manual_seed(0)
+    net = ls.build(ls.load(SIAMESE, set=["params.width=6"])).double()
+    left, right = torch.rand(2, 3, 1, 32, 32, dtype=torch.float64)
+    ours = net.values({"input": left, "right": right}, "encoder.difference")
+    theirs = net.values({"input": right, "right": left}, "encoder.difference")
+    plus, minus = ours.chunk(2, 2)
+    torch.testing.assert_close(theirs, torch.cat([minus, plus], 2), rtol=1e-9, atol=1e-9)
+    alike = net.values({"input": left, "right": left}, "encoder.difference")
+    assert alike.abs().max() < 1e-9
+
+
+def test_a_layer_of_a_densenet_block_convolves_the_concatenation_of_all_before() -> None:
+    net, x = made(DENSENET).double(), torch.rand(3, 1, 32, 32, dtype=torch.float64)
+    names = ["stem", "dense_1", "dense_2", "dense_3"]
+    before = torch.cat([net.values(x, f"encoder.{name}")[:, 0] for name in names], 1)
+    cell = net.encoder.dense_4
+    keys = [*(f"skip_encoder_{name}_0" for name in names[:-1]), "encoder"]
+    weight = torch.cat([cell.edge(key).weight for key in keys], 1)
+    y = functional.conv2d(before, weight, padding=1)
+    wanted = functional.batch_norm(y, None, None, cell.gain, cell.bias, training=True).relu()
+    torch.testing.assert_close(net.values(x, "encoder.dense_4")[:, 0], wanted, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("path", [RESIDUAL, BLT, PREDNET, DENSENET])
 def test_a_few_updates_lower_the_cost(path: str) -> None:
     net = made(path)
-    still = path == BLT
+    still = path in (BLT, DENSENET)
     frames = (
         torch.rand(4, 1, 32, 32) if still else torch.rand(4, 1, 1, 32, 32).expand(4, 5, 1, 32, 32)
     )

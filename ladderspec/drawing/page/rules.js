@@ -65,7 +65,7 @@ function rulesOf(data) {
         }
       }
     }
-    for (const n of data.nodes) if (n.cell === "Input") found.add(n.id);
+    for (const n of data.nodes) if (n.id === "encoder.input") found.add(n.id);
     return found;
   }
 
