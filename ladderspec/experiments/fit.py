@@ -107,7 +107,8 @@ def _check_values(graph: Graph, data: DataSet, name: str, entry: TaskAttributes)
         if values.dtype.kind == "f" and not (values == np.round(values)).all():  # NaN is not
             wrong = values[values != np.round(values)][0]
             raise DataError(
-                f"task `{name}`: `{field}` has {wrong:g}, but groups are whole numbers, and -1 where they are unknown"
+                f"task `{name}`: `{field}` has {wrong:g}, but groups are whole numbers,"
+                " and -1 where they are unknown"
             )
 
 
