@@ -183,7 +183,7 @@ def run_diff(args: argparse.Namespace) -> int:
         first = graph_of(args.spec, Request(), args.root)
         second = graph_of(args.other or args.spec, changes, args.root)
     except SpecError as error:
-        print(escape_terminal(str(error)), file=sys.stderr)
+        print(coloured(escape_terminal(str(error)), "error", sys.stderr), file=sys.stderr)
         return 2
     found = compare(first, second)
     if args.json:
