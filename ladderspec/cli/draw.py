@@ -69,6 +69,9 @@ def _add_view(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--changes", action="store_true", help="show what --variant, --without and so on changed"
     )
+    group.add_argument(
+        "--beside", metavar="VARIANTS", help="variants to draw at the right, in the same figure"
+    )
     group.add_argument("--against", metavar="OTHER", help="show the differences from another spec")
     group.add_argument(
         "--plan", action="store_true", help="shade what loops over t, and what does not"
@@ -131,6 +134,9 @@ def run_draw(args: argparse.Namespace) -> int:
     if base is not None:
         options["base"] = base
     built = open_graph(args)
+    if args.beside:
+        names = args.beside.split(",")
+        options["beside"] = [graph_of(args.spec, Request((name,)), args.root) for name in names]
     html = args.format == "html" or any(Path(path).suffix == ".html" for path in args.output)
     if html and changes == Request() and not Path(args.spec).is_dir():
         options["variants"] = _variants(args)

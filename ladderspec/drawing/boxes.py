@@ -232,6 +232,7 @@ def content_of(part: Part, view: View, sizes: Sizes, last: bool) -> Content:
         symbol = formula(part.symbol) if part.symbol else ()
         symbol = plain(split_node(part.name)[1]) if part.is_further_input else symbol
         symbol = symbol if view.labels else ()
+        symbol = plain("\u22ee", "serif") if part.members else symbol  # it goes on
         return Content((BoxLine(symbol, sizes.label, False),) if symbol else (), sizes=sizes)
     lines = [
         *(BoxLine(runs, sizes.heading, False) for runs in headings(part, view.labels, sizes)),
@@ -310,6 +311,8 @@ def _pill(task: TaskLabel, x: float, top: float, theme: Theme, sizes: Sizes) -> 
 
 def outline(part: Part, theme: Theme, show_state: bool = True) -> Ink:
     """Cells with a state have a thick line."""
+    if part.members and not show_state:
+        return Ink(theme.background, 0.1)  # a stub
     if part.change is Change.REMOVED:
         return theme.removed
     colour = theme.sides[part.side].line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
 
@@ -24,17 +25,24 @@ from ladderspec.drawing.paths import curve_of, square_positions, square_size
 from ladderspec.drawing.picture import Change, Picture, picture_of
 from ladderspec.drawing.scene import Backdrop, Box, Ink, Mark, Rect, Rule, Scene, Text, Wire, moved
 from ladderspec.drawing.style import (
+    MINI_SCALE,
     OTHER_FONTS,
     PAPER,
-    TIME_SIZE,
     TITLE_SIZE,
     Theme,
     ink_of,
     sizes_of,
     theme_of,
 )
-from ladderspec.drawing.transforms import compare, merge_rows, set_worth
-from ladderspec.drawing.typesetting import Runs, height_of_runs, plain, width_of, width_of_runs
+from ladderspec.drawing.transforms import compare, merge_rows, number_rows, set_worth
+from ladderspec.drawing.typesetting import (
+    Face,
+    Runs,
+    height_of_runs,
+    plain,
+    width_of,
+    width_of_runs,
+)
 from ladderspec.errors import UsageError
 from ladderspec.wiring.graph import Graph
 
@@ -43,7 +51,7 @@ _SPREADS = (1.0, 1.4, 2.0, 2.8)  # of gaps, tried in turn until all labels are c
 
 
 class Drawing:
-    """One picture with its options; every format is written from it."""
+    """One picture with its options, perhaps with others beside it; formats are written from it."""
 
     def __init__(self, what: Any, options: Options) -> None:
         check_options(options)
@@ -53,12 +61,15 @@ class Drawing:
         self.graph = graph_of(what)
         check_length(self.view, self.graph)
         self.picture = _picture(self.graph, options)
+        self.beside = [picture_of(graph_of(each)) for each in options.get("beside") or ()]
         self.variants: dict[str, Graph] = {
             name: graph_of(each) for name, each in (options.get("variants") or {}).items()
         }
 
     @cached_property
     def scene(self) -> Scene:
+        if self.beside:
+            return compose_beside([self.picture, *self.beside], self.view)
         return compose(self.picture, self.view)
 
 
@@ -94,7 +105,7 @@ def _picture(graph: Graph, options: Options) -> Picture:
 def compose(picture: Picture, view: View) -> Scene:
     """Everything that is drawn, with its position and its ink."""
     theme = theme_of(view.theme)
-    picture = merge_rows(picture, view)
+    picture = number_rows(merge_rows(picture, view), view)
     for spread in _SPREADS:
         layout = lay_out(picture, view, spread)
         ladder, clear = _ladder(layout, theme)
@@ -111,9 +122,85 @@ def compose(picture: Picture, view: View) -> Scene:
         samples=legend.samples,
     )
     scene = _titled(scene, layout, theme)
-    scales = [view.width / scene.width] if view.width else []
+    return _scaled(scene, view)
+
+
+def _scaled(scene: Scene, view: View) -> Scene:
+    scales = [MINI_SCALE if view.mini else 1.0]
+    scales += [view.width / scene.width] if view.width else []
     scales += [view.height / scene.height] if view.height else []
-    return scene._replace(scale=min([1.0, *scales]))
+    return scene._replace(scale=min(scales))
+
+
+def compose_beside(pictures: Sequence[Picture], view: View) -> Scene:
+    """Several networks side by side, with their titles below them and one legend."""
+    theme = theme_of(view.theme)
+    alone = view._replace(legend=False, title="")
+    scenes = [compose(picture, _shown_alone(picture, alone)) for picture in pictures]
+    sizes = sizes_of(pictures[0], view)
+    size, tallest = sizes.label, max(scene.height for scene in scenes)
+    x, deepest = 0.0, tallest
+    panels: list[Scene] = []
+    captions: list[Text] = []
+    for number, (picture, scene) in enumerate(zip(pictures, scenes, strict=True)):
+        letter = "abcdefghijklmnopqrstuvwxyz"[number % 26]
+        lines = _wrapped_words(f"({letter}) {picture.title}", max(scene.width, 11 * size), size)
+        width = max([scene.width, *(width_of(line, size) * OTHER_FONTS for line in lines)])
+        for i, line in enumerate(lines):
+            base = tallest + size * (1.2 + 1.2 * i)
+            captions.append(Text(x + width / 2, base, size, plain(line), theme.text))
+        deepest = max(deepest, tallest + size * (0.6 + 1.2 * len(lines)))
+        left = x + (width - scene.width) / 2
+        panels.append(_named(moved(scene, left, tallest - scene.height), letter))
+        x += width + _PANEL_GAP
+    whole = scenes[0]._replace(
+        width=x - _PANEL_GAP,
+        height=deepest,
+        title=pictures[0].title if view.title is None else view.title,
+        description=" ".join(scene.description for scene in scenes),
+        panels=tuple(item for panel in panels for item in panel.panels),
+        rules=tuple(item for panel in panels for item in panel.rules),
+        wires=tuple(item for panel in panels for item in panel.wires),
+        boxes=tuple(item for panel in panels for item in panel.boxes),
+        texts=(*(item for panel in panels for item in panel.texts), *captions),
+    )
+    if view.legend is not False:
+        found = {
+            entry.text: entry
+            for picture, scene in zip(pictures, scenes, strict=True)
+            for entry in entries(picture, scene.wires, scene.boxes, view.worth_of, theme)
+        }
+        at = (sizes.margin, deepest + size * 0.5)
+        legend = place_legend(list(found.values()), theme, sizes, at, whole.width - sizes.margin)
+        rights = [text.left + text.width * OTHER_FONTS for text in legend.texts]
+        whole = whole._replace(
+            width=max([whole.width, *rights]),
+            height=legend.bottom + sizes.margin,
+            texts=(*whole.texts, *legend.texts),
+            samples=legend.samples,
+        )
+    return _scaled(whole, view)
+
+
+_PANEL_GAP = 26.0
+
+
+def _shown_alone(picture: Picture, view: View) -> View:
+    """The view for a network that may have no delays, or lack levels that others have."""
+    names = {name for level in picture.levels for name in level.names}
+    show = view.show and tuple(p for p in view.show if any(fnmatchcase(n, p) for n in names))
+    return view._replace(start=view.start and picture.has_delays, show=show)
+
+
+def _named(scene: Scene, letter: str) -> Scene:
+    """The nodes of a panel, with names that no other panel has."""
+    return scene._replace(
+        boxes=tuple(box._replace(node=f"{letter}:{box.node}") for box in scene.boxes),
+        wires=tuple(
+            wire._replace(source=f"{letter}:{wire.source}", target=f"{letter}:{wire.target}")
+            for wire in scene.wires
+        ),
+    )
 
 
 def compose_legend(picture: Picture, view: View, scene: Scene) -> Scene:
@@ -136,13 +223,7 @@ def _titled(scene: Scene, layout: Layout, theme: Theme) -> Scene:
     margin, left = layout.sizes.margin, layout.places.columns[0].start
     if left + _title_width(layout.title) > scene.width - margin:
         left = margin
-    lines = [""]
-    for word in layout.title.split():
-        longer = f"{lines[-1]} {word}".strip()
-        if lines[-1] and left + _title_width(longer) > scene.width - margin:
-            lines.append(word)
-        else:
-            lines[-1] = longer
+    lines = _wrapped_words(layout.title, scene.width - margin - left, TITLE_SIZE, "bold")
     width = max(scene.width, *(left + _title_width(line) + margin for line in lines))
     pitch = TITLE_SIZE * 1.2
     texts = [
@@ -161,6 +242,17 @@ def _titled(scene: Scene, layout: Layout, theme: Theme) -> Scene:
     return below._replace(width=width, height=scene.height + high, texts=(*below.texts, *texts))
 
 
+def _wrapped_words(text: str, width: float, size: float, face: Face = "sans") -> list[str]:
+    lines = [""]
+    for word in text.split():
+        longer = f"{lines[-1]} {word}".strip()
+        if lines[-1] and width_of(longer, size, face) * OTHER_FONTS > width:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return lines
+
+
 def _title_width(text: str) -> float:
     return width_of(text, TITLE_SIZE, "bold") * OTHER_FONTS
 
@@ -170,7 +262,7 @@ def _ladder(layout: Layout, theme: Theme) -> tuple[Scene, bool]:
     grid, places, lanes = layout.grid, layout.places, layout.lanes
     boxes, texts = tuple(_boxes(layout, theme)), tuple(_texts(layout, theme))
     plates = tuple(frame.plate_panels(layout.plates, places, lanes, theme, layout.outside))
-    rules = tuple(frame.iteration_rules(grid, places, lanes, theme))
+    rules = tuple(frame.iteration_rules(grid, places, lanes, layout.view, theme))
     wires, clear = _wires(layout, _obstacles(layout, [*boxes, *texts], plates, rules), theme)
     scene = Scene(
         width=0,
@@ -203,6 +295,7 @@ def _halos(layout: Layout, boxes: Sequence[Box], theme: Theme) -> Iterator[Backd
 def _texts(layout: Layout, theme: Theme) -> Iterator[Text]:
     places = layout.places
     yield from frame.levels(layout.levels, places, layout.levels_end, theme)
+    yield from frame.values(layout.grid, places, layout.view, theme)
     yield from frame.times(layout.grid, places, layout.view, theme)
     for route, traced in zip(layout.routes, layout.traces, strict=True):
         if route.link.origin:
@@ -220,8 +313,7 @@ def _legend(layout: Layout, ladder: Scene, theme: Theme) -> Legend:
     found = []
     if view.legend if view.legend is not None else not view.mini:
         found = list(entries(layout.picture, ladder.wires, ladder.boxes, view.worth_of, theme))
-    below = TIME_SIZE + 10 if frame.has_times(layout.grid, view) else 2
-    top = places.extent.bottom + below + (8 if found else 0)
+    top = places.extent.bottom + frame.depth(layout.grid, view, layout.sizes) + (8 if found else 0)
     left = places.columns[0].start
     if layout.right - left < _LEGEND_WIDTH:
         left = layout.sizes.margin
@@ -249,7 +341,8 @@ def _obstacles(
 ) -> Obstacles:
     """Everything that labels must not touch, except the arrows."""
     extent, left = layout.places.extent, layout.outside
-    obstacles = Obstacles(Rect(extent.x - left, extent.y, extent.width + left, extent.height))
+    width = left + extent.width + layout.label_room
+    obstacles = Obstacles(Rect(extent.x - left, extent.y, width, extent.height))
     for item in items:
         obstacles.add_rect(item.rect)
     for plate in plates:

@@ -9,7 +9,7 @@ from ladderspec.drawing.boxes import Content
 from ladderspec.drawing.grid import Channel, Grid, Spot, horizontal, vertical
 from ladderspec.drawing.routing import ChannelLanes, Face, Lane, Lanes, Port
 from ladderspec.drawing.scene import Point, Rect
-from ladderspec.drawing.style import CLEARANCE, LOOP, TEXT_PITCH, Sizes
+from ladderspec.drawing.style import LOOP, TEXT_PITCH, Sizes
 from ladderspec.names import Side
 
 _OUTER = 4.0  # minimum width of channels around the ladder
@@ -83,7 +83,7 @@ def coordinates_of(
     rows, down = _stack(origin[1], heights[::-1], gaps.between_rows(len(heights))[::-1])
     channels = {vertical(index): span for index, span in enumerate(across)}
     channels |= {horizontal(index): span for index, span in enumerate(down[::-1])}
-    positions = _lane_positions(channels, lanes, label_rooms, sizes.pitch)
+    positions = _lane_positions(channels, lanes, label_rooms, sizes)
     return Coordinates(columns, rows[::-1], channels, positions, sizes, pitches)
 
 
@@ -113,8 +113,9 @@ class _Gaps(NamedTuple):
         lanes, labels = self.lanes.channels.get(channel), self.label_rooms.get(channel, 0.0)
         if lanes is None:
             return max(least, labels)
+        clear = self.sizes.clearance(channel.axis)
         needed = _thickness(lanes, self.sizes.pitch) + _labels_beyond_lanes(lanes, labels)
-        return max(least, CLEARANCE + (_OUTER if least == _OUTER else CLEARANCE) + needed)
+        return max(least, clear + (_OUTER if least == _OUTER else clear) + needed)
 
     def between_rows(self, count: int) -> list[float]:
         inner = [self.room(horizontal(index), self.sizes.row_gap) for index in range(1, count)]
@@ -154,25 +155,26 @@ def _lane_positions(
     channels: Mapping[Channel, Span],
     lanes: Lanes,
     label_rooms: Mapping[Channel, float],
-    pitch: float,
+    sizes: Sizes,
 ) -> dict[Lane, float]:
     positions: dict[Lane, float] = {}
     for channel, here in lanes.channels.items():
         span = channels[channel]
         labels = _labels_beyond_lanes(here, label_rooms.get(channel, 0.0))
-        first = CLEARANCE if channel.at else _OUTER  # there is no box outside the ladder
-        for lane, offset in _offsets(here, span.size, labels, pitch, first):
+        clear = sizes.clearance(channel.axis)
+        ends = clear if channel.at else _OUTER, clear  # there is no box outside the ladder
+        for lane, offset in _offsets(here, span.size, labels, sizes.pitch, ends):
             # Channels between rows count upwards, like levels.
             positions[lane] = span.start + offset if channel.axis == "V" else span.end - offset
     return positions
 
 
 def _offsets(
-    lanes: ChannelLanes, size: float, labels: float, pitch: float, first: float
+    lanes: ChannelLanes, size: float, labels: float, pitch: float, ends: tuple[float, float]
 ) -> list[tuple[Lane, float]]:
     """Offsets of lanes in a channel; spare room goes to the labels, or else to both sides."""
-    spare = max(0.0, size - first - CLEARANCE - _thickness(lanes, pitch) - labels)
-    at = first if labels else first + spare / 2
+    spare = max(0.0, size - sum(ends) - _thickness(lanes, pitch) - labels)
+    at = ends[0] if labels else ends[0] + spare / 2
     found = []
     for group in (lanes.low, lanes.middle + lanes.high):
         for lane in group:

@@ -13,7 +13,7 @@ from ladderspec.drawing.options import View, check_choice
 from ladderspec.drawing.picture import Level, Picture
 from ladderspec.drawing.routing import Lanes
 from ladderspec.drawing.scene import Backdrop, Ink, Rect, Rule, Text
-from ladderspec.drawing.style import LEVEL_SIZE, TIME_SIZE, Theme
+from ladderspec.drawing.style import Sizes, Theme
 from ladderspec.drawing.typesetting import DASH, Runs, formula, plain, width_of_runs
 from ladderspec.errors import UsageError
 
@@ -23,14 +23,16 @@ from ladderspec.errors import UsageError
 _LEVEL_WIDTH = 40.0  # at most, if several levels are drawn as one
 
 
-def level_lines(level: Level, view: View) -> list[Runs]:
+def level_lines(level: Level, view: View, size: float) -> list[Runs]:
     """The lines at the left of a row; the names of several levels may need two."""
-    if view.levels == "none" or not level.shown:
+    if view.levels == "none" or not level.shown or (view.mini and level.members):
         return []
+    if view.levels == "index":
+        return [formula(level.number)]
     if view.levels == "numbers" or view.mini:  # in mini, as in the subscripts of its letters
         return [plain(level.number, "serif")]
     names = [level.shown]
-    if level.members and width_of_runs(plain(level.shown), LEVEL_SIZE) > _LEVEL_WIDTH:
+    if level.members and width_of_runs(plain(level.shown), size) > _LEVEL_WIDTH:
         first, _, last = level.shown.rpartition(DASH)
         names = [first + DASH, last]
     return [(formula if level.labelled else plain)(name) for name in names]
@@ -40,17 +42,20 @@ def levels(
     texts: Sequence[Sequence[Runs]], places: Coordinates, right: float, theme: Theme
 ) -> Iterator[Text]:
     for lines, row in zip(texts, places.rows, strict=True):
+        size = places.sizes.level
         for number, runs in enumerate(lines):
-            middle = row.middle + LEVEL_SIZE * 1.15 * (number - (len(lines) - 1) / 2)
-            yield Text(right, middle + LEVEL_SIZE * 0.34, LEVEL_SIZE, runs, theme.faint, "end")
+            middle = row.middle + size * 1.15 * (number - (len(lines) - 1) / 2)
+            yield Text(right, middle + size * 0.34, size, runs, theme.faint, "end")
 
 
 # --- iterations -----------------------------------------------------------------------------------
 
 
-def iteration_rules(grid: Grid, places: Coordinates, lanes: Lanes, theme: Theme) -> Iterator[Rule]:
+def iteration_rules(
+    grid: Grid, places: Coordinates, lanes: Lanes, view: View, theme: Theme
+) -> Iterator[Rule]:
     """The lines between iterations."""
-    top, bottom = places.extent.y - 4, places.extent.bottom + TIME_SIZE + 8
+    top, bottom = places.extent.y - 4, places.extent.bottom + depth(grid, view, places.sizes) - 2
     for channel in grid.iteration_borders():
         x = places.lanes[lanes.rules[channel][0]]
         yield Rule((x, top), (x, bottom), Ink(theme.rule, 0.9, (4.5, 3.5)))
@@ -66,13 +71,40 @@ def times(grid: Grid, places: Coordinates, view: View, theme: Theme) -> Iterator
     """The names of the iterations below their columns."""
     if not has_times(grid, view):
         return
-    base = places.extent.bottom + TIME_SIZE + 4
+    size = places.sizes.time
+    base = places.extent.bottom + depth(grid, view, places.sizes) - 6
     for iteration in range(grid.iterations):
         columns = [i for i, column in enumerate(grid.columns) if column.iteration == iteration]
         middle = (places.columns[columns[0]].start + places.columns[columns[-1]].end) / 2
         back = grid.iterations - 1 - iteration
         name = f"t = {iteration + 1}" if view.start else f"t-{back}" if back else "t"
-        yield Text(middle, base, TIME_SIZE, formula(name), theme.text)
+        yield Text(middle, base, size, formula(name), theme.text)
+
+
+def _value_size(grid: Grid, view: View, sizes: Sizes) -> float:
+    """The font size of the letters below the boxes of the input; 0 if there are none."""
+    lowest = [part for spot, part in grid.parts.items() if spot.row == 0]
+    return sizes.label if view.mini and view.labels and any(p.value for p in lowest) else 0.0
+
+
+def depth(grid: Grid, view: View, sizes: Sizes) -> float:
+    """The height of everything below the ladder, except the legend."""
+    times = sizes.time + 10 if has_times(grid, view) else 2
+    return times + _value_size(grid, view, sizes) * 1.25
+
+
+def values(grid: Grid, places: Coordinates, view: View, theme: Theme) -> Iterator[Text]:
+    """The letters x and x-hat with their time, below the boxes of the input."""
+    size = _value_size(grid, view, places.sizes)
+    for spot, part in grid.parts.items():
+        if size and part.value and spot.row == 0:
+            letter, ahead = part.value
+            back = grid.iterations - 1 - grid.columns[spot.column].iteration
+            at = ahead - back
+            time = f"t{at:+d}" if at else "t"
+            x, base = places.columns[spot.column].middle, places.extent.bottom + size * 0.8
+            shown = formula(f"{letter}_{{{time}}}" if has_times(grid, view) or ahead else letter)
+            yield Text(x, base, size, shown, theme.text)
 
 
 # --- plates ---------------------------------------------------------------------------------------

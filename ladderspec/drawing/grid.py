@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from ladderspec.drawing.options import View, iterations_shown
 from ladderspec.drawing.picture import Arrow, Level, Part, Picture
 from ladderspec.drawing.style import ROLES, SIDES
-from ladderspec.drawing.typesetting import Runs, formula, height_of_runs, plain, symbol
+from ladderspec.drawing.typesetting import DASH, Runs, formula, height_of_runs, plain, symbol
 from ladderspec.names import Side, split_node
 
 
@@ -101,7 +101,7 @@ def _links(
     for iteration in range(shown):
         for arrow in picture.arrows:
             target = spots[arrow.target, iteration]
-            label = letters.label(arrow)
+            label = letters.label(arrow, iteration == shown - 1)
             before = 0 if view.rolled else arrow.delay
             if before <= iteration:
                 source = spots[arrow.source, iteration - before]
@@ -125,11 +125,11 @@ class _Letters:
         self.parts, self.view = picture.parts, view
         self.levels = {level.name: level for level in picture.levels}
 
-    def label(self, arrow: Arrow) -> Runs:
-        """The label in the spec; in the mini view, the paper's letters."""
+    def label(self, arrow: Arrow, last: bool) -> Runs:
+        """The label in the spec; in the mini view, the paper's letters, in the last iteration."""
         if arrow.label:
             return formula(arrow.label)
-        if self.view.mini and self.view.labels and ROLES[arrow.role].basic:
+        if last and self.view.mini and self.view.labels and ROLES[arrow.role].basic:
             return self.symbol(arrow)
         return ()
 
@@ -141,4 +141,8 @@ class _Letters:
         if source.is_further_input:
             return symbol(SIDES[source.side].letter, split_node(source.name)[1], time)
         letter = ROLES[arrow.role].letter or SIDES[source.side].letter
-        return symbol(letter, level.number if self.view.mini else level.shown, time)
+        if self.view.levels == "index":
+            return (*formula(f"{letter}_{{{level.number}}}"), *formula(time))
+        first, _, last = level.number.partition(DASH)  # of a stub: the end where the arrow leaves
+        number = last if last and source.side is Side.ENCODER else first
+        return symbol(letter, number if self.view.mini else level.shown, time)

@@ -97,6 +97,7 @@ _AIR = 1.9  # between the edge of a line and its label
 _RANK_COST = 0.05  # by how much a later candidate is worse
 _ROUNDS = 3
 _FROM_MIDDLE = (0.5, 0.4, 0.6, 0.28, 0.72, 0.16, 0.84, 0.06, 0.94)
+_LOW = (0.26, 0.22, 0.3, 0.18, 0.34, 0.14, 0.38, 0.42, 0.46, 0.5, 0.6, 0.72, 0.84)
 _FROM_START = (0.2, *(k / 20 for k in range(2, 19)))  # near the start, as in the paper
 _FINE = tuple(k / 48 for k in range(2, 47))
 
@@ -108,6 +109,12 @@ class ArrowLine(NamedTuple):
     width: float
     square: float = 0.0  # the side of the square on it
     label: Runs = ()
+
+    @property
+    def is_level(self) -> bool:
+        """Whether it is straight along a row: there are few places for its label."""
+        (_, a), (_, b) = self.trace.main
+        return self.trace.form is PathForm.STRAIGHT and a == b
 
     @property
     def points(self) -> Sequence[Point]:
@@ -124,9 +131,9 @@ def place_labels(
     `obstacles` contain the lines already.
     """
     placer = _Placer(lines, obstacles, size, colour)
-    for index, line in enumerate(lines):
-        if line.label:
-            placer.put(index)
+    labelled = [index for index, line in enumerate(lines) if line.label]
+    for index in sorted(labelled, key=lambda index: not lines[index].is_level):
+        placer.put(index)
     clear = not placer.costs
     for _ in range(_ROUNDS):
         clear = clear or not placer.improve()
@@ -220,7 +227,10 @@ def _positions(line: ArrowLine, size: float) -> Iterator[Point]:
     if traced.form is PathForm.BOW:
         yield from _beside_bow(traced, reach)
         return
+    (ax, _), (bx, _) = traced.main
     shares = _FROM_START if traced.form is PathForm.ORTHOGONAL else _FROM_MIDDLE
+    if traced.form is PathForm.STRAIGHT and abs(bx - ax) < 0.01:
+        shares = _LOW  # arrows up and down beside each other have their labels at two heights
     yield from _beside_line(*traced.main, shares, reach)
     reach = reach._replace(air=_AIR + line.width / 2)
     yield from _beside_line(*traced.main, _FINE, reach)

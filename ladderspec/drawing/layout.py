@@ -14,7 +14,7 @@ from ladderspec.drawing.options import View
 from ladderspec.drawing.paths import Trace, trace
 from ladderspec.drawing.picture import Picture
 from ladderspec.drawing.routing import Lanes, Route, assign_lanes, find_routes
-from ladderspec.drawing.style import LEVEL_SIZE, OTHER_FONTS, Sizes, sizes_of
+from ladderspec.drawing.style import OTHER_FONTS, Sizes, sizes_of
 from ladderspec.drawing.typesetting import Runs, width_of_runs
 
 _SQUARE_ROOM = 3.0  # additional width of a lane with a square on it
@@ -42,8 +42,18 @@ class Layout(NamedTuple):
         return self.places.sizes
 
     @property
+    def label_room(self) -> float:
+        """Right of a ladder with one side: labels have no room between its columns."""
+        labels = [
+            route.link.label for route in self.routes if route.target.face.channel.axis == "H"
+        ]
+        if not self.view.mini or len({column.side for column in self.grid.columns}) > 1:
+            return 0.0
+        return max((width_of_runs(label, self.sizes.label) for label in labels), default=0.0)
+
+    @property
     def right(self) -> float:
-        return self.places.extent.right + frame.plate_margins(self.plates)[1]
+        return self.places.extent.right + self.label_room + frame.plate_margins(self.plates)[1]
 
 
 def lay_out(picture: Picture, view: View, spread: float = 1.0) -> Layout:
@@ -55,8 +65,8 @@ def lay_out(picture: Picture, view: View, spread: float = 1.0) -> Layout:
     rules = [*grid.iteration_borders(), *(channel for channel, *_ in frame.plate_edges(plates))]
     lanes = assign_lanes(routes, _label_rooms(routes, sizes), rules)
     contents = _contents(grid, view, sizes)
-    levels = [frame.level_lines(level, view) for level in grid.rows]
-    widths = [width_of_runs(runs, LEVEL_SIZE) for lines in levels for runs in lines]
+    levels = [frame.level_lines(level, view, sizes.level) for level in grid.rows]
+    widths = [width_of_runs(runs, sizes.level) for lines in levels for runs in lines]
     levels_end = sizes.margin + max(widths, default=0.0) * OTHER_FONTS
     title = picture.title if view.title is None and picture.is_comparison else view.title or ""
     outside = _outside(grid, sizes)
@@ -109,7 +119,7 @@ def _straight_label_rooms(routes: Sequence[Route], sizes: Sizes) -> dict[Channel
     for route in routes:
         label, channel = route.link.label, route.target.face.channel
         if label and not route.legs:
-            width = width_of_runs(label, sizes.label) + 16
+            width = width_of_runs(label, sizes.label) + sizes.label_air
             needed = width if channel.axis == "V" else sizes.label * 1.3 + 5
             rooms[channel] = max(rooms[channel], needed)
     return rooms

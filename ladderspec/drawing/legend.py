@@ -10,7 +10,7 @@ from ladderspec.drawing.boxes import LINE, STATEFUL
 from ladderspec.drawing.paths import rounded, square_size
 from ladderspec.drawing.picture import Change, Picture
 from ladderspec.drawing.scene import Backdrop, Box, Ink, Mark, Point, Rect, Sample, Text, Wire
-from ladderspec.drawing.style import LEGEND_SIZE, OTHER_FONTS, ROLES, SQUARE, Sizes, Theme
+from ladderspec.drawing.style import OTHER_FONTS, ROLES, SQUARE, Sizes, Theme
 from ladderspec.drawing.typesetting import MINUS, formula, width_of_runs
 from ladderspec.names import Role
 
@@ -20,16 +20,17 @@ _PHASES = {
 }
 _SPACE = 5.0  # between a sample and its text
 _BARS = (0.7, 1.8, 3.6)  # thin to thick
-_MIDDLE = LEGEND_SIZE * 0.33  # from the base line to the middle of lower-case letters
+_MIDDLE = 0.33  # from the base line to the middle of lower-case letters, per font size
 
 
 class LegendEntry(NamedTuple):
     text: str
     sample: Callable[[float, Point], list[Sample]]  # of a width; the point is its left middle
 
-    def width(self, sample: float) -> float:
+    def width(self, sizes: Sizes) -> float:
         """With room for a wider font."""
-        return sample + _SPACE + width_of_runs(formula(self.text), LEGEND_SIZE) * OTHER_FONTS
+        text = width_of_runs(formula(self.text), sizes.legend) * OTHER_FONTS
+        return sizes.sample + _SPACE + text
 
 
 def entries(
@@ -114,13 +115,15 @@ def place_legend(
     samples: list[Sample] = []
     ends: list[float] = []  # of the rows
     for entry in found:
-        needed = entry.width(sizes.sample)
+        needed = entry.width(sizes)
         row = next((i for i, end in enumerate(ends) if end + needed <= width), len(ends))
         ends += [0.0] * (row == len(ends))
-        x, base = start[0] + ends[row], start[1] + row * sizes.legend_row + LEGEND_SIZE
-        samples += entry.sample(sizes.sample, (x, base - _MIDDLE))
+        x, base = start[0] + ends[row], start[1] + row * sizes.legend_row + sizes.legend
+        samples += entry.sample(sizes.sample, (x, base - _MIDDLE * sizes.legend))
         runs = formula(entry.text)
-        texts.append(Text(x + sizes.sample + _SPACE, base, LEGEND_SIZE, runs, theme.faint, "start"))
+        texts.append(
+            Text(x + sizes.sample + _SPACE, base, sizes.legend, runs, theme.faint, "start")
+        )
         ends[row] += needed + sizes.between
     return Legend(tuple(texts), tuple(samples), start[1] + len(ends) * sizes.legend_row)
 

@@ -15,7 +15,7 @@ from ladderspec.wiring.graph import Graph
 KINDS = ("unrolled", "rolled", "mini")
 LABELS = ("cell", "shape", "params", "name", "none")
 DEFAULT_LABELS = frozenset({"cell", "shape", "params"})
-LEVELS = ("names", "numbers", "none")
+LEVELS = ("names", "numbers", "index", "none")
 LAYOUTS = ("ladder", "dot")
 MAX_ITERATIONS = 64  # more cannot be read
 DPI = 144
@@ -32,7 +32,7 @@ class Options(TypedDict, total=False):
     base: Any  # a spec or graph: show what was removed from it and added to it
     plan: bool | Mapping[str, str]  # shade the phases of the plan, or of {node: once|loop}
     labels: str | Iterable[str]  # in boxes: cell, shape, params, name; or none
-    levels: str  # at the left: names, numbers or none
+    levels: str  # at the left: names, numbers, index (l-1, l, l+1) or none
     theme: str  # paper, mono, safe or dark
     title: str | None  # default: the title of the variant if `base` is given; "" for none
     legend: bool | None  # default: in all views except mini
@@ -43,6 +43,7 @@ class Options(TypedDict, total=False):
     worth: Mapping[str, float] | None  # {selector: number}: line widths proportional to the worth
     worth_of: str  # name of the worth in the legend: "rise of the error without it, %"
     layout: str  # ladder; or dot: Graphviz places the boxes
+    beside: Sequence[Any] | None  # specs or graphs, drawn at the right in the same figure
     variants: Mapping[str, Any] | None  # {name: spec or graph}: to choose from in a page
     dpi: int  # resolution of png, in dots per inch; default: 144
 
@@ -55,6 +56,7 @@ _TYPES: dict[str, tuple[tuple[type, ...], str]] = {
     "legend": ((bool, NoneType), "True or False"),
     "iterations": ((Integral, NoneType), "a whole number"),
     "dpi": ((Integral,), "a whole number"),
+    "beside": ((list, tuple, NoneType), "a list of networks"),
     "variants": ((Mapping, NoneType), "{name: network}"),
     "plan": ((bool, Mapping), "True, False or {node: phase}"),
     "labels": ((str, Iterable), "a text or a list of texts"),

@@ -45,6 +45,7 @@ class Part(NamedTuple):
     before: Part | None = None  # the same part in the base, if it changed
     phase: str | None = None  # its phase in the plan: once or loop
     symbol: str | None = None  # the paper's letters for its value
+    value: tuple[str, int] | None = None  # a letter below it, and how far ahead in time it is
     members: tuple[Part, ...] = ()  # the nodes drawn as one, in the order in which they run
 
     @property
@@ -179,6 +180,7 @@ def _part(graph: Graph, name: str, phases: Mapping[str, str]) -> Part:
         tasks=tuple(_tasks_at(graph, name)),
         phase=phases.get(name),
         symbol=_symbol(name, node["cell"]) if grouped else None,
+        value=None if grouped else _value(graph, name),
     )
 
 
@@ -189,6 +191,14 @@ def _symbol(name: str, cell: Any) -> str | None:
     if name == SHARED:
         return r"\tilde{x}" if cell.noise and cell.noise.active else "x"
     return None
+
+
+def _value(graph: Graph, name: str) -> tuple[str, int] | None:
+    """The input x, and its estimate: of the next frame, if a task predicts that."""
+    if name == EXPLANATION:
+        tasks = [entry["task"] for entry in graph.graph["tasks"].values() if name in entry["at"]]
+        return r"\hat{x}", max((getattr(task, "ahead", 0) for task in tasks), default=0)
+    return ("x", 0) if name == SHARED else None
 
 
 def _tasks_at(graph: Graph, node: str) -> Iterator[TaskLabel]:

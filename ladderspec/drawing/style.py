@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from ladderspec.drawing.options import View, check_choice
 from ladderspec.drawing.picture import Arrow, Change, Picture
@@ -226,6 +226,9 @@ class Sizes(NamedTuple):
     heading: float = 10.5  # font sizes
     detail: float = 8.5
     label: float = 9.0
+    level: float = 9.0
+    time: float = 12.0
+    legend: float = 9.0
     box_width: float = 72.0  # minimum
     box_height: float = 32.0
     radius: float = 9.0
@@ -243,7 +246,13 @@ class Sizes(NamedTuple):
     between: float = 16.0  # entries of the legend
     sample: float = 28.0  # width of a sample in the legend
     beside_levels: float = 8.0  # between the names of levels and the ladder
+    aside: float = 9.5  # between a box and the first lane beside it
+    label_air: float = 16.0  # of a straight arrow beside its label
     filled: bool = True
+
+    def clearance(self, axis: Literal["H", "V"]) -> float:
+        """Between a box and the first lane in a channel: room for an arrowhead."""
+        return self.aside if axis == "V" else _CLEARANCE
 
     def spread(self, factor: float) -> Sizes:
         """The same with all gaps `factor` times as wide."""
@@ -278,25 +287,30 @@ class Sizes(NamedTuple):
 
 
 _ROLLED = Sizes(inner_gap=66.0)
-_MINI = Sizes(
-    label=9.5, box_width=26.0, box_height=26.0, radius=7.0, row_gap=28.0, inner_gap=36.0,
-    outer_gap=46.0, corner=5.5, edge=6.5, filled=False,
+_MINI = Sizes(  # scaled by MINI_SCALE on paper
+    detail=17.0, label=17.0, level=17.0, time=17.0, legend=15.0, box_width=13.0, box_height=14.0,
+    radius=3.5, row_gap=50.0, inner_gap=26.0, outer_gap=28.0, corner=2.0, edge=2.0, pad=4.0,
+    pitch=6.0, aside=5.0, margin=0.5, beside_levels=0.0, legend_row=22.0, sample=36.0,
+    label_air=1.0, filled=False,
 )  # fmt: skip
+MINI_SCALE = 10 / 17  # letters have 10 points on paper, as in the paper's first figure
 _WORTH_PITCH = 11.0  # if line widths show the worth of arrows
 
 
 def sizes_of(picture: Picture, view: View) -> Sizes:
     sizes = _MINI if view.mini else _ROLLED if view.rolled else Sizes()
+    if view.mini and view.levels == "index":
+        sizes = sizes._replace(row_gap=64.0)  # letters like e with subscript l+1 are wide
     if picture.largest_worth is not None:
         sizes = sizes._replace(pitch=_WORTH_PITCH)
     return sizes.compact() if view.compact else sizes
 
 
+_CLEARANCE = 9.5
 TEXT_PITCH = 10.0  # minimum distance of ports whose arrows have a text at their start
-CLEARANCE = 9.5  # between a box and the first lane: room for an arrowhead
 PILL_GAP, PILL_SIZE = 2.5, 8.5
 OTHER_FONTS = 1.2  # how much wider than Helvetica a font may be that replaces it
-LEVEL_SIZE, TIME_SIZE, TITLE_SIZE, LEGEND_SIZE = 9.0, 12.0, 13.0, 9.0
+TITLE_SIZE = 13.0
 LOOP = 8.0  # from the middle of a face to the ends of a loop
 HEAD_LENGTH, HEAD_WIDTH, HEAD_NOTCH = 8.0, 6.4, 6.0
 SQUARE = 6.4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from difflib import SequenceMatcher
 from fnmatch import fnmatchcase
 from itertools import groupby
@@ -104,9 +104,49 @@ def fold(picture: Picture) -> Picture:
 def merge_rows(picture: Picture, view: View) -> Picture:
     """The rows that a view shows: with `fold`, `group` or `show`, several as one."""
     picture = fold(picture) if view.fold else picture
+    if view.mini and view.show is not None:
+        return _stubs(picture, set(_named(picture, view.show)))
     if not view.group and view.show is None:
         return picture
     return group(picture, view.show, view.plates or {})
+
+
+def _stubs(picture: Picture, kept: Set[str]) -> Picture:
+    """All rows except the `kept` ones as stubs, which say that the ladder goes on."""
+    runs = groupby(picture.levels, lambda level: level.name if level.name in kept else None)
+    merged = _merged(picture, [list(run) for _, run in runs])
+    alone = {level.name for level in merged.levels if not level.members} - kept
+    return merged._replace(
+        levels=tuple(
+            level._replace(members=(level.name,)) if level.name in alone else level
+            for level in merged.levels
+        ),
+        parts={
+            name: part._replace(members=(part,)) if part.level in alone else part
+            for name, part in merged.parts.items()
+        },
+    )
+
+
+def number_rows(picture: Picture, view: View) -> Picture:
+    """In the mini view, merged rows are stubs; with `levels="index"`, rows are l-1, l, l+1."""
+    if view.mini:
+        parts = picture.parts
+        kept = [
+            a for a in picture.arrows if not (parts[a.source].members and parts[a.target].members)
+        ]
+        picture = picture._replace(arrows=tuple(kept))
+    if view.levels != "index":
+        return picture
+    rows = [i for i, level in enumerate(picture.levels) if not level.members]
+    if not rows or rows != list(range(rows[0], rows[-1] + 1)):
+        raise UsageError(
+            "levels `index`: the levels shown are not neighbours: choose them by `show`"
+        )
+    middle = rows[len(rows) // 2]
+    indices = [f"l{i - middle:+d}" if i != middle else "l" for i in range(len(picture.levels))]
+    named = zip(picture.levels, indices, strict=True)
+    return picture._replace(levels=tuple(level._replace(number=index) for level, index in named))
 
 
 def group(

@@ -246,7 +246,7 @@ _ITALIC = (
 )
 # fmt: on
 _TABLES = {"sans": _SANS, "bold": _BOLD, "italic": _ITALIC, "serif": _ITALIC}
-_OTHERS = {TIMES: 584, DOT: 333, MINUS: 675, DASH: 556, PRIME: 240}
+_OTHERS = {TIMES: 584, DOT: 333, MINUS: 675, DASH: 556, PRIME: 240, "\u22ee": 250}
 _LETTER = 720  # most Greek and accented letters; a few are slightly wider
 _WIDE = 1000
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from drawing.geometry import problems
+from drawing.geometry import problems, struck_labels
 from drawing.pictures import SPECS, ladder, picture, shipped
 from ladderspec.api import graph, load, loads, plan
 from ladderspec.drawing import draw, render, scene_of
@@ -204,6 +204,44 @@ def test_mini_views_use_the_papers_letters() -> None:
     found = all_texts(scene_of(loads(SMALL), view="mini"))
     assert {"e0", "d1", "s1", "t\u22121", "t"} <= set(found)
     assert not any("Conv" in text for text in found)
+
+
+def test_the_papers_first_figure_has_its_size() -> None:
+    """Letters of 10 points in 4 cm, a general index, and stubs that say that the ladder goes on."""
+    options = {"view": "mini", "show": "conv_3,pool5,lstm6", "levels": "index"}
+    scene = scene_of(load(RLADDER), width="4cm", **options)  # type: ignore[arg-type]
+    assert scene.paper[0] <= 4 / 2.54 * 72
+    assert {round(text.size * scene.scale, 1) for text in scene.labels()} == {10.0}
+    found = set(all_texts(scene))
+    assert {"l", "l+1", "l\u22121", "el", "dl+2", "sl+1", "el\u22122", "t"} <= found
+    assert {"xt", "x\u0302t+1", "xt\u22121", "x\u0302t", "\u22ee"} <= found
+    assert problems(scene) == []
+    assert struck_labels(scene) == []
+    with pytest.raises(UsageError, match="levels shown are not neighbours"):
+        scene_of(load(RLADDER), view="mini", show="lstm1,lstm6", levels="index")
+
+
+def test_an_estimate_of_the_same_frame_has_its_time() -> None:
+    found = all_texts(scene_of(load(SPECS / "related/ladder.yaml"), view="mini"))
+    assert {"x", "x\u0302"} <= set(found)
+
+
+def test_variants_side_by_side() -> None:
+    names = ["hierarchical_rnn", "temporal_baseline"]
+    spec, others = load(RLADDER), [load(RLADDER, name) for name in names]
+    for options in ({"view": "mini"}, {"view": "rolled", "width": "17cm"}, {"theme": "mono"}):
+        scene = scene_of(spec, beside=others, group=True, **options)  # type: ignore[arg-type]
+        alone = [scene_of(each, group=True, **options) for each in (spec, *others)]  # type: ignore[arg-type]
+        assert len(scene.boxes) == sum(len(each.boxes) for each in alone)
+        assert len(scene.wires) == sum(len(each.wires) for each in alone)
+        assert {box.node[:2] for box in scene.boxes} == {"a:", "b:", "c:"}
+        assert "(a) RLadder" in all_texts(scene)
+        assert problems(scene) == []
+        assert struck_labels(scene) == []
+    for form in ("svg", "gv", "tex"):
+        assert render(spec, form, beside=others, view="mini")
+    with pytest.raises(UsageError, match="a page shows one network at a time"):
+        render(spec, "html", beside=others)
 
 
 # --- folding --------------------------------------------------------------------------------------
@@ -537,8 +575,13 @@ def test_straight_arrows_are_straight() -> None:
 @pytest.mark.parametrize("view", ["rolled", "mini"])
 def test_text_stays_readable_in_a_column(spec: str, view: str) -> None:
     scene = scene_of(load(SPECS / f"{spec}.yaml"), view=view, width="8.5cm")
-    assert scene.width * scene.scale == pytest.approx(8.5 / 2.54 * 72)
-    assert scene.smallest > 5.4
+    column = 8.5 / 2.54 * 72
+    if view == "mini":
+        assert scene.paper[0] <= column
+        assert scene.smallest == pytest.approx(10)
+    else:
+        assert scene.paper[0] == pytest.approx(column)
+        assert scene.smallest > 5.4
 
 
 def test_a_width_is_that_of_the_paper_in_every_format() -> None:
@@ -548,8 +591,8 @@ def test_a_width_is_that_of_the_paper_in_every_format() -> None:
     assert paper.scale < 0.5
     assert f'width="240pt" height="{high:.2f}'.rstrip("0") in str(render(spec, "svg", width=240))
     assert 'size="3.3333,' in str(render(spec, "gv", width=240))
-    assert "\\pdfpagewidth=240bp" in str(render(spec, "tex", width=240))
-    assert scene_of(spec, view="mini", width="40cm").scale == 1.0, "nothing is enlarged"
+    assert "\\pdfpagewidth=240.9pt" in str(render(spec, "tex", width=240))  # 240 bp
+    assert scene_of(spec, view="rolled", width="40cm").scale == 1.0, "nothing is enlarged"
 
 
 @pytest.mark.parametrize("width", ["8.5", "wide", "0cm", "-3cm", "1km", 0, float("nan"), "900in"])

@@ -48,6 +48,8 @@ class Gv(Format):
         return to_dot(drawing.scene)
 
     def write_dot_layout(self, drawing: Drawing) -> str:
+        if drawing.beside:
+            raise UsageError("layout `dot` cannot show `beside`: use layout `ladder`")
         return to_dot_layout(drawing.picture, drawing.view)
 
 

@@ -40,6 +40,8 @@ class Html(Format):
     suffixes = ("html",)
 
     def write(self, drawing: Drawing) -> str:
+        if drawing.beside:
+            raise UsageError("a page shows one network at a time: omit `beside`")
         return to_html(drawing.graph, drawing.picture, drawing.view, drawing.variants)
 
 

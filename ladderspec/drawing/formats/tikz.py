@@ -283,7 +283,7 @@ _MATH_SPECIAL = {
 _SYMBOLS = {
     TIMES: r"\times ", DOT: r"\cdot ", MINUS: "-", PRIME: "'", "\u2192": r"\to ",
     "\u2026": r"\ldots ", "\u221e": r"\infty ", "\u2264": r"\leq ", "\u2265": r"\geq ",
-    "\u2248": r"\approx ", "\u2211": r"\sum ", "\u00b2": "^2", "\u00b3": "^3",
+    "\u22ee": r"\vdots ", "\u2248": r"\approx ", "\u2211": r"\sum ", "\u00b2": "^2", "\u00b3": "^3",
 }  # fmt: skip
 _ACCENT_COMMANDS = {accent: command for command, accent in ACCENTS.items()}
 
