@@ -78,6 +78,8 @@ class Png(_Image):
 
 def _with_resolution(image: bytes, dpi: int) -> bytes:
     """A PNG image that states its size on paper, so that programs include it at that size."""
+    if not image.startswith(b"\x89PNG"):
+        return image
     per_metre = round(dpi / 0.0254)
     chunk = b"pHYs" + struct.pack(">IIB", per_metre, per_metre, 1)
     whole = struct.pack(">I", 9) + chunk + struct.pack(">I", zlib.crc32(chunk))
