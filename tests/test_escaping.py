@@ -83,6 +83,9 @@ STRINGS = list(
     )
 )
 
+# A page has many drawings, and pdflatex takes its time: `make test` tries every eighth string.
+some_or_all = pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.long)])
+
 
 @cache
 def _graph() -> LadderGraph:
@@ -142,14 +145,15 @@ class _Elements(HTMLParser):
         self.handlers += [name for name, _ in attrs if name.startswith("on")]
 
 
-def test_html_has_the_same_scripts_and_its_data_are_json() -> None:
+@some_or_all
+def test_html_has_the_same_scripts_and_its_data_are_json(every: int) -> None:
     def elements(page: str) -> _Elements:
         parser = _Elements()
         parser.feed(page)
         return parser
 
     whole = elements(str(render(injected("plain"), "html"))).found
-    for text in STRINGS[::3]:  # a page has many drawings
+    for text in STRINGS[::every]:
         page = str(render(injected(text), "html"))
         page.encode()
         found = elements(page)
@@ -216,10 +220,11 @@ def test_tex_has_the_same_commands(writer: str) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="not checked: no `pdflatex`")
-def test_tex_is_compiled(tmp_path: Path) -> None:
-    """Drawings with every third string, included in one paper."""
-    names = [f"drawing{number}.tex" for number in range(len(STRINGS[::3]))]
-    for name, text in zip(names, STRINGS[::3], strict=True):
+@some_or_all
+def test_tex_is_compiled(every: int, tmp_path: Path) -> None:
+    """Drawings, included in one paper."""
+    names = [f"drawing{number}.tex" for number in range(len(STRINGS[::every]))]
+    for name, text in zip(names, STRINGS[::every], strict=True):
         (tmp_path / name).write_text(str(render(injected(text), "tex")), encoding="utf-8")
     inputs = "".join(f"\\input{{{name}}}\\newpage\n" for name in names)
     (tmp_path / "paper.tex").write_text(
@@ -227,7 +232,7 @@ def test_tex_is_compiled(tmp_path: Path) -> None:
         f"{inputs}\\end{{document}}\n"
     )
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=900, check=False)
     assert done.returncode == 0, done.stdout.decode(errors="replace")[-1500:]
 
 
@@ -318,12 +323,13 @@ def test_csv_has_the_same_cells_and_no_formulas() -> None:
                 assert not title.lstrip().startswith(("=", "+", "-", "@")), text
 
 
-def test_exported_python_has_the_same_statements() -> None:
+@some_or_all
+def test_exported_python_has_the_same_statements(every: int) -> None:
     def shape(source: str) -> list[str]:
         return [type(part).__name__ for part in ast.parse(source).body]
 
     usual = shape(to_python(injected("plain")))
-    for text in STRINGS[::4]:
+    for text in STRINGS[::every]:
         assert shape(to_python(injected(text))) == usual, text
 
 

@@ -6,23 +6,31 @@ replaced, bytes thrown in, the text cut off. Nothing else than SpecError may com
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import random
 import resource
+import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import ladderspec as ls
 from ladderspec.api import Checked, compile_graph, validate
-from ladderspec.errors import CODES, Finding, Findings, Source, SpecError
+from ladderspec.errors import CODES, Finding, Findings, LadderspecError, Source, SpecError
+from ladderspec.experiments.reader import open_experiment
 from ladderspec.language.extends import decode
 from ladderspec.language.read import Request, document, read
+from ladderspec.wiring.graph import Graph
+from ladderspec.wiring.shapes import parameters
 
 ROOT = Path(__file__).parents[2]
 SPECS = sorted(p for p in (ROOT / "specs").rglob("*.yaml") if "experiments" not in p.parts)
@@ -244,3 +252,81 @@ def test_changed_requests(
     request = Request.of(variant, without, add, changes)
     checked: Checked = validate(path, request, ROOT / "specs")
     assert all(finding.code in CODES for finding in checked.findings)
+
+
+# --- many of them ---------------------------------------------------------------------------------
+
+MANY_SPECS, MANY_EXPERIMENTS = 10_000, 3_000
+MOST_PARAMETERS = 100_000  # of a network that is built
+
+
+def mutated(text: str, chance: random.Random) -> str:
+    """A text with one to four changes, of its lines or of its keys and values."""
+    times = chance.randint(1, 4)
+    if chance.random() < 0.5:
+        lines = text.split("\n")
+        for _ in range(times):
+            chance.choice(TEXT_CHANGES)(lines, chance)
+            lines = lines or [""]
+        return "\n".join(lines)
+    words = yaml.safe_load(text)
+    for _ in range(times):
+        if not isinstance(words, dict | list) or not words:
+            break
+        change(words, chance)
+    return yaml.safe_dump(words, sort_keys=False)
+
+
+def runs_for_a_step(graph: Graph) -> bool:
+    """Whether a network was small enough to be built; then it has computed one call."""
+    if parameters(graph) > MOST_PARAMETERS:
+        return False
+    net = ls.build(graph)
+    forms = net.inputs.forms
+    given = [torch.rand(2, *((2,) if form.timed else ()), *form.shape) for form in forms]
+    net(given[0] if len(given) == 1 else {f.name: x for f, x in zip(forms, given, strict=True)})
+    return True
+
+
+@pytest.mark.long
+def test_many_specs() -> None:
+    """A tenth of the good ones is built and computes."""
+    chance, counts = random.Random(24), Counter[str]()
+    for _ in range(MANY_SPECS):
+        path = chance.choice(SPECS)
+        text = mutated(TEXTS[path], chance)
+        check(text, path)
+        findings = Findings()
+        with contextlib.suppress(SpecError):
+            source = decode(str(path), text.encode())
+            spec = read(document(source, path, ROOT / "specs"), Request(), findings)
+            graph = None if spec is None else compile_graph(spec, findings)
+            if graph is not None and not findings.sorted():
+                counts["good"] += 1
+                if chance.random() < 0.1:
+                    try:
+                        counts["built"] += runs_for_a_step(graph)
+                    except LadderspecError:
+                        counts["refused when built"] += 1
+    print(f"\n{MANY_SPECS} specs: {dict(counts)}, the others refused")
+    assert counts["built"]
+
+
+@pytest.mark.long
+def test_many_experiments(tmp_path: Path) -> None:
+    """A tenth of the good ones has its first network built."""
+    shutil.copytree(ROOT / "specs", tmp_path / "specs")
+    home = tmp_path / "specs" / "experiments"
+    texts = [path.read_text(encoding="utf-8") for path in sorted(home.glob("*.yaml"))]
+    chance, counts, networks = random.Random(25), Counter[str](), {}
+    for _ in range(MANY_EXPERIMENTS):
+        (home / "mutant.yaml").write_text(mutated(chance.choice(texts), chance), encoding="utf-8")
+        try:
+            experiment = open_experiment(home / "mutant.yaml", networks)
+        except LadderspecError:
+            continue
+        counts["good"] += 1
+        if chance.random() < 0.1:
+            counts["built"] += runs_for_a_step(ls.graph(experiment.runs[0].spec))
+    print(f"\n{MANY_EXPERIMENTS} experiments: {dict(counts)}, the others refused")
+    assert counts["built"]
