@@ -80,7 +80,11 @@ def test_rows_of_another_worth_are_not_folded() -> None:
 
 def test_every_format() -> None:
     spec = ls.load(RLADDER)
-    for form, sign in (("svg", 'stroke-width="5"'), ("gv", 'penwidth="5"'), ("tex", "width=5.02pt")):
+    for form, sign in (
+        ("svg", 'stroke-width="5"'),
+        ("gv", 'penwidth="5"'),
+        ("tex", "width=5.02pt"),
+    ):
         assert sign in str(render(spec, form, worth=WORTH))
         assert sign not in str(render(spec, form))
 
