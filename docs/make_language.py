@@ -45,6 +45,8 @@ def page() -> str:
         "## Noise\n\n" + fields(schema["$defs"]["Noise"], schema),
         "## Input\n\n"
         + fields(schema["$defs"]["Input"], schema, skip={"initial", "cell", "share"}),
+        "## Further inputs\n\n"
+        + fields(schema["$defs"]["FurtherInput"], schema, skip={"cell", "share", "noise"}),
         f"## Groups\n\n{inspect.getdoc(Groups)}\n\n"
         + fields(schema["$defs"]["Groups"], schema, skip={"initial", "cell", "label", "share"}),
         "### Start\n\n" + fields(schema["$defs"]["Start"], schema),

@@ -147,6 +147,16 @@ SECTIONS = (
         "    --frames 6 --count 2 -o moving.png",
     ),
     Section(
+        "The original Ladder",
+        "ladder",
+        (
+            Study(
+                "ladder_1000",
+                (Quote("ladder", "digit.error", against=("bottom", "supervised", "no_lateral")),),
+            ),
+        ),
+    ),
+    Section(
         "What each kind of arrow is worth",
         "arrows",
         (
@@ -300,7 +310,7 @@ def _beside_paper(cell: TableCell, measure: Measure) -> str:
 def scale(run: Run) -> str:
     """In what a run is smaller than the paper's."""
     params, training = run.spec.config.params, run.training
-    words = [f"width {params['width']}"] if "width" in params else []
+    words = [f"{name} {params[name]}" for name in ("width", "units") if name in params]
     if canvas := getattr(run.data, "canvas", None):
         words.append(f"{canvas}x{canvas}")
     if training.epochs:

@@ -68,7 +68,7 @@ def _check(path: str, changes: Request, root: Path | None) -> Checked:
         if document.is_experiment and changes == Request() and path != "-":
             from ladderspec.experiments.reader import open_experiment
 
-            return Checked((), runs=len(open_experiment(path).runs))
+            return Checked((), runs=len(open_experiment(path, check_data=True).runs))
         return validate_document(document, changes)
     except SpecError as error:
         return Checked(error.findings)

@@ -7,6 +7,7 @@ that it builds on.
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,8 +16,8 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from ladderspec.api import compile_once
-from ladderspec.data import DataConfig, registered
+from ladderspec.api import compile_once, compiled
+from ladderspec.data import DataConfig, DataError, DataSet, registered
 from ladderspec.errors import Finding, Findings, Source, SpecError, did_you_mean, one_of, tick
 from ladderspec.experiments.checks import (
     check_baselines,
@@ -35,6 +36,7 @@ from ladderspec.experiments.config import (
     RunChanges,
     base_row,
 )
+from ladderspec.experiments.fit import check_fit
 from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.experiments.training import EvaluationConfig, TrainingConfig, refresh
 from ladderspec.language.explain import explain
@@ -64,7 +66,10 @@ Networks = dict[tuple[Path, str], tuple[Spec, Graph]]
 
 
 def open_experiment(
-    path: str | Path, networks: Networks | None = None, changes: Sequence[str] = ()
+    path: str | Path,
+    networks: Networks | None = None,
+    changes: Sequence[str] = (),
+    check_data: bool = False,
 ) -> Experiment:
     """Read an experiment file.
 
@@ -73,6 +78,7 @@ def open_experiment(
         networks: lets several experiments share their networks: those in it are not compiled
             again, and those that are compiled are added to it.
         changes: fields to change in all runs, like `training.updates=300`.
+        check_data: whether data that need no downloaded files are made, to see if they fit.
 
     Raises:
         SpecError: all mistakes in the file and in its specs.
@@ -88,7 +94,9 @@ def open_experiment(
     cells: list[Run] = []
     if config is not None:
         known = {} if networks is None else networks
-        cells = _ExperimentReader(path, config, tree, over, findings, known).cells()
+        reader = _ExperimentReader(path, config, tree, over, findings, known)
+        reader.opened = {} if check_data else None
+        cells = reader.cells()
     findings.raise_if_any()
     assert config is not None
     runs = [run.of_seed(seed) for run in cells for seed in config.seeds]
@@ -204,6 +212,7 @@ class _ExperimentReader:
     over: Node  # the changes of the command line, which are applied last
     findings: Findings
     networks: Networks
+    opened: dict[str, DataSet] | None = None  # data that are made to check them
 
     def cells(self) -> list[Run]:
         """A run for each row and column, with seed 0."""
@@ -366,6 +375,8 @@ class _ExperimentReader:
         check_names(spec, training, evaluation, training_node, self.findings)
         check_noise(spec, row.name, evaluation, evaluation_node, self.findings)
         check_batch(data, training, data_node, self.findings)
+        if self.opened is not None and not data.files():
+            self._check_fit(row.name, spec, data, data_node)
         return Run(
             experiment=self.config.name or self.path.stem,
             row=row.name,
@@ -381,6 +392,18 @@ class _ExperimentReader:
             freeze=tuple(node.value for node in _items(_last(line, "freeze"))),
             paper=_paper(row, column),
         )
+
+    def _check_fit(self, row: str, spec: Spec, data: DataConfig, node: Node) -> None:
+        """Report data that do not fit the network of a row."""
+        assert self.opened is not None
+        key, about = data.model_dump_json(), ""
+        try:
+            if key not in self.opened:
+                self.opened[key] = data.open()
+            about = f"row {tick(row)}: "
+            check_fit(compiled(spec), self.opened[key], spec.config.time.frames)
+        except DataError as error:
+            self.findings.add(Finding("H301", f"{about}{error}", node.mark, node.path))
 
     def _report_length(self, training: TrainingConfig, node: Node) -> None:
         both = training.updates is not None
@@ -402,7 +425,7 @@ class _ExperimentReader:
             code = "S102" if name is None else "S105"
             self.findings.add(Finding(code, message, place, f"{node.path}.set", hint))
             return None
-        config, _ = _validate(node, known[name.value], self.findings)
+        config, _ = _validate(_with_path(node), known[name.value], self.findings)
         return config
 
     def _start(self, line: Sequence[Node]) -> str | None:
@@ -413,6 +436,20 @@ class _ExperimentReader:
         if node.value in [row.name for row in self.config.rows]:
             return str(node.value)
         return str((Path(node.source.name).parent / node.value).resolve())
+
+
+def _with_path(node: Node) -> Node:
+    """The section `data`, with a `path` beside the file that names it.
+
+    The path stays as it is written if it leads to the same file from here: it identifies runs.
+    """
+    path = node.get("path")
+    if path is None or not isinstance(path.value, str):
+        return node
+    beside, here = Path(path.source.name).parent / path.value, Path(path.value).expanduser()
+    if not beside.exists() or (here.exists() and here.samefile(beside)):
+        return node
+    return node.replaced({**node.value, "path": path.replaced(os.path.abspath(beside))})
 
 
 # --- networks -------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from ladderspec.cells.fields import Noise
 from ladderspec.data import DataError, DataSet, Form, Split
 from ladderspec.data.batching import Batch, Indices, chunks
 from ladderspec.data.counter_rng import draws, key_of
+from ladderspec.experiments.fit import check_fit, target_field
 from ladderspec.names import INPUT, show_shape
 from ladderspec.network.inputs import Frames, InputForm
 from ladderspec.network.net import Net
@@ -88,24 +89,14 @@ class Collator:
 
     def field(self, task: Task) -> str | None:
         """The field that is the target of a task. None: the target is not in the data."""
-        if task.taught or task.clean or not task.compares:
-            return None
-        return task.field or self.input
+        return target_field(task, self.input)
 
     def check(self, net: Net, frames: int | str | None) -> None:
         """Refuse data that do not fit the network and its tasks."""
-        self.data.check_input(net.shape, frames)
+        check_fit(net.graph, self.data, frames)
         for form in self.inputs:
             self._check_input(form)
         for name, task in self.tasks.items():
-            target = self.field(task)
-            try:
-                for each in (target or self.input, *task.further_fields.values()):
-                    self.data.form(each)
-            except DataError as error:
-                raise DataError(f"task `{name}`: {error}") from None
-            if target == "label":
-                self._check_classes(net, name, task)
             if self.truncates and task.taught:
                 raise DataError(
                     f"task `{name}`: a teacher carries no state from piece to piece; leave out"
@@ -139,14 +130,6 @@ class Collator:
                 f"input `{form.name}`: `{form.field}` of {self.data.config.set} {has} time axis;"
                 f" write `per: {per}` in the spec, or choose another `field`"
             )
-
-    def _check_classes(self, net: Net, name: str, task: Task) -> None:
-        for node, readout in net.readouts[name].items():
-            classes = task.classes(readout.shape)
-            if classes is not None and (self.data.classes or 0) > classes:
-                reader = f"the head of task `{name}`" if readout.headed else node
-                largest = (self.data.classes or 0) - 1
-                raise DataError(f"`label` goes up to {largest}, but {reader} has {classes} classes")
 
     # --- items -----------------------------------------------------------------------------------
 

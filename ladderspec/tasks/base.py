@@ -235,6 +235,10 @@ class Task(Config):
         """The shape of the target of one sample."""
         return seen
 
+    def check_further(self, given: Shape, seen: Shape) -> str:
+        """What is wrong with the shape of a further field; empty if nothing is."""
+        return ""
+
     def classes(self, seen: Shape) -> int | None:
         """The number of classes, if the target is a class."""
         return None

@@ -122,6 +122,14 @@ class Grouping(Task):
     def further_fields(self) -> dict[str, str]:
         return {} if self.truth is None else {"truth": self.truth}
 
+    def check_further(self, given: Shape, seen: Shape) -> str:
+        """The true groups: one number for each place."""
+        places = tuple(seen[2:]) or (seen[1] // 2,)
+        if [n for n in given if n != 1] == [n for n in places if n != 1]:
+            return ""
+        shown = show_shape(given) if given else "one number"
+        return f"true groups are one number for each place, {show_shape(places)}, but it is {shown}"
+
     def measure(self, seen: Tensor, target: Tensor, **further: Tensor) -> Measured:
         """Adjusted mutual information of the largest pi and the true groups, where known.
 

@@ -174,12 +174,14 @@ def describe(graph: nx.MultiDiGraph) -> str:
     if about["frames"] is None:
         time = f"{about['iterations']} iterations"
     bottom = graph.nodes[BOTTOM]["shape"]
+    further = [f", {n} {show_shape(graph.nodes[n].get('shape'))}" for n in inputs_of(graph)[1:]]
     tasks = [f"{name} at {', '.join(entry['at'])}" for name, entry in about["tasks"].items()]
     return "\n  ".join(
         [
             f"{about['name']}{title}",
             f"{len(graph)} nodes, {graph.size()} arrows, {parameters(graph):,} parameters",
-            f"input {show_shape(bottom) if bottom else 'of unknown shape'}, {time}",
+            f"input {show_shape(bottom) if bottom else 'of unknown shape'}, {time}"
+            + "".join(further),
             f"levels {', '.join(about['levels'])}",
             f"tasks {'; '.join(tasks) or 'none'}",
         ]

@@ -367,7 +367,9 @@ def test_more_classes_than_the_network_knows(tmp_path: Path) -> None:
     run = own_data(tmp_path, label=5 + np.arange(100) % 10)
     with pytest.raises(DataError) as error:
         train(run, tmp_path / "run", quiet=True)
-    assert str(error.value) == "`label` goes up to 14, but encoder.class has 10 classes"
+    assert (
+        str(error.value) == "task `digit`: `label` goes up to 14, but encoder.class has 10 classes"
+    )
 
 
 @pytest.mark.parametrize("field", ["frames", "later"])

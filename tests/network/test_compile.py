@@ -217,7 +217,7 @@ def test_levels_and_tasks_with_names_of_torch(name):
 
 
 def test_a_task_of_several_nodes_with_a_name_of_torch():
-    text = SMALL + "  train: {kind: denoising, at: 'decoder.*', target: clean, head: 1}\n"
+    text = SMALL + "  train: {kind: denoising, at: 'decoder.*', target: plain, head: 1}\n"
     assert build(loads(text)).train().eval()
 
 

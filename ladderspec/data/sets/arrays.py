@@ -4,9 +4,10 @@
 
 Every array has one row per item: `frames` (n, T, C, H, W) or (n, T, C), or images (n, C, H, W) or
 vectors (n, C) under the name given by `input`; `label` (n,), -1 if it is unknown; any target that a
-task names. With `lengths` (n,), sequences are padded to the longest, or concatenated: (all frames,
-C, H, W) or (all frames, C). Splits are `train`, `valid` and `test` files or folders inside `path`,
-or shares of the items. `.npy` files and uncompressed `.npz` files are mapped into memory.
+task names, any field that a further input reads. With `lengths` (n,), sequences are padded to the
+longest, or concatenated: (all frames, C, H, W) or (all frames, C). Splits are `train`, `valid` and
+`test` files or folders inside `path`, or shares of the items. `.npy` files and uncompressed `.npz`
+files are mapped into memory.
 """
 
 from __future__ import annotations

@@ -1,0 +1,126 @@
+"""Do the data of a run fit its network? Fields, shapes, frames, classes and values of some items.
+
+Nothing here imports torch, so that `validate` can check data that are made without files.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ladderspec.data import DataError, DataSet, Split
+from ladderspec.names import BOTTOM, Shape, show_shape
+from ladderspec.tasks import Task
+from ladderspec.wiring.graph import Graph, TaskAttributes, groups_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ITEMS = 32  # training items whose values are looked at
+
+
+def target_field(task: Task, input: str) -> str | None:
+    """The field of the data that is the target of a task. None: the target is not in the data."""
+    if task.taught or task.clean or not task.compares:
+        return None
+    return task.field or input
+
+
+def check_fit(graph: Graph, data: DataSet, frames: int | str | None) -> None:
+    """Refuse data that a network cannot be trained on.
+
+    Args:
+        graph: the graph of the network.
+        data: the data set.
+        frames: `time.frames` of the spec.
+
+    Raises:
+        DataError: with the task, the field, and what would fit.
+    """
+    data.check_input(graph.nodes[BOTTOM]["shape"], frames)
+    tasks: dict[str, TaskAttributes] = graph.graph["tasks"]
+    for name, entry in tasks.items():
+        try:
+            _check_task(graph, data, entry)
+        except DataError as error:
+            raise DataError(f"task `{name}`: {error}") from None
+        _check_values(graph, data, name, entry)
+
+
+def _check_task(graph: Graph, data: DataSet, entry: TaskAttributes) -> None:
+    task, input = entry["task"], data.config.input
+    target, further = target_field(task, input), task.further_fields
+    for each in (target or input, *further.values()):
+        data.form(each)
+    for node in entry["at"]:
+        shape: Shape = graph.nodes[node]["shape"]
+        if own := task.head_parameters(shape):
+            shape = (own["weight"][0], *shape[1:])
+        groups = groups_of(graph)
+        seen = (groups.count, *shape) if groups is not None and task.explains else shape
+        reader = f"the head at {node}" if own else node
+        if target is not None:
+            wanted = task.target_shape(seen)
+            comparable = groups is None or task.explains or task.classes(shape) is not None
+            if comparable and not _alike(data.forms[target].shape, wanted):
+                raise DataError(
+                    f"{reader} is {show_shape(shape)}: its target is {_shown(wanted)}, but"
+                    f" `{target}` of {data.config.set} is {_shown(data.forms[target].shape)}"
+                )
+            if target == "label":
+                _check_classes(data, task.classes(shape), reader)
+        for field in further.values():
+            if problem := task.check_further(data.forms[field].shape, seen):
+                raise DataError(f"`{field}` of {data.config.set}: {problem}")
+
+
+def _check_classes(data: DataSet, classes: int | None, reader: str) -> None:
+    if classes is not None and (data.classes or 0) > classes:
+        largest = (data.classes or 0) - 1
+        raise DataError(f"`label` goes up to {largest}, but {reader} has {classes} classes")
+
+
+def _check_values(graph: Graph, data: DataSet, name: str, entry: TaskAttributes) -> None:
+    """Look at the values of some training items."""
+    import numpy as np
+
+    task, groups = entry["task"], groups_of(graph)
+    target = target_field(task, data.config.input)
+    if target == "label" and not task.further_fields:
+        return
+    bernoulli = groups is not None and groups.likelihood == "bernoulli" and task.explains
+    shares = target if target is not None and (task.logits or bernoulli) else None
+    fields = [*filter(None, [shares]), *task.further_fields.values()]
+    count = min(ITEMS, data.size(Split.TRAIN))
+    if not fields or not count:
+        return
+    wanted = [*fields, *(["mask"] if "mask" in data.forms else [])]
+    batch = data.batch(Split.TRAIN, 0, np.arange(count), wanted)
+    if shares is not None and not _within(batch[shares], 0, 1):
+        low, high = np.nanmin(batch[shares]), np.nanmax(batch[shares])
+        what = "a Bernoulli likelihood" if bernoulli else "`cost: bce`"
+        raise DataError(
+            f"task `{name}`: {what} needs values between 0 and 1, but `{shares}` goes from {low:g}"
+            f" to {high:g}; scale the data, or choose another cost or likelihood"
+        )
+    for field in task.further_fields.values():
+        values = batch[field]
+        if values.dtype.kind == "f" and not (values == np.round(values)).all():  # NaN is not
+            wrong = values[values != np.round(values)][0]
+            raise DataError(
+                f"task `{name}`: `{field}` has {wrong:g}, but groups are whole numbers,"
+                " and -1 where they are unknown"
+            )
+
+
+def _within(values: NDArray[Any], low: float, high: float) -> bool:
+    """Whether all values that are numbers lie in a range; NaN is reported elsewhere."""
+    return not ((values < low) | (values > high)).any()
+
+
+def _alike(given: Shape, wanted: Shape) -> bool:
+    """The same shape, but for axes of 1."""
+    return [n for n in given if n != 1] == [n for n in wanted if n != 1] if wanted else not given
+
+
+def _shown(shape: Shape) -> str:
+    return show_shape(shape) if shape else "one number"

@@ -1,0 +1,98 @@
+"""Data that do not fit are refused before the first update, by `validate` and by `train`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ladderspec.cli import main
+
+NET = """
+input: {channels: 1, size: [8, 8]}
+time: {iterations: 2}
+levels:
+  - {name: a, encoder: {cell: Conv, channels: 4}, decoder: convG3}
+  - {name: c, encoder: {cell: SoftMax, channels: 10}, decoder: G1}
+tasks:
+  d: {kind: denoising, at: decoder.input, cost: mse}
+"""
+GROUPS = """
+input: {channels: 1, size: [8, 8]}
+time: {iterations: 2}
+groups: {count: 2, likelihood: bernoulli}
+levels: [{name: a, encoder: {cell: ConvLSTM, channels: 4}, decoder: Readout}]
+tasks: {d: {kind: grouping, truth: groups}}
+"""
+DATA = "{set: arrays, path: mine.npz, scale: 3}"
+
+
+def files(folder: Path, spec: str, data: str, row: str) -> str:
+    draws = np.random.default_rng(0)
+    unknown = draws.integers(0, 2, (64, 8, 8)).astype(np.float32)
+    unknown[:, 0, 0] = np.nan
+    np.savez(
+        folder / "mine.npz",
+        frames=(draws.random((64, 1, 8, 8)) * 3).astype(np.float32),
+        label=draws.integers(0, 12, 64),
+        other=draws.random((64, 5)),
+        groups=draws.integers(0, 2, (64, 8, 8)),
+        halves=draws.random((64, 8, 8)),
+        unknown=unknown,
+        small=draws.integers(0, 2, (64, 4, 4)),
+    )
+    (folder / "net.yaml").write_text(spec)
+    path = folder / "experiment.yaml"
+    path.write_text(
+        f"spec: net.yaml\ndata: {data}\nrows: [{{name: x, {row}}}]\n"
+        "training: {updates: 1, batch: 4}\nevaluation: {statistics: 0}\n"
+    )
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("spec", "data", "row", "message"),
+    [
+        (NET, DATA, "set: {task.d.target: other}", "task `d`: decoder.input is 1x8x8: its target"
+         " is 1x8x8, but `other` of arrays is 5"),
+        (NET, DATA, "set: {task.d.target: othr}", "no field `othr`; did you mean `other`?"),
+        (NET, DATA, "tasks: {l: {kind: classification, at: encoder.c}}",
+         "task `l`: `label` goes up to 11, but encoder.c has 10 classes"),
+        (NET, DATA.replace(", scale: 3", ""), "set: {task.d.cost: bce}",
+         "task `d`: `cost: bce` needs values between 0 and 1, but `frames` goes from"),
+        (NET, DATA.replace("mine", "nothing"), "title: y", "no file or folder nothing.npz"),
+        (NET, "{set: digits, side: 12}", "title: y", "but the network's input is 1x8x8"),
+        (GROUPS, DATA.replace(", scale: 3", ""), "title: y",
+         "task `d`: a Bernoulli likelihood needs values between 0 and 1, but `frames` goes from"),
+        (GROUPS, DATA, "set: {task.d.truth: small}", "`small` of arrays: true groups are one number"
+         " for each place, 8x8, but it is 4x4"),
+        (GROUPS, DATA, "set: {task.d.truth: label}", "8x8, but it is one number"),
+        (GROUPS, DATA, "set: {task.d.truth: halves}", "but groups are whole numbers, and -1"),
+        (GROUPS, DATA, "set: {task.d.truth: unknown}", "`unknown` has nan, but groups are whole"),
+    ],
+)  # fmt: skip
+def test_refused(
+    spec: str,
+    data: str,
+    row: str,
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = files(tmp_path, spec, data, row)
+    assert main(["validate", path]) == 1
+    found = capsys.readouterr().err
+    assert message in found
+    assert found.count("error[") == 1
+    assert main(["train", path, "-o", str(tmp_path / "out")]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("spec", [NET, GROUPS])
+def test_fine(spec: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The path of the data is relative to the file that names it."""
+    path = files(tmp_path, spec, DATA, "title: y")
+    assert main(["validate", path]) == 0
+    assert main(["train", path, "-o", str(tmp_path / "out")]) == 0
