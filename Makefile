@@ -71,6 +71,7 @@ docs: $(VENV)/.dev
 	$(BIN)/python docs/make_cells.py
 	$(BIN)/python docs/make_results.py
 	$(BIN)/ladderspec schema -o specs/ladderspec.schema.json
+	$(BIN)/ladderspec schema --experiment -o specs/experiment.schema.json
 
 $(VENV)/.docs: $(VENV)/.dev
 	$(PIP) -e '.[docs]'

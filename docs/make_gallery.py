@@ -53,6 +53,18 @@ SHOWN = [
         {"view": "rolled", "fold": True},
     ),
     Shot(
+        "column",
+        "In a column of a paper: 8.5 cm wide, words of 7 points",
+        "ommnist/rladder.yaml",
+        {"view": "rolled", "group": True, "width": "8.5cm", "height": "12cm"},
+    ),
+    Shot(
+        "index",
+        "The paper's first figure: letters of 10 points in 4 cm",
+        "ommnist/rladder.yaml",
+        {"view": "mini", "show": "conv_3,pool5,lstm6", "levels": "index", "width": "4cm"},
+    ),
+    Shot(
         "variant",
         "What a variant removes stays in its place",
         "ommnist/rladder.yaml",
@@ -128,7 +140,10 @@ def paint(shot: Shot, folder: Path, form: str) -> Path:
 
 
 def page(views: list[Shot], specs: list[Shot]) -> str:
-    lines = ["# Gallery", "", "Made by `make gallery`.", "", "## Views", ""]
+    lines = ["# Gallery", "", "Made by `make gallery`.", ""]
+    lines += [f"- [{title}](#{_anchor(title)})" for title in ("Views", "Every shipped spec")]
+    lines += [f"    - [{shot.spec}](#{_anchor(shot.spec)})" for shot in specs]
+    lines += ["", "## Views", ""]
     for shot in views:
         lines += [f"### {shot.caption}", "", f"![{shot.caption}](gallery/{shot.name}.svg)"]
         lines += ["", "```sh", shot.command(), "```", ""]
@@ -138,6 +153,11 @@ def page(views: list[Shot], specs: list[Shot]) -> str:
         lines += [f"### {shot.spec}", "", f"![{shot.spec}](gallery/{shot.name}.svg)"]
         lines += ["", "```yaml", text, "```", ""]
     return "\n".join(lines)
+
+
+def _anchor(title: str) -> str:
+    """The anchor that GitHub gives a heading."""
+    return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
 
 
 def main(words: list[str] | None = None) -> None:

@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
 TOUR = (ROOT / "docs" / "tour.md").read_text()
-TUTORIALS = ["specs_instead_of_code", "figures_for_a_paper", "ablation_edges", "api"]
+TUTORIALS = ["specs_instead_of_code", "figures_for_a_paper", "ablation_edges", "api", "drawing"]
 TEXTS = {
     "readme": README,
     "tour": TOUR,

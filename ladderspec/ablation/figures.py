@@ -177,6 +177,7 @@ def _scale(axes: Axes, shown: Sequence[Curve]) -> None:
     if min(values) <= 0 or max(values) < STEEP * min(values):
         return
     axes.set_yscale("log")
+    axes.set_ylabel("logarithmic scale")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_locator(NullLocator())
@@ -254,8 +255,8 @@ def by_time(results: Results) -> Figure:
 def _over_time(axes: Axes, results: Results, column: str, measure: Measure) -> bool:
     """The lines of all rows; returns whether there are numbers of the paper."""
     quoted = False
-    for number, row in enumerate(results.networks):
-        cell, style = results.cell(row, column), line_style(number)
+    for row in results.networks:
+        cell, style = results.cell(row, column), line_style(results.rows.index(row))
         seeds = cell.by_time.get(measure.name, {})
         for values in seeds.values() if len(seeds) > 1 else ():
             axes.plot(range(1, len(values) + 1), values, lw=0.5, alpha=0.35, **style)
@@ -393,6 +394,9 @@ def _bar(axes: Axes, y: int, entry: TableEntry, colour: str) -> None:
     if entry.ours is None:
         return
     axes.barh(y - 0.08, entry.ours.mean, height=0.5, color=colour, alpha=0.7)
+    end = max(0.0, entry.ours.mean, *entry.cell.values[entry.measure.name].values())
+    axes.annotate(f"{entry.ours.mean:.3g}", (end, y - 0.08), (4, 0), va="center", fontsize=6,
+                  textcoords="offset points", annotation_clip=False)  # fmt: skip
     seeds = list(entry.cell.values[entry.measure.name].values())
     if len(seeds) > 1:
         axes.plot(seeds, [y - 0.08] * len(seeds), "o", ms=2.6, mfc="white", mec="black", mew=0.6)

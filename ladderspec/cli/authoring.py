@@ -154,6 +154,7 @@ def _described(name: str) -> dict[str, object]:
 
 
 def add_schema_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--experiment", action="store_true", help="that of experiment files")
     parser.add_argument(
         "-o", "--output", metavar="FILE", type=Path, help="default: standard output"
     )
@@ -171,7 +172,10 @@ def run_schema(args: argparse.Namespace) -> int:
     from ladderspec.language.spec import dump_schema
 
     load_plugins(args.plugin)
-    text = dump_schema()
+    if args.experiment:
+        from ladderspec.experiments.schema import dump_experiment_schema
+
+    text = dump_experiment_schema() if args.experiment else dump_schema()
     if args.output:
         write_atomic(args.output, text)
         print(f"wrote {args.output}")

@@ -110,9 +110,9 @@ def test_frames_are_shown_on_demand(tmp_path: Path) -> None:
     [
         ("[1, 2]", "2 numbers, but the network has 3 iterations"),
         ("[1, 2, x]", "`x` is no number"),
-        ("[]", "expected"),
-        ("[[1], 2, 3]", "expected"),
-        ("[1, 2, null]", "expected"),
+        ("[]", "a number of the paper is needed"),
+        ("[[1], 2, 3]", "a number of the paper is needed"),
+        ("[1, 2, null]", "a number of the paper is needed"),
     ],
 )
 def test_wrong_numbers_by_iteration_are_refused(tmp_path: Path, numbers: str, message: str) -> None:

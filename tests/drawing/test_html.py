@@ -606,6 +606,30 @@ def test_small_words_open_rolled(browser: Any, visit: Any) -> None:
         browser.set_window_size(size["width"], size["height"])
 
 
+OVERFLOW = """
+return [...document.querySelectorAll("svg .node")].flatMap((g) => {
+  const box = g.querySelector("rect").getBBox();
+  return [...g.querySelectorAll("text")].filter((text) => {
+    text.removeAttribute("textLength");
+    const own = text.getBBox();
+    return own.x < box.x || own.x + own.width > box.x + box.width;
+  }).map((text) => `${g.dataset.node}: ${text.textContent}`);
+});
+"""
+
+
+@pytest.mark.parametrize("family", ["Liberation Sans", "DejaVu Sans"])
+def test_boxes_have_room_for_other_fonts(browser: Any, tmp_path: Path, family: str) -> None:
+    """Also in programs that ignore `textLength`."""
+    for options in ({}, {"view": "rolled", "group": True, "width": "8.5cm"}):
+        for spec in (SPECS / "ommnist/rladder.yaml", VIDEO, SPECS / "music/rladder.yaml"):
+            text = str(render(load(spec), "svg", **options))  # type: ignore[call-overload]
+            page = tmp_path / "fonts.html"
+            page.write_text(re.sub('font-family="Helvetica[^"]*"', f'font-family="{family}"', text))
+            browser.get(page.as_uri())
+            assert browser.execute_script(OVERFLOW) == []
+
+
 # --- for everyone ---------------------------------------------------------------------------------
 
 

@@ -87,3 +87,19 @@ def test_every_word_is_described_for_hover() -> None:
 def test_the_shipped_schema_is_up_to_date() -> None:
     shipped = Path("specs/ladderspec.schema.json").read_text()
     assert json.loads(shipped) == SCHEMA, "run `make docs`"
+
+
+def test_the_schema_of_experiments() -> None:
+    """It is up to date, and every shipped experiment is valid."""
+    import yaml
+
+    from ladderspec.experiments.schema import dump_experiment_schema
+
+    text = dump_experiment_schema()
+    assert Path("specs/experiment.schema.json").read_text(encoding="utf-8") == text
+    validator = jsonschema.Draft202012Validator(json.loads(text))
+    for path in Path("specs/experiments").glob("*.yaml"):
+        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+        assert not [error.message for error in validator.iter_errors(tree)], path
+    wrong = {"rows": [{"name": "a"}], "data": "music", "training": {"updats": 3}}
+    assert not validator.is_valid(wrong)
