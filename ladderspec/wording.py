@@ -21,6 +21,7 @@ EXPECTED = {
     "finite_number": "a finite number",
 }
 RANGE = {"ge": "at least", "le": "at most", "gt": "more than", "lt": "less than"}
+LIMITS = {**RANGE, "multiple_of": "a multiple of"}
 
 
 def plain_words(item: Any) -> str:
@@ -30,7 +31,7 @@ def plain_words(item: Any) -> str:
     'expected a whole number'
     """
     context = item.get("ctx", {})
-    limits = [f"{RANGE[key]} {value:g}" for key, value in context.items() if key in RANGE]
+    limits = [f"{LIMITS[key]} {value:g}" for key, value in context.items() if key in LIMITS]
     if limits:
         return "it must be " + " and ".join(limits)
     kind = {"int_parsing": "int_type", "int_from_float": "int_type", "float_parsing": "float_type"}

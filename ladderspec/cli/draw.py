@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ladderspec.api import open_spec
+from ladderspec.api import compiled, open_spec
 from ladderspec.cli._options import (
     add_changes,
     add_spec,
@@ -15,6 +15,7 @@ from ladderspec.cli._options import (
     open_graph,
     refuse_ignored,
     request,
+    saved,
 )
 from ladderspec.drawing import draw, render, scene_of
 from ladderspec.drawing.formats import formats
@@ -133,13 +134,17 @@ def run_draw(args: argparse.Namespace) -> int:
     base = _base(args, changes)
     if base is not None:
         options["base"] = base
-    built = open_graph(args)
-    if args.beside:
-        names = args.beside.split(",")
-        options["beside"] = [graph_of(args.spec, Request((name,)), args.root) for name in names]
     html = args.format == "html" or any(Path(path).suffix == ".html" for path in args.output)
-    if html and changes == Request() and not Path(args.spec).is_dir():
-        options["variants"] = _variants(args)
+    if html and changes == Request() and args.spec != "-" and saved(args.spec) is None:
+        spec = open_spec(args.spec, changes, args.root)
+        built, names = compiled(spec), spec.config.variants
+        # To choose from in the page.
+        options["variants"] = {n: graph_of(args.spec, Request((n,)), args.root) for n in names}
+    else:
+        built = open_graph(args)
+    if args.beside:
+        beside = args.beside.split(",")
+        options["beside"] = [graph_of(args.spec, Request((name,)), args.root) for name in beside]
     if "-" in args.output:
         if len(args.output) > 1:
             raise UsageError("standard output takes one drawing: leave the other -o out")
@@ -208,14 +213,6 @@ def _options(args: argparse.Namespace) -> Options:
     if args.no_legend:
         options["legend"] = False
     return options
-
-
-def _variants(args: argparse.Namespace) -> dict[str, Any]:
-    """The variants of the spec, to choose from in a page."""
-    if args.spec == "-":
-        return {}
-    names = open_spec(args.spec, Request(), args.root).config.variants
-    return {name: graph_of(args.spec, Request(variant=(name,)), args.root) for name in names}
 
 
 def _plate(text: str) -> tuple[str, list[str]]:

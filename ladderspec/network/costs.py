@@ -229,6 +229,7 @@ def add_up(
     see: Callable[[TaskCost], Mapping[str, Tensor]],
     clean: Callable[[TaskCost, str], Clean],
     weights: Mapping[str, float],
+    node_weights: Mapping[str, Mapping[str, float] | None],
     likelihood: Mapping[str, Any],
     net: nn.Module,
     zero: Tensor,
@@ -246,7 +247,7 @@ def add_up(
                 else reading.cost(value, likelihood)
                 for node, value in see(reading).items()
             }
-            cost = _of_nodes(by_node, reading.task.node_weights(by_node))
+            cost = _of_nodes(by_node, node_weights[reading.name])
         costs[reading.name] = cost
         weight = weights.get(reading.name, reading.task.weight_at())
         costs.total = costs.total + weight * cost

@@ -73,6 +73,8 @@ class Net(nn.Module):
         self.tasks: dict[str, Task] = {
             name: entry["task"] for name, entry in graph.graph["tasks"].items()
         }
+        at = {name: entry["at"] for name, entry in graph.graph["tasks"].items()}
+        self.node_weights = {name: task.node_weights(at[name]) for name, task in self.tasks.items()}
         readouts = {
             readout_name(name, node, len(by_node) > 1): readout
             for name, by_node in ((name, readouts_of(graph, name)) for name in self.tasks)
@@ -183,6 +185,7 @@ class Net(nn.Module):
             lambda reading: self._see(history, reading.name, reading.times),
             lambda reading, node: self._see_clean(clean, reading, node),
             weights or {},
+            self.node_weights,
             self.likelihood(),
             self,
             given[BOTTOM].new_zeros(()),
@@ -207,7 +210,8 @@ class Net(nn.Module):
 
         It also computes what the other tasks read: running statistics are those of this pass.
         """
-        readers, keep = [], list[str]()
+        readers: list[Reader] = []
+        keep: list[str] = []
         for reading in readings:
             reader = reading.reader()
             if reading.task.clean:

@@ -58,7 +58,7 @@ def run(*words: object, code: int = 0) -> None:
         ("show SPEC --ladder", 1),
         ("graph SPEC --json", 1),
         ("plan SPEC", 1),
-        ("draw SPEC -o OUT/a.svg -o OUT/a.html", 1),
+        ("draw SPEC -o OUT/a.svg -o OUT/a.html", 1 + VARIANTS),
         ("draw SPEC -o OUT/a.svg --plan --width 8cm", 1),
         ("draw SPEC -o OUT/a.svg --variant no_prediction --changes", 2),
         ("diff SPEC --variant no_prediction", 2),

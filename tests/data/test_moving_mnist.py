@@ -177,8 +177,8 @@ def test_an_opened_set_is_pickled_as_its_config(data):
     ("words", "message"),
     [
         ({"digit": 32}, r"a digit of 32 cannot move in a canvas of 32 \(write `digit:` below 32"),
-        ({"speed": 1.5}, "speed: Input should be less than or equal to 1"),
-        ({"count": 0}, "count: Input should be greater than or equal to 1"),
+        ({"speed": 1.5}, "`speed` is 1.5: it must be at most 1"),
+        ({"count": 0}, "`count` is 0: it must be at least 1"),
         ({"digts": "mnist"}, r"unknown field `digts` \(did you mean `digits`\?\)"),
         ({"valid": 2000}, "`valid: 2000` leaves no training digits"),
     ],

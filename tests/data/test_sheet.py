@@ -136,7 +136,7 @@ def test_the_command_writes_the_sheet(tmp_path, capsys):
         (["digits", "--set", "side"], "WORD=VALUE"),
         (["digits", "--set", "side={"], "side"),
         (["digits", "--first", "9999"], "300 items in test, but no item 9999"),
-        (["music", "--set", "name=Bach"], "name: "),
+        (["music", "--set", "name=Bach"], "`name` is 'Bach': expected "),
         (["digits", "-o", "a.jpg"], "written as .png or .svg"),
     ],
 )

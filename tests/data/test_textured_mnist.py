@@ -344,13 +344,13 @@ def test_a_config_is_found_again_from_the_identity_of_a_run():
     [
         ({"contrast": 0.5}, r"`brightness: raw` has no `contrast` \(leave out `contrast`, or"),
         ({"scales": [1.3, 0.8]}, r"`scales` go down from 1\.3 to 0\.8 \(write \[0\.8, 1\.3\]\)"),
-        ({"scales": 2}, r"scales: Input should be a valid tuple"),
+        ({"scales": 2}, "`scales` is 2: expected a list"),
         ({"place": "random"}, "a digit of 28 has no room to move in a canvas of 24"),
         ({"keep": "labelled"}, "`keep: labelled` needs `labelled`"),
-        ({"brightness": "same"}, "brightness: Input should be 'raw', 'equal' or 'apart'"),
-        ({"shrink": 0.5}, "shrink: Input should be greater than or equal to 1"),
+        ({"brightness": "same"}, "`brightness` is 'same': expected `raw`, `equal` or `apart`"),
+        ({"shrink": 0.5}, "`shrink` is 0.5: it must be at least 1"),
         ({"shrink": 30}, r"textures are 17x17 after `shrink: 30`;"),
-        ({"labelled": 15}, "labelled: Input should be a multiple of 10"),
+        ({"labelled": 15}, "`labelled` is 15: it must be a multiple of 10"),
         ({"texture": "cc0"}, r"unknown field `texture` \(did you mean `textures`\?\)"),
     ],
 )

@@ -302,7 +302,7 @@ def test_the_command_itself(visit: Any, capsys: pytest.CaptureFixture[str]) -> N
     assert told["parameters"][1] == found["parameters"]
     assert sorted(each["name"] for each in told["differences"]) == found["arrows"]
     one(browser, '[data-kind="state"]').click()
-    assert main(["diff", str(TINY), "--without", "state"]) == 1
+    assert main(["diff", str(TINY), "--without", "state"]) == 2
     assert f"error[G205]: {says(browser)['problems'][0]}\n" in capsys.readouterr().err
     assert not one(browser, "#patch").is_displayed()
 
