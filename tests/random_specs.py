@@ -162,7 +162,15 @@ def with_groups(draw: st.DrawFn, spec: Words) -> Words:
     if "laterals" in spec:
         spec["laterals"].pop("input", None)
     spec["edges"].pop("upward_diagonal", None)
+    add = spec["edges"].get("add", [])
+    spec["edges"]["add"] = [arrow for arrow in add if "-> decoder.input" not in str(arrow)]
     return {**{"groups": groups}, **spec}
+
+
+def _takes_more(cell: str | Words) -> bool:
+    """Whether a cell takes further arrows."""
+    name = cell if isinstance(cell, str) else cell["cell"]
+    return name not in ("Pool", "Readout", "Identity", "Average")
 
 
 @st.composite
@@ -171,10 +179,16 @@ def with_inputs(draw: st.DrawFn, spec: Words) -> Words:
     until = st.sampled_from([{}, {"until": 1}, {"until": 2}])
     spec["input"] |= draw(until)
     per = ["frame", "sequence"] if "frames" in spec["time"] else ["sequence"]
-    nodes = [f"encoder.{row['name']}" for row in spec["levels"]]
-    below = ["input", *(row["name"] for row in spec["levels"])]
-    nodes += [f"decoder.{below[i]}" for i, row in enumerate(spec["levels"]) if "decoder" in row]
+    rows = spec["levels"]
+    nodes = [f"encoder.{row['name']}" for row in rows if _takes_more(row["encoder"])]
+    below = ["input", *(row["name"] for row in rows)]
+    nodes += [
+        f"decoder.{below[i]}"
+        for i, row in enumerate(rows)
+        if "decoder" in row and _takes_more(row["decoder"])
+    ]
     nodes += [f"lateral.{level}" for level in spec.get("laterals", {})]
+    assume(nodes)
     spec["inputs"] = {}
     for name in ["action", "goal"][: draw(st.integers(1, 2))]:
         cell: Words = {"channels": draw(st.integers(1, 3)), "per": draw(st.sampled_from(per))}

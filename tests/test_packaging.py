@@ -21,7 +21,16 @@ MESSAGE = (
     "networks need PyTorch, which is not installed: pip install 'ladderspec[torch]';"
     " checking, printing and drawing specs work without it"
 )
-NO_TORCH = "import sys; sys.modules['torch'] = sys.modules['safetensors'] = None\n"
+NO_TORCH = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "safetensors"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+"""
 COMMAND = f"{NO_TORCH}from ladderspec.cli import main; sys.exit(main(sys.argv[1:]))"
 
 

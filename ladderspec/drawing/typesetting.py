@@ -81,7 +81,7 @@ def formula(label: str, face: Face = "sans") -> Runs:
     A label without `$` is mathematics if it looks like it.
 
     >>> formula("Input")
-    (Run(text='Input', face='sans', shift=0),)
+    (TextRun(text='Input', face='sans', shift=0),)
     >>> [(run.text, run.face, run.shift) for run in formula("w_x")]
     [('w', 'italic', 0), ('x', 'italic', -1)]
     >>> [(run.text, run.face) for run in formula("for all $t$")]

@@ -52,7 +52,7 @@ def parse_arrows(text: str) -> tuple[ArrowNotation, ...]:
     """The hops of a chain, each with the delay that is written on its source.
 
     >>> parse_arrows("decoder.a(t-1) -> encoder.b")
-    (Arrow(source='decoder.a', target='encoder.b', delay=1),)
+    (ArrowNotation(source='decoder.a', target='encoder.b', delay=1),)
     >>> [arrow.delay for arrow in parse_arrows("encoder.a -> encoder.b(t-2) -> decoder.c")]
     [0, 2]
     """
