@@ -23,13 +23,12 @@ MESSAGE = (
 )
 NO_TORCH = """
 import sys
+from importlib.machinery import PathFinder
 
-class Missing:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("torch", "safetensors"):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+def find(cls, name, path=None, target=None, original=PathFinder.find_spec):
+    return None if name in ("torch", "safetensors") else original(name, path, target)
 
-sys.meta_path.insert(0, Missing())
+PathFinder.find_spec = classmethod(find)
 """
 COMMAND = f"{NO_TORCH}from ladderspec.cli import main; sys.exit(main(sys.argv[1:]))"
 

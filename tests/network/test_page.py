@@ -66,6 +66,7 @@ def _learn(rank: int, folder: str) -> None:
             both(frames[part, :steps], labels[part]).backward()
         if rank == 0:
             torch.save({n: p.grad for n, p in net.named_parameters()}, f"{folder}/{steps}.pt")
+    distributed.barrier()  # a process that ends while the other still talks to it may abort
     distributed.destroy_process_group()
 
 
