@@ -175,14 +175,16 @@ class _Placer:
 
     def _displace_another(self, index: int) -> None:
         """Take the position of one other label, if that one finds a clear position elsewhere."""
+        tried: set[int] = set()  # each other label moves away from one place at most
         for text in self._candidates(index):
             cost = self.obstacles.cost(text.rect)
             if not COVERED <= cost < COVERED + STRUCK:
                 continue
             (rect,) = self.obstacles.covered(text.rect)
             other = self.owner.get(rect)
-            if other is None or other == index:
+            if other is None or other == index or other in tried:
                 continue
+            tried.add(other)
             before = dict(self.found), dict(self.costs)
             self._remove(index)
             self._remove(other)
