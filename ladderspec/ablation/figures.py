@@ -1,4 +1,7 @@
-"""Figures of an experiment: learning curves, metrics over t, bars beside the paper's numbers."""
+"""Figures of an experiment: learning curves, metrics over t, bars beside the paper's numbers.
+
+A network has one colour in all of them. Axes are named by the metric, its unit and its scale.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ Panel = tuple[Measure, ColumnGroup]
 ACROSS = 4  # panels side by side
 MOST_TICKS = 10  # t that are labelled one by one
 
-# Colours for colour-blind readers (Okabe and Ito); the first row is black.
+# Colours for colour-blind readers (Okabe and Ito); the row that others are compared with is black.
 COLOURS = ("#000000", "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 DASHES = ("-", "--", ":", "-.")
 GREY = "#777777"
@@ -61,8 +64,12 @@ def rendered(figure: Figure, suffix: str) -> bytes:
     return out.getvalue()
 
 
-def line_style(number: int) -> dict[str, Any]:
-    """Colour and line style of a row."""
+def line_style(results: Results, row: str) -> dict[str, Any]:
+    """Colour and line style of a network; reference methods are grey."""
+    if row not in results.networks:
+        return {"color": GREY, "linestyle": "-"}
+    others = [each for each in results.networks if each != results.base]
+    number = 0 if row == results.base else 1 + others.index(row)
     return {
         "color": COLOURS[number % len(COLOURS)],
         "linestyle": DASHES[number // len(COLOURS) % len(DASHES)],
@@ -89,8 +96,8 @@ def typeset(measure: Measure) -> str:
 def curves(results: Results) -> Figure:
     """Learning curves: a panel for each metric and column, a line for each row and its seeds.
 
-    Rows and columns without a finished run are left out. Columns share the axis of a metric if
-    their values overlap.
+    Lines are validation data; squares at the right are test data. Rows and columns without a
+    finished run are left out. Columns share the axis of a metric if their values overlap.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -118,14 +125,24 @@ def curves(results: Results) -> Figure:
             if alike and firsts.setdefault(measure, axes) is not axes:
                 axes.sharey(firsts[measure])
             _panel(axes, results, column, measure)
-            _scale(axes, _curves(results, measure, column=None if alike else column))
-            heading = results.cell(results.rows[0], column).place.heading
-            axes.set_title(f"{literal(heading)}\n{typeset(measure)}".lstrip(), loc="left")
+            _name(axes, results, column, measure)
+            _scale(axes, measure, _values(results, measure, columns if alike else [column]))
         for line in panels.T:  # the lowest may be switched off
             for axes in [axes for axes in line if axes.axison][-1:]:
-                axes.set_xlabel("updates (validation data)")
-        _curve_legend(figure, results, titles)
+                axes.set_xlabel("updates")
+        tested = any(_tests(cell) for cell in results.cells)
+        _curve_legend(figure, results, titles, TESTED if tested else None)
     return figure
+
+
+TESTED: dict[str, Any] = {"ls": "", "marker": "s", "ms": 3.5, "mfc": "white"}
+_MEANING = {"s": "test data, after training; lines: validation data", "D": "the paper"}
+
+
+def _name(axes: Axes, results: Results, column: str, measure: Measure) -> None:
+    """The column above a panel, and the metric with its unit beside it."""
+    axes.set_title(literal(results.cell(results.rows[0], column).place.heading), loc="left")
+    axes.set_ylabel(typeset(measure).replace(" (", "\n("))
 
 
 def _overlap(results: Results, measure: Measure, columns: Sequence[str]) -> bool:
@@ -135,10 +152,23 @@ def _overlap(results: Results, measure: Measure, columns: Sequence[str]) -> bool
     return bool(values) and max(map(min, values)) <= min(map(max, values))
 
 
+def _tests(cell: TableCell) -> bool:
+    """Whether it has numbers of other data than those of the curves."""
+    return not cell.baseline and cell.split not in ("", "valid")
+
+
+def _values(results: Results, measure: Measure, columns: Sequence[str]) -> list[float]:
+    """All that the panels of some columns show."""
+    curves = [curve for column in columns for curve in _curves(results, measure, column=column)]
+    cells = [cell for cell in results.cells if cell.place.column in columns and _tests(cell)]
+    tested = [value for cell in cells for value in cell.values.get(measure.name, {}).values()]
+    return [*(value for curve in curves for value in curve.values()), *tested]
+
+
 def _panel(axes: Axes, results: Results, column: str, measure: Measure) -> None:
-    """The curves of all rows."""
-    for number, row in enumerate(results.rows):
-        found, style = _curves(results, measure, row, column), line_style(number)
+    """The curves of all rows, and their numbers on test data, side by side at the right."""
+    for row in results.networks:
+        found, style = _curves(results, measure, row, column), line_style(results, row)
         if len(found) > 1:
             for curve in found:
                 axes.plot(list(curve), list(curve.values()), lw=0.5, alpha=0.35, **style)
@@ -152,6 +182,12 @@ def _panel(axes: Axes, results: Results, column: str, measure: Measure) -> None:
             lw=1.4,
             **style,
         )
+        cell = results.cell(row, column)
+        mean = spread(list(cell.values.get(measure.name, {}).values())) if _tests(cell) else None
+        if mean is not None:
+            x, across = 1.03 + 0.04 * list(_titles(results)).index(row), axes.get_yaxis_transform()
+            axes.plot([x], [mean.mean], **TESTED, color=style["color"], clip_on=False,
+                      transform=across)  # fmt: skip
 
 
 def _curves(
@@ -170,25 +206,26 @@ def _curve(rows: Sequence[dict[str, Any]], name: str) -> Curve:
     return {row["update"]: row[name] for row in rows if row["split"] == "valid" and name in row}
 
 
-def _scale(axes: Axes, shown: Sequence[Curve]) -> None:
+def _scale(axes: Axes, measure: Measure, values: Sequence[float]) -> None:
+    """A logarithmic axis for errors that fall steeply."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    values = [value for curve in shown for value in curve.values()]
-    if min(values) <= 0 or max(values) < STEEP * min(values):
+    if measure.higher or min(values) <= 0 or max(values) < STEEP * min(values):
         return
     axes.set_yscale("log")
-    axes.set_ylabel("logarithmic scale")
+    name, _, unit = axes.get_ylabel().partition("\n")
+    axes.set_ylabel(f"{name}\n({unit[1:-1]}, log scale)" if unit else f"{name}\n(log scale)")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_locator(NullLocator())
 
 
-def _titles(results: Results) -> dict[int, str]:
-    """The titles of the rows that have curves, by number."""
+def _titles(results: Results) -> dict[str, str]:
+    """The titles of the rows that have curves."""
     trained = {row for row, _, _ in results.curves}
     return {
-        number: results.cell(row, results.columns[0]).place.title
-        for number, row in enumerate(results.rows)
+        row: results.cell(row, results.columns[0]).place.title
+        for row in results.rows
         if row in trained
     }
 
@@ -205,14 +242,19 @@ def _room(results: Results, width: float) -> tuple[int, int]:
     return across, math.ceil(count / across)
 
 
-def _curve_legend(figure: Figure, results: Results, across: int) -> None:
-    """Rows by title, in their order."""
+def _curve_legend(
+    figure: Figure, results: Results, across: int, marker: dict[str, Any] | None
+) -> None:
+    """Rows by title, in their order; below the panels, what a `marker` means."""
     from matplotlib.lines import Line2D
 
     titles = _titles(results)
-    handles = [Line2D([], [], lw=1.4, **line_style(number)) for number in titles]
+    handles = [Line2D([], [], lw=1.4, **line_style(results, row)) for row in titles]
     names = list(map(literal, titles.values()))
     figure.legend(handles, names, loc="outside upper left", ncols=across, handlelength=1.6)
+    if marker:
+        sample = Line2D([], [], **marker, color=GREY)
+        figure.legend([sample], [_MEANING[marker["marker"]]], loc="outside lower right")
 
 
 # --- metrics over t -------------------------------------------------------------------------------
@@ -221,11 +263,10 @@ def _curve_legend(figure: Figure, results: Results, across: int) -> None:
 def by_time(results: Results) -> Figure:
     """Metrics over t: a panel for each metric and column, a line for each row and its seeds.
 
-    Diamonds are the paper's numbers; horizontal lines are reference methods.
+    Diamonds are the paper's numbers for the same rows; horizontal lines are reference methods.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
 
     shown = {name for cell in results.cells for name, found in cell.by_time.items() if found}
     measures = [measure for measure in results.measures if measure.name in shown]
@@ -237,26 +278,25 @@ def by_time(results: Results) -> Figure:
         figure = Figure(figsize=(width, 2.1 * lines + 0.4 + 0.17 * high), layout="constrained")
         panels = figure.subplots(lines, across, squeeze=False, sharex=True)
         for column, line in zip(results.columns, panels, strict=True):
-            heading = results.cell(results.rows[0], column).place.heading
             for measure, axes in zip(measures, line, strict=True):
+                _name(axes, results, column, measure)
                 quoted |= _over_time(axes, results, column, measure)
-                axes.set_title(f"{literal(heading)}\n{typeset(measure)}".lstrip(), loc="left")
         for axes in panels[-1]:
             if len(results.times) <= MOST_TICKS:
                 axes.set_xticks(results.times)
             axes.set_xlabel(f"{unit_of_time(results.cells)} t")
-        _curve_legend(figure, results, titles)
-        if quoted:
-            diamond = Line2D([], [], ls="", marker="D", ms=3.2, mfc="white", mec=GREY)
-            figure.legend([diamond], ["the paper"], loc="outside lower right")
+        _curve_legend(figure, results, titles, QUOTED if quoted else None)
     return figure
+
+
+QUOTED: dict[str, Any] = {"ls": "", "marker": "D", "ms": 3.2, "mfc": "white"}
 
 
 def _over_time(axes: Axes, results: Results, column: str, measure: Measure) -> bool:
     """The lines of all rows; returns whether there are numbers of the paper."""
     quoted = False
-    for row in results.networks:
-        cell, style = results.cell(row, column), line_style(results.rows.index(row))
+    for row in _titles(results):
+        cell, style = results.cell(row, column), line_style(results, row)
         seeds = cell.by_time.get(measure.name, {})
         for values in seeds.values() if len(seeds) > 1 else ():
             axes.plot(range(1, len(values) + 1), values, lw=0.5, alpha=0.35, **style)
@@ -267,8 +307,8 @@ def _over_time(axes: Axes, results: Results, column: str, measure: Measure) -> b
             paper = cell.quoted(measure, t)
             if paper is not None:
                 quoted = True
-                axes.errorbar(t, paper.value, yerr=paper.spread, fmt="D", ms=3.2, lw=0.8,
-                              color=style["color"], mfc="white")  # fmt: skip
+                axes.errorbar(t, paper.value, yerr=paper.spread, lw=0.8, color=style["color"],
+                              **QUOTED)  # fmt: skip
     _levels(axes, [c for c in results.cells if c.baseline and c.place.column == column], measure)
     return quoted
 
@@ -306,7 +346,7 @@ def bars(results: Results) -> Figure:
     across = max(len(panels) for panels, _ in lines)
     rows = [_rows(panels) for panels, _ in lines]
     titles = [results.cell(row, results.columns[0]).place.title for row in results.rows]
-    heights = [0.45 + 0.26 * len(shown) for shown in rows]
+    heights = [0.6 + 0.26 * len(shown) for shown in rows]
     size = (0.065 * max(map(len, titles)) + 2.1 * across, 0.55 + sum(heights))
     with rc_context(STYLE):
         figure = Figure(figsize=size, layout="constrained")
@@ -321,7 +361,7 @@ def bars(results: Results) -> Figure:
         for axes, (panels, differences), shown in zip(places, lines, rows, strict=True):
             for number in range(across):
                 panel = panels[number] if number < len(panels) else None
-                _fill(axes[number], panel, shown, f"difference to {base}" if differences else "")
+                _fill(axes[number], panel, shown, results, base if differences else "")
             axes[0].set_yticks(range(len(shown)), [literal(titles[row]) for row in shown])
             axes[0].set_ylim(len(shown) - 0.5, -0.5)
         _bar_legend(
@@ -358,61 +398,56 @@ def _compared(group: ColumnGroup) -> bool:
     return any(entry.change for entry in group.entries)
 
 
-def _fill(axes: Axes, panel: Panel | None, rows: list[int], difference: str) -> None:
-    """One panel, or an empty place."""
-    if panel is None or (difference and not _compared(panel[1])):
+def _fill(axes: Axes, panel: Panel | None, rows: list[int], results: Results, base: str) -> None:
+    """One panel, or an empty place; with `base`, differences to that row."""
+    if panel is None or (base and not _compared(panel[1])):
         axes.set_visible(False)
         return
     measure, group = panel
-    if difference:
-        _differences(axes, group, rows)
+    shown = [group.entries[row] for row in rows]
+    colours = [line_style(results, entry.cell.place.row)["color"] for entry in shown]
+    if base:
+        _differences(axes, shown, colours)
+        axes.set_title(f"difference to {base}", loc="left")
     else:
-        _bars(axes, group, rows)
-    axes.set_title(
-        difference or f"{literal(group.heading)}\n{typeset(measure)}".lstrip(), loc="left"
-    )
+        _bars(axes, shown, colours)
+        axes.set_title(literal(group.heading), loc="left")
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel(typeset(measure))
 
 
-def _bars(axes: Axes, group: ColumnGroup, rows: list[int]) -> None:
-    for y, row in enumerate(rows):
-        _bar(axes, y, group.entries[row], _colour(group.entries[row], row))
+def _bars(axes: Axes, entries: Sequence[TableEntry], colours: Sequence[str]) -> None:
+    for y, (entry, colour) in enumerate(zip(entries, colours, strict=True)):
+        _bar(axes, y, entry, colour)
     low, high = axes.get_xlim()
     axes.set_xlim(min(low, 0), high)
-    axes.tick_params(axis="y", length=0)
-
-
-def _colour(entry: TableEntry, row: int) -> str:
-    return GREY if entry.cell.baseline else COLOURS[row % len(COLOURS)]
 
 
 def _bar(axes: Axes, y: int, entry: TableEntry, colour: str) -> None:
     """The mean as a bar, its seeds as circles, the paper's number as a diamond below it."""
     quoted = entry.quoted
     if quoted is not None:
-        axes.errorbar(quoted.value, y + 0.33, xerr=quoted.spread, fmt="D", ms=3.2, lw=0.8,
-                      color=GREY, mfc="white")  # fmt: skip
+        axes.errorbar(quoted.value, y + 0.33, xerr=quoted.spread, lw=0.8, color=GREY, **QUOTED)
     if entry.ours is None:
         return
     axes.barh(y - 0.08, entry.ours.mean, height=0.5, color=colour, alpha=0.7)
-    end = max(0.0, entry.ours.mean, *entry.cell.values[entry.measure.name].values())
-    axes.annotate(f"{entry.ours.mean:.3g}", (end, y - 0.08), (4, 0), va="center", fontsize=6,
+    seeds, shown = list(entry.cell.values[entry.measure.name].values()), f"{entry.ours.mean:#.3g}"
+    end = max(0.0, entry.ours.mean, *seeds)
+    axes.annotate(shown.rstrip("."), (end, y - 0.08), (4, 0), va="center", fontsize=6,
                   textcoords="offset points", annotation_clip=False)  # fmt: skip
-    seeds = list(entry.cell.values[entry.measure.name].values())
     if len(seeds) > 1:
         axes.plot(seeds, [y - 0.08] * len(seeds), "o", ms=2.6, mfc="white", mec="black", mew=0.6)
 
 
-def _differences(axes: Axes, group: ColumnGroup, rows: list[int]) -> None:
+def _differences(axes: Axes, entries: Sequence[TableEntry], colours: Sequence[str]) -> None:
     """Paired differences with their intervals."""
     axes.axvline(0, color="black", lw=0.6)
-    for y, row in enumerate(rows):
-        entry, colour = group.entries[row], _colour(group.entries[row], row)
+    for y, (entry, colour) in enumerate(zip(entries, colours, strict=True)):
         if entry.change is None:
             continue
         if entry.change.low is not None and entry.change.high is not None:
             axes.plot([entry.change.low, entry.change.high], [y, y], lw=1.2, color=colour)
         axes.plot([entry.change.mean], [y], "o", ms=4, color=colour)
-    axes.tick_params(axis="y", length=0)
     axes.locator_params(axis="x", nbins=4)  # labels with signs and decimals are long
 
 
@@ -421,7 +456,7 @@ def _bar_legend(figure: Figure, entries: list[TableEntry]) -> None:
     from matplotlib.lines import Line2D
 
     seeds = Line2D([], [], ls="", marker="o", ms=2.6, mfc="white", mec="black", mew=0.6)
-    paper = Line2D([], [], ls="", marker="D", ms=3.2, mfc="white", mec=GREY)
+    paper = Line2D([], [], **QUOTED, mec=GREY)
     interval = Line2D([], [], lw=1.2, marker="o", ms=4, color="black")
     several = any(entry.ours is not None and entry.ours.count > 1 for entry in entries)
     sure = any(entry.change is not None and entry.change.low is not None for entry in entries)

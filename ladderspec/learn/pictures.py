@@ -40,15 +40,15 @@ def draw_samples(
         for name, seen in net(batch.given, batch.lengths).items()
         if isinstance(seen, Tensor)
     }
-    predicted: dict[str, Shown] = {}
+    predicted: dict[str, dict[str, Shown]] = {}
     for name, seen in outputs.items():
         task = collator.tasks[name]
-        predicted |= shown_by(task, task.pictures, name, seen, net.shape)
+        predicted[name] = shown_by(task, task.pictures, name, seen, net.shape)
     if _is_roll(net.shape):
         return _rolls(batch, predicted, title, items)
     still = not collator.data.forms[collator.input].time
     steps = net.graph.graph["iterations"] if still else batch.frames.shape[1]
-    shown = {**_true(collator, batch, steps), **predicted}
+    shown = _beside_truth(collator, batch, steps, predicted)
     ends = batch.lengths or (steps,) * len(batch)
     times = [f"t = {t + 1}" for t in range(min(MOST_FRAMES, steps))]
     groups = []
@@ -126,22 +126,38 @@ def shown_by(
     return found
 
 
-def _true(collator: Collator, batch: TensorBatch, steps: int) -> dict[str, Shown]:
-    """Targets of probes [f:prediction], the input, the clean input, and true groups."""
-    frames, name = _timed(collator, collator.input, batch.frames, steps), collator.input
-    targets = {
-        str(field): batch.target(name, field)
-        for name, task in collator.tasks.items()
-        if task.shows_target and (field := collator.field(task))
-    }
-    found = {n: Shown(Panel(t)) for n, t in targets.items() if t.shape == frames.shape}
+def _beside_truth(
+    collator: Collator, batch: TensorBatch, steps: int, predicted: Mapping[str, dict[str, Shown]]
+) -> dict[str, Shown]:
+    """The input, then each target with the predictions of it behind it [f:prediction].
+
+    Args:
+        collator: of the data.
+        batch: the items.
+        steps: the number of iterations.
+        predicted: predictions by task and caption.
+    """
+    given, name = _timed(collator, collator.input, batch.frames, steps), collator.input
     clean = batch.targets.get(name)
-    if collator.noise is None or clean is None or clean.shape != batch.frames.shape:
-        found[name] = Shown(Panel(frames))
-    else:
-        found[f"{name}, noisy"] = Shown(Panel(frames))
-        found[name] = Shown(Panel(_timed(collator, name, clean, steps)))
-    return found | true_groups(collator, batch, steps)
+    found = {}
+    if collator.noise is not None and clean is not None and clean.shape == batch.frames.shape:
+        found[f"{name}, noisy"] = Shown(Panel(given))
+        given = _timed(collator, name, clean, steps)
+    targets = {task: collator.field(collator.tasks[task]) for task, own in predicted.items() if own}
+    fields = {name: given}
+    for task, field in targets.items():
+        if field and field not in fields:
+            fields[field] = _timed(collator, field, batch.target(task, field), steps)
+    for field, values in fields.items():
+        tasks = [task for task, own in targets.items() if own == field]
+        if values.shape == given.shape:
+            found[f"{field} (truth)" if tasks else field] = Shown(Panel(values))
+        found |= true_groups(collator, batch, steps) if field == name else {}
+        for task in tasks:
+            found |= predicted[task]
+    for own in predicted.values():
+        found |= own  # without a target in the data
+    return found
 
 
 def true_groups(collator: Collator, batch: TensorBatch, steps: int) -> dict[str, Shown]:
@@ -209,17 +225,17 @@ def _is_roll(shape: Shape) -> bool:
 
 
 def _rolls(
-    batch: TensorBatch, predicted: Mapping[str, Shown], title: str, items: Indices
+    batch: TensorBatch, predicted: Mapping[str, dict[str, Shown]], title: str, items: Indices
 ) -> ImageSheet:
     pieces: list[tuple[str, NDArray[Any]]] = []
     ends = batch.lengths or (batch.frames.shape[1],) * len(batch)
+    values = [(n, each) for own in predicted.values() for n, each in own.items() if each.is_value]
     for i in np.argsort(items):
-        end = ends[i]
-        pieces.append((f"item {items[i]}", batch.frames[i, :end, 0, 0].cpu().numpy()))
-        for name, each in predicted.items():
-            if each.is_value:
-                notes = (each.of(i, end)[:, 0, 0] > 0.5).float()
-                pieces.append((f"{name}: more likely than not", notes.cpu().numpy()))
+        end, name = ends[i], f"item {items[i]}{' (truth)' if values else ''}"
+        pieces.append((name, batch.frames[i, :end, 0, 0].cpu().numpy()))
+        for name, each in values:
+            notes = (each.of(i, end)[:, 0, 0] > 0.5).float()
+            pieces.append((f"{name}: more likely than not", notes.cpu().numpy()))
     return sheet.rolls(title, pieces)
 
 

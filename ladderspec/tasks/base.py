@@ -157,7 +157,6 @@ class Task(Config):
     counted_apart: ClassVar[bool] = False  # its head does not count as part of the network
     teaches: ClassVar[bool] = True  # gradients of the cost reach the network
     explains: ClassVar[bool] = False  # its cost reads the likelihood of the groups
-    shows_target: ClassVar[bool] = False  # pictures of samples show its target too
     compares: ClassVar[bool] = True  # it has a target
     taught: ClassVar[bool] = False  # its target is what a Mean Teacher presents, not data
 

@@ -201,7 +201,6 @@ class Probe(Reconstruction):
 
     counted_apart: ClassVar = True
     teaches: ClassVar = False
-    shows_target: ClassVar = True
 
     def check_shape(self, reading: Reading) -> tuple[str, str] | None:
         return None

@@ -65,7 +65,7 @@ def test_a_picture_of_metrics_over_t(tmp_path: Path) -> None:
     runs = finish_all(tmp_path)
     figure = figure_by_time(collect(open_experiment(EXPERIMENT), runs, tmp_path))
     error, ami = figure.axes
-    assert ami.get_title("left") == "segment AMI"
+    assert (error.get_ylabel(), ami.get_ylabel()) == ("digit error\n(%)", "segment AMI")
     assert ami.get_xlabel() == "iteration t"
     thick = [line for line in ami.lines if line.get_marker() == "o" and len(line.get_xdata())]
     assert len(thick) == 4, "two rows have no groups"

@@ -10,13 +10,15 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 from scipy import stats
 
-from ladderspec.ablation.figures import bars, curves, rendered
+from ladderspec.ablation.figures import COLOURS, bars, curves, line_style, rendered
 from ladderspec.ablation.results import collect
 from ladderspec.ablation.statistics import difference, spread, student
 from ladderspec.ablation.table import Table, tables
@@ -290,9 +292,50 @@ def test_the_longest_title_has_room_in_the_legend(tmp_path: Path) -> None:
     place, runs = finished(tmp_path, TEXT.replace("title: RLadder,", f"title: '{title}',"))
     figure = curves(collect(open_experiment(place), runs, tmp_path / "out"))
     figure.canvas.draw()
-    (legend,) = figure.legends
+    legend, _ = figure.legends
     assert title.strip() in [text.get_text().strip() for text in legend.get_texts()]
     assert legend.get_window_extent().x1 <= figure.bbox.x1
+
+
+def test_validation_and_test_in_one_picture(tmp_path: Path) -> None:
+    """Curves of the validation data, squares of the test data: at other heights of one axis."""
+    place, runs = finished(tmp_path)
+    results = collect(open_experiment(place), runs, tmp_path / "out")
+    figure = curves(results)
+    error, frame = figure.axes
+    assert error.get_ylabel() == "digit error\n(%, log scale)"
+    assert error.get_yscale() == "log"
+    assert frame.get_ylabel() == "next frame error\n($\\times 10^{-5}$)"
+    assert [axes.get_xlabel() for axes in figure.axes] == ["updates"] * 2
+    squares = [line for line in error.lines if line.get_marker() == "s"]
+    means = [np.mean([measured(r)["digit.error"] for r in runs if r.row == row])
+             for row in results.rows]  # fmt: skip
+    assert [float(line.get_ydata()[0]) for line in squares] == pytest.approx(means)
+    assert len({float(line.get_xdata()[0]) for line in squares}) == 3, "side by side"
+    low, high = error.get_ylim()
+    assert all(low < mean < high for mean in means)
+    (text,) = figure.legends[1].get_texts()
+    assert text.get_text() == "test data, after training; lines: validation data"
+
+
+def test_one_colour_per_network_in_every_figure(tmp_path: Path) -> None:
+    """The row that others are compared with is black, wherever it is in the table."""
+    place, runs = finished(tmp_path)
+    results = collect(open_experiment(place), runs, tmp_path / "out")
+    lines, bar = curves(results).axes[0], bars(results).axes[0]
+    ends = [to_hex(line.get_color()) for line in lines.lines if line.get_marker() == "s"]
+    assert ends == [to_hex(patch.get_facecolor()) for patch in bar.patches]
+    assert [colour.upper() for colour in ends] == list(COLOURS[:3])
+    last = replace(results, cells=results.cells[1:] + results.cells[:1])
+    for row in results.rows:
+        expected = line_style(results, row)["color"]
+        assert line_style(last, row)["color"] == expected
+    assert line_style(last, results.base)["color"] == COLOURS[0]
+    assert bar.get_xlabel() == "digit error (%)"
+    assert [text.get_text() for text in bar.texts] == [
+        f"{np.mean(list(results.cell(row, '').values['digit.error'].values())):#.3g}"
+        for row in results.rows
+    ]
 
 
 @pytest.mark.parametrize(("far", "shared"), [(0, True), (500, False)])

@@ -86,7 +86,7 @@ def drawn(net: Net, collator: Collator) -> ImageSheet:
 
 
 COLUMNS = [
-    "image",
+    "image (truth)",
     "groups (truth)",
     "segment: groups",
     "segment",
@@ -162,7 +162,7 @@ def test_frames_go_to_the_right_with_predictions_below(monkeypatch: pytest.Monke
     )
     returning(monkeypatch, segment=halves().repeat(1, 2, 1, 1, 1, 1))
     picture = drawn(net, collator)
-    rows = ["frames", "groups (truth)", *COLUMNS[2:]]
+    rows = ["frames (truth)", "groups (truth)", *COLUMNS[2:]]
     assert [t for t in texts(picture) if t in rows] == rows * 2
     tiles = np.array([tile.image for tile in picture.tiles]).reshape(2, 6, 4, 12, 12, 3)
     truth = collator.data.batch("test", 0, np.arange(2))["groups"][:, :, 0]
