@@ -48,7 +48,9 @@ def page() -> str:
         "## Further inputs\n\n"
         + fields(schema["$defs"]["FurtherInput"], schema, skip={"cell", "share", "noise"}),
         f"## Groups\n\n{inspect.getdoc(Groups)}\n\n"
-        + fields(schema["$defs"]["Groups"], schema, skip={"initial", "cell", "label", "share"}),
+        + fields(
+            schema["$defs"]["Groups"], schema, skip={"initial", "cell", "label", "share", "noise"}
+        ),
         "### Start\n\n" + fields(schema["$defs"]["Start"], schema),
         "### Learned\n\n" + fields(schema["$defs"]["Learned"], schema),
         *(cells(side, schema) for side in (Side.ENCODER, Side.DECODER)),

@@ -103,13 +103,8 @@ def _check_values(graph: Graph, data: DataSet, name: str, entry: TaskAttributes)
             f" to {high:g}; scale the data, or choose another cost or likelihood"
         )
     for field in task.further_fields.values():
-        values = batch[field]
-        if values.dtype.kind == "f" and not (values == np.round(values)).all():  # NaN is not
-            wrong = values[values != np.round(values)][0]
-            raise DataError(
-                f"task `{name}`: `{field}` has {wrong:g}, but groups are whole numbers,"
-                " and -1 where they are unknown"
-            )
+        if problem := task.check_values(batch[field]):
+            raise DataError(f"task `{name}`: `{field}` {problem}")
 
 
 def _within(values: NDArray[Any], low: float, high: float) -> bool:

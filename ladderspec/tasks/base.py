@@ -19,6 +19,7 @@ from ladderspec.names import Shape
 from ladderspec.text.notation import matches
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import Tensor
 
 Positive = Annotated[float, Field(ge=0)]
@@ -236,6 +237,10 @@ class Task(Config):
 
     def check_further(self, given: Shape, seen: Shape) -> str:
         """What is wrong with the shape of a further field; empty if nothing is."""
+        return ""
+
+    def check_values(self, values: NDArray[Any]) -> str:
+        """What is wrong with some values of a further field: "has 0.5, but ..."; else empty."""
         return ""
 
     def classes(self, seen: Shape) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -10,6 +10,7 @@ from ladderspec.names import Shape, show_shape
 from ladderspec.tasks.base import Metric, Panel, Reading, Task, register
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from ladderspec.tasks.base import Measured
@@ -129,6 +130,12 @@ class Grouping(Task):
             return ""
         shown = show_shape(given) if given else "one number"
         return f"true groups are one number for each place, {show_shape(places)}, but it is {shown}"
+
+    def check_values(self, values: NDArray[Any]) -> str:
+        """True groups are whole numbers: NaN would count as a group of its own."""
+        if (wrong := values[values % 1 != 0]).size:
+            return f"has {wrong[0]:g}, but groups are whole numbers, and -1 where they are unknown"
+        return ""
 
     def measure(self, seen: Tensor, target: Tensor, **further: Tensor) -> Measured:
         """Adjusted mutual information of the largest pi and the true groups, where known.

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from ladderspec import load_plugin
+from ladderspec.data import DataError
 from ladderspec.tasks import Task, base
 
 DOC = Path("docs/own_tasks.md").read_text()
@@ -33,10 +35,8 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def loaded(folder: Path) -> Iterator[Path]:
-    import ladderspec as ls
-
     before = dict(base._TASKS)
-    ls.load_plugin(folder / "my_tasks.py")
+    load_plugin(folder / "my_tasks.py")
     yield folder
     base._TASKS.clear()
     base._TASKS.update(before)
@@ -65,6 +65,40 @@ def test_it_says_what_it_cannot_read(folder: Path) -> None:
     done = ladderspec(folder, "validate", "mine.yaml", "--plugin", "my_tasks.py")
     assert "task `next`: encoder.conv has another shape than the input" in done.stderr
     assert "read `decoder.input`, or name a `target` of that shape" in done.stderr
+
+
+def test_its_further_fields_may_have_any_values(loaded: Path) -> None:
+    """Unlike the true groups of a grouping task, which are whole numbers."""
+    import numpy as np
+
+    from ladderspec import graph, load
+    from ladderspec.data.sets.arrays import Arrays
+    from ladderspec.experiments.fit import check_fit
+
+    weighted = (
+        CODE
+        + """
+    @property
+    def further_fields(self):
+        return {"weights": "weights"}
+
+    def check_values(self, values):
+        return "has a negative weight" if (values < 0).any() else ""
+"""
+    )
+    (loaded / "weighted.py").write_text(weighted.replace('"direction"', '"weighted"'))
+    load_plugin(loaded / "weighted.py")
+    (loaded / "mine.yaml").write_text(SPEC.replace("direction", "weighted"))
+    network = graph(load(loaded / "mine.yaml"))
+    frames = np.zeros((8, 3, 2, 4, 4), np.float32)
+    for sign in (1, -1):
+        np.savez(loaded / "mine.npz", frames=frames, weights=sign * np.full(8, 0.5))
+        data = Arrays(path=str(loaded / "mine.npz")).open(0)
+        if sign == 1:
+            check_fit(network, data, 3)
+        else:
+            with pytest.raises(DataError, match="task `next`: `weights` has a negative weight"):
+                check_fit(network, data, 3)
 
 
 def test_a_spec_alone_brings_no_code_in(folder: Path) -> None:
