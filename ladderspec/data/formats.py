@@ -7,10 +7,10 @@ import math
 import os
 import struct
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
@@ -98,13 +98,18 @@ def memory() -> int:
 def _read_member(archive: ZipFile, member: ZipInfo) -> NDArray[Any]:
     """Read an array, if its header says no more than the archive holds."""
     with archive.open(member) as file:
-        readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-        reader = readers.get(npy.read_magic(file))
-        if reader is not None:
-            shape, _, dtype = reader(file)
+        if (header := _read_header(file)) is not None:
+            shape, _, dtype = header
             _check_size(shape, dtype, member.file_size)
     with archive.open(member) as file:
         return np.asarray(npy.read_array(file, allow_pickle=False))
+
+
+def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]] | None:
+    """Shape, Fortran order and type of an array; None for versions that numpy alone reads."""
+    readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+    reader = readers.get(npy.read_magic(file))
+    return None if reader is None else reader(file)
 
 
 def _check_size(shape: tuple[int, ...], dtype: np.dtype[Any], size: int) -> None:
@@ -121,14 +126,9 @@ def _map_member(path: Path, member: ZipInfo) -> NDArray[Any] | None:
         file.seek(member.header_offset + 26)  # lengths of the name and the extra field
         name, extra = struct.unpack("<HH", file.read(4))
         file.seek(name + extra, 1)
-        readers: dict[Any, Callable[..., Any]] = {
-            (1, 0): npy.read_array_header_1_0,
-            (2, 0): npy.read_array_header_2_0,
-        }
-        version = npy.read_magic(file)
-        if version not in readers:
+        if (header := _read_header(file)) is None:
             return None
-        shape, fortran, dtype = readers[version](file)
+        shape, fortran, dtype = header
         if dtype.hasobject or 0 in shape or fortran:
             return None  # refused, or not worth mapping
         _check_size(shape, dtype, member.file_size)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from ladderspec.data.batching import Indices
@@ -63,11 +64,10 @@ def _as_maps(values: NDArray[Any]) -> NDArray[Any]:
 def box_blur(images: NDArray[Any], width: int) -> Floats:
     """The mean over a box of width x width (odd); borders are repeated outwards."""
     reach = width // 2
+    wide = np.pad(images, [(0, 0), (reach, reach), (reach, reach)], "edge")
     for axis in (1, 2):
-        wide = np.pad(images, [(0, 0), *((reach * (axis == a),) * 2 for a in (1, 2))], "edge")
-        n = images.shape[axis]
-        images = np.mean([wide.take(range(i, i + n), axis) for i in range(width)], 0)
-    return images.astype(np.float64)
+        wide = sliding_window_view(wide, width, axis).mean(-1)
+    return wide.astype(np.float64)
 
 
 def texture_energy(images: NDArray[Any], width: int = 5) -> Floats:

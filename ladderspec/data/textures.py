@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from ladderspec.data import sources
 from ladderspec.data.counter_rng import below, draws, key_of, uniform
 from ladderspec.data.dataset import DataError
+from ladderspec.data.digits import resize
 from ladderspec.data.formats import read_grey
 from ladderspec.data.patterns import PATTERNS
-from ladderspec.data.sets.digits import resize
 from ladderspec.data.sources import File
 
 Images = NDArray[np.float32]

@@ -106,6 +106,17 @@ def test_arrays_of_the_users_own_have_a_picture(tmp_path):
         assert len(picture.tiles) == 16
 
 
+def test_images_of_the_users_own_are_photographs(tmp_path):
+    """1 is white, as in pictures with three channels."""
+    image = np.linspace(0, 1, 36, dtype=np.float32).reshape(6, 6)
+    for channels in (1, 3):
+        path = tmp_path / f"{channels}.npz"
+        np.savez(path, image=np.broadcast_to(image, (9, channels, 6, 6)))
+        data = data_config("arrays", path=str(path), input="image").open()
+        shown = data.preview("train", count=1).tiles[0].image
+        assert np.array_equal(shown, np.rint(255 * image)[..., None].repeat(3, -1))
+
+
 def test_text_that_leaves_the_sheet_is_cut():
     texts = tuple(
         SheetText(x, y, "long text é") for x, y in ((-9, 3), (15, 30), (-200, 5), (5, 99))

@@ -86,6 +86,7 @@ class ArraysData(DataSet):
         if any(part.forms != parts[0].forms for part in parts):
             raise DataError(f"{config.path}: the splits have different fields or shapes")
         self.forms = dict(self._part.forms)
+        self.photographs = len(self.forms[config.input].shape) == 3
         if self._part.lengths is not None:
             self.forms["mask"] = Form((), True, "whether the frame is part of the sequence")
         elif self.forms[config.input].time:

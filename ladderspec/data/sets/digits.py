@@ -3,61 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache, lru_cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
-from pydantic_core import PydanticCustomError
 
-from ladderspec.data import sources
 from ladderspec.data.batching import Batch, Indices
-from ladderspec.data.config import DataConfig, register
-from ladderspec.data.counter_rng import draws, key_of
-from ladderspec.data.dataset import DataError, DataSet, Form, Split
-from ladderspec.data.formats import read_idx, require
+from ladderspec.data.config import register
+from ladderspec.data.dataset import DataError, Form
+from ladderspec.data.digits import CLASSES, DigitData, LabelledDigitConfig
 from ladderspec.data.picture import ImageSheet
-from ladderspec.data.sources import File
 from ladderspec.names import Shape
-
-Images = NDArray[np.float32]
-Origin = Literal["mnist", "embedded"]
-Keep = Literal["all", "labelled"]
-
-DEFAULT_VALID = {"mnist": 10_000, "embedded": 300}
-# scikit-learn's digits are sorted by writer.
-NOTES = {
-    "mnist": "",
-    "embedded": "Training, validation and test digits are by different writers, so that"
-    " validation and test differ.",
-}
-EMBEDDED_TEST = 300
-CLASSES = 10
-LARGEST = 28  # side of MNIST; larger images are computed from these when they are needed
-MNIST = sources.publish(
-    [
-        "https://ossci-datasets.s3.amazonaws.com/mnist/{name}",
-        "https://storage.googleapis.com/cvdf-datasets/mnist/{name}",
-        "http://yann.lecun.com/exdb/mnist/{name}",
-    ],
-    File("mnist/train-images-idx3-ubyte.gz", 9912422,
-         "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"),
-    File("mnist/train-labels-idx1-ubyte.gz", 28881,
-         "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"),
-    File("mnist/t10k-images-idx3-ubyte.gz", 1648877,
-         "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"),
-    File("mnist/t10k-labels-idx1-ubyte.gz", 4542,
-         "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"),
-)  # fmt: skip
-
-LabelledCount = Annotated[int, Field(ge=CLASSES, multiple_of=CLASSES)]
 
 
 @register
-class Digits(DataConfig):
+class Digits(LabelledDigitConfig):
     """Handwritten digits, one image each, for networks with a single input."""
 
     set: Literal["digits"] = "digits"
@@ -70,28 +31,12 @@ class Digits(DataConfig):
         None, description="Side of an image in pixels; default: 8 (scikit-learn) or 28 (MNIST)."
     )
     flat: bool = Field(False, description="Flatten each image to a vector of pixels.")
-    valid: Annotated[int, Field(ge=0)] | None = Field(
-        None,
-        description="Number of validation images, the last of the training images;"
-        " default: 300 (scikit-learn) or 10000 (MNIST).",
-    )
-    labelled: LabelledCount | None = Field(
-        None,
-        description="Number of training images with a label, balanced over classes; default: all.",
-    )
 
     about: ClassVar[str] = "still digits; nothing to download"
 
     @property
     def image_side(self) -> int:
         return self.side or {"embedded": 8, "mnist": 28}[self.digits]
-
-    @property
-    def note(self) -> str:
-        return NOTES[self.digits]
-
-    def files(self) -> tuple[str, ...]:
-        return MNIST if self.digits == "mnist" else ()
 
     def advice(self, shape: Shape) -> str:
         if len(shape) == 1:
@@ -102,43 +47,27 @@ class Digits(DataConfig):
         return DigitsData(self, seed, folder)
 
 
-class DigitsData(DataSet):
+class DigitsData(DigitData):
     config: Digits
     classes = CLASSES
 
     def __init__(self, config: Digits, seed: int, folder: Path | None) -> None:
-        super().__init__(config, seed, folder)
         side = config.image_side
-        self.digits = load_digits(config.digits, side, config.valid, folder)
-        self._labelled = cache(self._choose_labelled)
+        super().__init__(config, seed, folder, side)
         self.forms = {
             "image": Form((side * side,) if config.flat else (1, side, side), False, "0 is paper"),
             "label": Form((), False, "the digit"),
             "labelled": Form((), False, "whether the label may be used"),
         }
 
-    def size(self, split: str) -> int:
-        return len(self.digits.rows(Split(split)))
-
-    def labelled(self, split: str) -> Indices | None:
-        return self._labelled(Split(split))
-
-    def _choose_labelled(self, split: Split) -> Indices | None:
-        if self.config.labelled is None or not split.trains:
-            return None
-        rows = self.digits.rows(split)
-        return self.digits.labelled_subset(rows, self.config.labelled, self.seed)
-
     def batch(
         self, split: str, epoch: int, indices: Indices, fields: Sequence[str] | None = None
     ) -> Batch:
-        rows = self.digits.rows(Split(split))
-        item = np.asarray(indices) % len(rows)
-        images, known = self.digits.images[rows.start + item], self.labelled(split)
+        rows, with_label = self.chosen(split, indices)
         whole: Batch = {
-            "image": images.reshape(len(item), *self.forms["image"].shape),
-            "label": self.digits.labels[rows.start + item],
-            "labelled": np.ones(len(item), bool) if known is None else np.isin(item, known),
+            "image": self.digits.images[rows].reshape(len(rows), *self.forms["image"].shape),
+            "label": self.digits.labels[rows],
+            "labelled": with_label,
         }
         return {name: whole[name] for name in self.requested(fields)}
 
@@ -156,139 +85,3 @@ class DigitsData(DataSet):
             for i in range(min(map(len, found)))
         ]
         return sheet.strips(title, [str(label) for label in classes], [("", rows)])
-
-
-def check_keep(keep: Keep, labelled: int | None) -> None:
-    """Refuse `keep: labelled` if all digits have a label."""
-    if keep == "labelled" and labelled is None:
-        hint = "like `labelled: 1000`"
-        raise PydanticCustomError("keep", "`keep: labelled` needs `labelled`", {"hint": hint})
-
-
-# --- images ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class DigitImages:
-    """Images in [0, 1], 1 = ink. The last `valid` training images are for validation."""
-
-    images: Images  # (n, side, side): training and validation, then test
-    labels: Indices
-    valid: int
-    test: int
-
-    def rows(self, split: Split) -> range:
-        """Row numbers of a split."""
-        stop = len(self.labels) - self.test
-        return {
-            Split.TRAIN: range(0, stop - self.valid),
-            Split.VALID: range(stop - self.valid, stop),
-            Split.BOTH: range(0, stop),
-            Split.TEST: range(stop, len(self.labels)),
-        }[split]
-
-    def enlarged(self, rows: Indices, side: int) -> Images:
-        """The images of these rows, (n, side, side), smooth if they are larger than stored."""
-        weights = _linear_weights(self.images.shape[-1], side)
-        return np.asarray(weights @ self.images[rows] @ weights.T, np.float32)
-
-    def select(
-        self, split: Split, labelled: int | None, keep: Keep, seed: int
-    ) -> tuple[Indices, NDArray[np.bool_]]:
-        """The row numbers of a split, and which of them have a label.
-
-        Args:
-            split: Only training splits have rows without a label.
-            labelled: Number of rows with a label, balanced over classes; None: all.
-            keep: Rows to return: all, or only those with a label.
-            seed: Seed of the choice.
-        """
-        rows = self.rows(split)
-        every = np.arange(rows.start, rows.stop)
-        if labelled is None or not split.trains:
-            return every, np.ones(len(every), bool)
-        chosen = self.labelled_subset(rows, labelled, seed)
-        if keep == "labelled":
-            return every[chosen], np.ones(len(chosen), bool)
-        return every, np.isin(np.arange(len(every)), chosen)
-
-    def labelled_subset(self, rows: range, count: int, seed: int) -> Indices:
-        """Indices into `rows` of a random subset with equally many images of each class."""
-        bits = draws(key_of(seed, "labelled subset"), np.arange(rows.start, rows.stop), 1)[:, 0]
-        labels = self.labels[rows.start : rows.stop]
-        chosen = []
-        for digit in range(CLASSES):
-            members = np.flatnonzero(labels == digit)
-            if len(members) < count // CLASSES:
-                raise DataError(
-                    f"only {len(members)} training digits are a {digit};"
-                    f" `labelled: {count}` needs {count // CLASSES} of each class"
-                )
-            chosen.append(members[np.argsort(bits[members])[: count // CLASSES]])
-        return np.sort(np.concatenate(chosen)).astype(np.int64)
-
-
-def load_digits(origin: Origin, side: int, valid: int | None, folder: Path | None) -> DigitImages:
-    """Digits resized to side x side; `valid`: number of validation images."""
-    root = None if origin == "embedded" else sources.folder(folder)
-    images, labels, test = _load(origin, side, root)
-    valid = DEFAULT_VALID[origin] if valid is None else valid
-    if valid > len(labels) - test - CLASSES:
-        raise DataError(f"`valid: {valid}` leaves no training digits of {len(labels) - test}")
-    return DigitImages(images, labels, valid, test)
-
-
-@lru_cache(maxsize=4)
-def _load(origin: Origin, side: int, root: Path | None) -> tuple[Images, Indices, int]:
-    """Images, labels, and the number of test images, which are the last ones."""
-    if origin == "embedded":  # 1,797 digits of 8x8 with values 0..16, sorted by writer
-        found = require("sklearn.datasets", "scikit-learn's digits").load_digits()
-        core = max(min(side, 8), round(side * 5 / 7))  # the margins of MNIST, if there is room
-        before = (side - core) // 2
-        margins = (before, side - core - before)
-        images = resize(found.images, core) / np.float32(16)
-        return (
-            np.pad(images, ((0, 0), margins, margins)),
-            found.target.astype(np.int64),
-            EMBEDDED_TEST,
-        )
-    train, train_labels, test, test_labels = map(read_idx, sources.obtain(MNIST, root))
-    images = resize(np.concatenate([train, test]), side) / np.float32(255)
-    labels = np.concatenate([train_labels, test_labels]).astype(np.int64)
-    return images, labels, len(test_labels)
-
-
-def resize(images: NDArray[Any], side: int) -> Images:
-    """Area interpolation: for 28 -> 14, the means of 2x2 pixels."""
-    n, height, width = images.shape
-    if (height, width) == (side, side):
-        return images.astype(np.float32)
-    rows, columns = _area_weights(height, side), _area_weights(width, side)
-    found = np.empty((n, side, side), np.float32)
-    for start in range(0, n, 4096):  # bounds the memory of intermediate results
-        part = images[start : start + 4096].astype(np.float32)
-        found[start : start + 4096] = rows @ part @ columns.T
-    return np.clip(found, images.min(initial=0), images.max(initial=0))  # rounding errors
-
-
-def _area_weights(n: int, m: int) -> NDArray[np.float32]:
-    """(m, n): the weights of n pixels in each of m pixels on a line of the same length.
-
-    >>> _area_weights(4, 2).tolist()
-    [[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.5, 0.5]]
-    """
-    fine, coarse = np.arange(n) * m, np.arange(m)[:, None] * n  # in units of 1 / (n m)
-    overlap = np.minimum(fine + m, coarse + n) - np.maximum(fine, coarse)
-    weights: NDArray[np.float32] = (np.maximum(overlap, 0) / n).astype(np.float32)
-    return weights
-
-
-def _linear_weights(n: int, m: int) -> NDArray[np.float32]:
-    """(m, n), m >= n: the weights of n pixels in each of m pixels by linear interpolation.
-
-    >>> _linear_weights(2, 4).tolist()
-    [[1.0, 0.0], [0.75, 0.25], [0.25, 0.75], [0.0, 1.0]]
-    """
-    centres = np.clip((np.arange(m) + 0.5) * n / m - 0.5, 0, n - 1)
-    distances = np.abs(centres[:, None] - np.arange(n))
-    return np.asarray(np.maximum(0, 1 - distances), np.float32)

@@ -19,24 +19,20 @@ from pydantic import Field, model_validator
 
 from ladderspec.cells.fields import refusal
 from ladderspec.data.batching import Batch, Indices
-from ladderspec.data.config import DataConfig, register
-from ladderspec.data.counter_rng import Bits, below, draws, key_of, uniform
-from ladderspec.data.dataset import Baseline, DataSet, Form, Split
+from ladderspec.data.config import register
+from ladderspec.data.counter_rng import Bits, below, draws, uniform
+from ladderspec.data.dataset import Baseline, Form, Split
+from ladderspec.data.digits import LARGEST, DigitConfig, DigitData
 from ladderspec.data.flights import Images, Positions, draw
 from ladderspec.data.kmeans import kmeans_baselines
 from ladderspec.data.picture import ImageSheet
-from ladderspec.data.sets.digits import LARGEST, MNIST, NOTES, load_digits
-from ladderspec.names import Shape
 
 
 @register
-class MovingMnist(DataConfig):
+class MovingMnist(DigitConfig):
     """Moving MNIST: digits that bounce off the walls and pass over each other."""
 
     set: Literal["moving_mnist"] = "moving_mnist"
-    digits: Literal["mnist", "embedded"] = Field(
-        "mnist", description="Source of the digits: MNIST, or scikit-learn (no download)."
-    )
     canvas: Annotated[int, Field(ge=8, le=512)] = Field(
         64, description="Side of a frame in pixels."
     )
@@ -52,11 +48,6 @@ class MovingMnist(DataConfig):
     )
     binary: bool = Field(
         False, description="Binary pixels: 1 if a pixel is at least 0.5, else 0; default: grey."
-    )
-    valid: Annotated[int, Field(ge=0)] | None = Field(
-        None,
-        description="Number of validation digits, the last of the training digits;"
-        " default: 10000 (MNIST) or 300 (scikit-learn).",
     )
 
     about: ClassVar[str] = "digits that move and overlap, twenty frames, with their groups"
@@ -75,31 +66,18 @@ class MovingMnist(DataConfig):
     def digit_size(self) -> int:
         return self.digit or max(4, self.canvas * 28 // 64)
 
-    @property
-    def note(self) -> str:
-        return NOTES[self.digits]
-
-    def files(self) -> tuple[str, ...]:
-        return MNIST if self.digits == "mnist" else ()
-
     def baselines(self) -> dict[str, Baseline]:
         return {"kmeans": Baseline("ami", kmeans_baselines)}
-
-    def advice(self, shape: Shape) -> str:
-        square = len(shape) == 3 and shape[0] == 1 and shape[1] == shape[2]
-        return f"write `canvas: {shape[1]}`" if square else "its frames are square, of one channel"
 
     def open(self, seed: int = 0, folder: Path | None = None) -> MovingMnistData:
         return MovingMnistData(self, seed, folder)
 
 
-class MovingMnistData(DataSet):
+class MovingMnistData(DigitData):
     config: MovingMnist
 
     def __init__(self, config: MovingMnist, seed: int, folder: Path | None) -> None:
-        super().__init__(config, seed, folder)
-        size = min(config.digit_size, LARGEST)
-        self.digits = load_digits(config.digits, size, config.valid, folder)
+        super().__init__(config, seed, folder, min(config.digit_size, LARGEST))
         self.steps = config.frames
         frame = (1, config.canvas, config.canvas)
         self.forms = {
@@ -109,24 +87,16 @@ class MovingMnistData(DataSet):
             "labels": Form((config.count,), False, "the digits, in the order of their groups"),
         }
 
-    def size(self, split: str) -> int:
-        return len(self.digits.rows(Split(split)))
-
     def motion(self, split: str, epoch: int, indices: Indices) -> Motion:
         """The digits of these items and where they move.
 
         CHOICE: item i has the i-th digit of the split, so that all are used; the others are drawn.
         """
-        split, config = Split(split), self.config
-        rows = self.digits.rows(split)
-        turn, item = np.divmod(np.asarray(indices), len(rows))
-        # A sequence is the same in `train` and in `train+valid`, except for the drawn digits.
-        stream = Split.TRAIN if split.trains else split
-        key = key_of(self.seed, "motion", stream, epoch if split.trains else 0)
-        counters = rows.start + item + len(self.digits.labels) * turn
-        bits = draws(key, counters, 4 * config.count).reshape(len(item), config.count, 4)
-        chosen = rows.start + below(bits[..., 0], len(rows))
-        chosen[:, 0] = rows.start + item
+        config, rows = self.config, self.rows(Split(split))[0]
+        bits = draws(*self.stream("motion", split, epoch, indices), 4 * config.count)
+        bits = bits.reshape(-1, config.count, 4)
+        chosen = rows[below(bits[..., 0], len(rows))]
+        chosen[:, 0] = self.chosen(split, indices)[0]
         reach = config.canvas - config.digit_size
         positions = (reach * bounce(bits[..., 1:], config.frames, config.speed)).astype(np.int64)
         images = self.digits.enlarged(chosen.ravel(), config.digit_size)

@@ -15,7 +15,6 @@ in [0, 1] as `cost: bce` needs them. All other fields of the data are free of no
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -26,33 +25,21 @@ from pydantic_core import PydanticCustomError
 
 from ladderspec.cells.fields import PairField
 from ladderspec.data.batching import Batch, Indices
-from ladderspec.data.config import DataConfig, register
-from ladderspec.data.counter_rng import draws, key_of, normal
-from ladderspec.data.dataset import DataSet, Form, Split
+from ladderspec.data.config import register
+from ladderspec.data.counter_rng import draws, normal
+from ladderspec.data.dataset import Form, Split
+from ladderspec.data.digits import CLASSES, DigitData, LabelledDigitConfig
 from ladderspec.data.flights import Canvas, Flight, Images
 from ladderspec.data.picture import ImageSheet
-from ladderspec.data.sets.digits import (
-    CLASSES,
-    MNIST,
-    NOTES,
-    Keep,
-    LabelledCount,
-    check_keep,
-    load_digits,
-)
-from ladderspec.names import Shape
 
 Size = Annotated[int, Field(ge=1, le=512)]
 
 
 @register
-class OccludedMnist(DataConfig):
+class OccludedMnist(LabelledDigitConfig):
     """Occluded Moving MNIST [f:ommnist]."""
 
     set: Literal["occluded_mnist"] = "occluded_mnist"
-    digits: Literal["mnist", "embedded"] = Field(
-        "mnist", description="Source of the digits: MNIST, or scikit-learn (no download)."
-    )
     canvas: Annotated[int, Field(ge=8, le=512)] = Field(
         32, description="Side of a frame in pixels."
     )
@@ -102,18 +89,6 @@ class OccludedMnist(DataConfig):
         " redrawn whenever the flight is. Prediction targets are noisy too, unless the task has"
         " `target: noiseless`.",
     )
-    valid: Annotated[int, Field(ge=0)] | None = Field(
-        None,
-        description="Number of validation digits, the last of the training digits;"
-        " default: 10000 (MNIST) or 300 (scikit-learn).",
-    )
-    labelled: LabelledCount | None = Field(
-        None,
-        description="Number of training digits with a label, balanced over classes; default: all.",
-    )
-    keep: Keep = Field(
-        "all", description="Training digits to use: all, or only those with a label."
-    )
 
     about: ClassVar[str] = "a digit flies behind bars, five frames"
 
@@ -131,7 +106,6 @@ class OccludedMnist(DataConfig):
                     "hint": f"at least {needed} are needed at this velocity",
                 },
             )
-        check_keep(self.keep, self.labelled)
         return self
 
     @property
@@ -146,32 +120,19 @@ class OccludedMnist(DataConfig):
         visible = self.canvas // 4 if self.visible is None else self.visible
         return visible, self.canvas // 8 if self.bar is None else self.bar
 
-    @property
-    def note(self) -> str:
-        return NOTES[self.digits]
-
-    def files(self) -> tuple[str, ...]:
-        return MNIST if self.digits == "mnist" else ()
-
-    def advice(self, shape: Shape) -> str:
-        square = len(shape) == 3 and shape[0] == 1 and shape[1] == shape[2]
-        return f"write `canvas: {shape[1]}`" if square else "its frames are square, of one channel"
-
     def open(self, seed: int = 0, folder: Path | None = None) -> OccludedMnistData:
         return OccludedMnistData(self, seed, folder)
 
 
-class OccludedMnistData(DataSet):
+class OccludedMnistData(DigitData):
     config: OccludedMnist
     classes = CLASSES
 
     def __init__(self, config: OccludedMnist, seed: int, folder: Path | None) -> None:
-        super().__init__(config, seed, folder)
-        self.digits = load_digits(config.digits, config.digit_size, config.valid, folder)
+        super().__init__(config, seed, folder, config.digit_size)
         grid = config.velocities == "grid"
         self.canvas = Canvas(config.canvas, config.digit_size, *config.bars, config.velocity, grid)
         self.steps = config.frames
-        self._rows = cache(self._choose_rows)
         frame = (1, config.canvas, config.canvas)
         self.forms = {
             "frames": Form(frame, True, "the digit behind the bars, with noise"),
@@ -186,54 +147,32 @@ class OccludedMnistData(DataSet):
 
     def size(self, split: str) -> int:
         flights = self.config.test_flights if Split(split) is Split.TEST else 1
-        return len(self._rows(Split(split))[0]) * flights
-
-    def labelled(self, split: str) -> Indices | None:
-        with_label = self._rows(Split(split))[1]
-        return None if with_label.all() else np.flatnonzero(with_label)
-
-    def _choose_rows(self, split: Split) -> tuple[Indices, NDArray[np.bool_]]:
-        """The digits of a split, and which of them have a label."""
-        config = self.config
-        return self.digits.select(split, config.labelled, config.keep, self.seed)
+        return super().size(split) * flights
 
     def flight(self, split: str, epoch: int, indices: Indices) -> Flight:
         """The flights with these indices. Index i + digits * r is digit i on another flight."""
-        rows = self._rows(Split(split))[0]
         frames = self.config.frames + self.config.extra
-        bits = draws(self._key("flight", split, epoch), self._counters(split, indices), 3 + frames)
+        bits = draws(*self.stream("flight", split, epoch, indices), 3 + frames)
         positions = self.canvas.fly(bits, frames, self.config.bounce)
-        item = np.asarray(indices) % len(rows)
-        return Flight(self.canvas, self.digits.images[rows[item]], positions)
+        rows = self.chosen(split, indices)[0]
+        return Flight(self.canvas, self.digits.images[rows], positions)
 
     def _add_noise(self, split: str, epoch: int, indices: Indices, frames: Images) -> Images:
         """The draws do not depend on the standard deviation: a sweep over `noise` scales them."""
         if not self.config.noise:
             return frames
-        key, count = self._key("noise", split, epoch), int(np.prod(frames.shape[1:]))
-        unit = normal(key, self._counters(split, indices), count).reshape(frames.shape)
+        stream = self.stream("noise", split, epoch, indices)
+        unit = normal(*stream, int(np.prod(frames.shape[1:]))).reshape(frames.shape)
         return frames + np.float32(self.config.noise) * unit
 
-    def _key(self, purpose: str, split: str, epoch: int) -> int:
-        """The key of the random draws for a purpose."""
-        split = Split(split)
-        redrawn = split.trains and self.config.flights == "redrawn"
-        # A digit flies the same way in `train` and in `train+valid`, whichever digits are used.
-        stream = Split.TRAIN if split.trains else split
-        return key_of(self.seed, purpose, stream, epoch if redrawn else 0)
-
-    def _counters(self, split: str, indices: Indices) -> Indices:
-        """A number for every flight of every digit, whichever digits are used."""
-        rows = self._rows(Split(split))[0]
-        turn, item = np.divmod(np.asarray(indices), len(rows))
-        counters: Indices = rows[item] + len(self.digits.labels) * turn
-        return counters
+    def stream(self, purpose: str, split: str, epoch: int, indices: Indices) -> tuple[int, Indices]:
+        redrawn = self.config.flights == "redrawn"
+        return super().stream(purpose, split, epoch if redrawn else 0, indices)
 
     def batch(
         self, split: str, epoch: int, indices: Indices, fields: Sequence[str] | None = None
     ) -> Batch:
-        rows, with_label = self._rows(Split(split))
-        item = np.asarray(indices) % len(rows)
+        rows, with_label = self.chosen(split, indices)
         flight = self.flight(split, epoch, indices)
         compute: dict[str, Callable[[], NDArray[Any]]] = {
             "frames": lambda: self._add_noise(split, epoch, indices, flight.frames()),
@@ -242,8 +181,8 @@ class OccludedMnistData(DataSet):
             "reconstruction": flight.reconstruction,
             "optimal": lambda: flight.optimal(self.config.frames - 1),
             "position": lambda: flight.positions,
-            "label": lambda: self.digits.labels[rows[item]],
-            "labelled": lambda: with_label[item],
+            "label": lambda: self.digits.labels[rows],
+            "labelled": lambda: with_label,
         }
         return {name: compute[name]() for name in self.requested(fields)}
 

@@ -20,28 +20,20 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
 from ladderspec.cells.fields import refusal
 from ladderspec.data import textures
 from ladderspec.data.batching import Batch, Indices
-from ladderspec.data.config import DataConfig, register
-from ladderspec.data.counter_rng import Bits, below, draws, key_of, uniform
-from ladderspec.data.dataset import Baseline, DataError, DataSet, Form, Split
+from ladderspec.data.config import register
+from ladderspec.data.counter_rng import Bits, below, draws, uniform
+from ladderspec.data.dataset import Baseline, DataError, Form, Split
+from ladderspec.data.digits import CLASSES, LARGEST, DigitData, LabelledDigitConfig
 from ladderspec.data.flights import Images, draw
 from ladderspec.data.kmeans import kmeans_baselines
 from ladderspec.data.picture import ImageSheet
-from ladderspec.data.sets.digits import (
-    CLASSES,
-    LARGEST,
-    MNIST,
-    NOTES,
-    Keep,
-    LabelledCount,
-    check_keep,
-    load_digits,
-)
 from ladderspec.names import Shape
 
 GROUND, DIGIT, BLENDED = 0, 1, -1  # values of `groups`
@@ -58,14 +50,11 @@ Scales = Annotated[
 
 
 @register
-class TexturedMnist(DataConfig):
+class TexturedMnist(LabelledDigitConfig):
     """Textured MNIST: a digit and its ground differ in texture."""
 
     set: Literal["textured_mnist"] = "textured_mnist"
     input: str = Field("image", description="Input field: the one that the network sees.")
-    digits: Literal["mnist", "embedded"] = Field(
-        "mnist", description="Source of the digits: MNIST, or scikit-learn (no download)."
-    )
     textures: str = Field(
         "brodatz",
         description="Textures: `builtin` (24 computed patterns, no download), `brodatz` (20), `cc0`"
@@ -107,24 +96,11 @@ class TexturedMnist(DataConfig):
     )
     scales: Scales = Field((0.75, 1.33), description="Range of the scales of `views`: [from, to].")
     flat: bool = Field(False, description="Flatten images and groups to vectors of pixels.")
-    valid: Annotated[int, Field(ge=0)] | None = Field(
-        None,
-        description="Number of validation digits, the last of the training digits;"
-        " default: 10000 (MNIST) or 300 (scikit-learn).",
-    )
-    labelled: LabelledCount | None = Field(
-        None,
-        description="Number of training digits with a label, balanced over classes; default: all.",
-    )
-    keep: Keep = Field(
-        "all", description="Training digits to use: all, or only those with a label."
-    )
 
     about: ClassVar[str] = "a digit of one texture on a ground of another, with its groups"
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        check_keep(self.keep, self.labelled)
         if self.contrast != 1 and self.brightness != "apart":
             hint = "leave out `contrast`, or write `brightness: apart`"
             raise refusal("S106", f"`brightness: {self.brightness}` has no `contrast`", hint)
@@ -152,13 +128,8 @@ class TexturedMnist(DataConfig):
     def shrink_factor(self) -> float:
         return max(1.0, 96 / self.canvas) if self.shrink is None else self.shrink
 
-    @property
-    def note(self) -> str:
-        return NOTES[self.digits]
-
     def files(self) -> tuple[str, ...]:
-        digits = MNIST if self.digits == "mnist" else ()
-        return digits + textures.PUBLISHED.get(self.textures, ())
+        return super().files() + textures.PUBLISHED.get(self.textures, ())
 
     def baselines(self) -> dict[str, Baseline]:
         return {"kmeans": Baseline("ami", kmeans_baselines)}
@@ -166,25 +137,21 @@ class TexturedMnist(DataConfig):
     def advice(self, shape: Shape) -> str:
         if len(shape) == 1:
             return f"write `flat: true` and `canvas:` with canvas * canvas = {shape[0]}"
-        square = len(shape) == 3 and shape[0] == 1 and shape[1] == shape[2]
-        return f"write `canvas: {shape[1]}`" if square else "its images are square, of one channel"
+        return super().advice(shape)
 
     def open(self, seed: int = 0, folder: Path | None = None) -> TexturedMnistData:
         return TexturedMnistData(self, seed, folder)
 
 
-class TexturedMnistData(DataSet):
+class TexturedMnistData(DigitData):
     config: TexturedMnist
     classes = CLASSES
     photographs = True
 
     def __init__(self, config: TexturedMnist, seed: int, folder: Path | None) -> None:
-        super().__init__(config, seed, folder)
-        size = min(config.digit_size, LARGEST)
-        self.digits = load_digits(config.digits, size, config.valid, folder)
+        super().__init__(config, seed, folder, min(config.digit_size, LARGEST))
         self.textures = textures.load_textures(config.textures, config.shrink_factor, folder)
         self._check_room()
-        self._rows = cache(self._choose_rows)
         self._views = cache(self._make_views)
         pixels = (config.canvas, config.canvas)
         image = (pixels[0] * pixels[1],) if config.flat else (1, *pixels)
@@ -208,17 +175,6 @@ class TexturedMnistData(DataSet):
                 " `canvas`" + (", or larger `scales`" if turned else "")
             )
 
-    def size(self, split: str) -> int:
-        return len(self._rows(Split(split))[0])
-
-    def labelled(self, split: str) -> Indices | None:
-        with_label = self._rows(Split(split))[1]
-        return None if with_label.all() else np.flatnonzero(with_label)
-
-    def _choose_rows(self, split: Split) -> tuple[Indices, NDArray[np.bool_]]:
-        config = self.config
-        return self.digits.select(split, config.labelled, config.keep, self.seed)
-
     def _make_views(self, turned: bool) -> Images:
         """The views of all textures that patches are cut from, (textures, views, side, side)."""
         config, found = self.config, self.textures.images[:, None]
@@ -231,17 +187,12 @@ class TexturedMnistData(DataSet):
 
     def layers(self, split: str, epoch: int, indices: Indices) -> Layers:
         """Alpha and textures of these items."""
-        split, config = Split(split), self.config
-        rows = self._rows(split)[0]
-        turn, item = np.divmod(np.asarray(indices), len(rows))
-        # An item is the same in `train` and in `train+valid`, whichever digits are used.
-        stream = Split.TRAIN if split.trains else split
-        key = key_of(self.seed, "textures", stream, epoch if split.trains else 0)
-        bits = draws(key, rows[item] + len(self.digits.labels) * turn, 13)
+        config = self.config
+        bits = draws(*self.stream("textures", split, epoch, indices), 13)
         count = len(self.textures.names)
         first = below(bits[:, 0], count)
         second = (first + 1 + below(bits[:, 1], count - 1)) % count
-        views = self._views(split.trains and config.views > 0)
+        views = self._views(Split(split).trains and config.views > 0)
         digit = textures.patches(views, first, bits[:, 4:7], config.canvas)
         ground = textures.patches(views, second, bits[:, 7:10], config.canvas)
         if config.brightness == "apart":
@@ -249,7 +200,7 @@ class TexturedMnistData(DataSet):
             contrast, centre = np.float32(config.contrast), np.float32(textures.MEAN)
             digit = contrast * (digit - centre) + means[:, 0]
             ground = contrast * (ground - centre) + means[:, 1]
-        alpha = self._place_digits(rows[item], bits[:, 2:4])
+        alpha = self._place_digits(self.chosen(split, indices)[0], bits[:, 2:4])
         return Layers(alpha, digit, ground, np.stack([first, second], 1))
 
     def _place_digits(self, rows: Indices, bits: Bits) -> Images:
@@ -267,20 +218,19 @@ class TexturedMnistData(DataSet):
     def batch(
         self, split: str, epoch: int, indices: Indices, fields: Sequence[str] | None = None
     ) -> Batch:
-        rows, with_label = self._rows(Split(split))
-        item = np.asarray(indices) % len(rows)
+        rows, with_label = self.chosen(split, indices)
         layers = self.layers(split, epoch, indices)
 
         def shaped(values: NDArray[Any]) -> NDArray[Any]:
-            return values.reshape(len(item), *self.forms["image"].shape)
+            return values.reshape(len(rows), *self.forms["image"].shape)
 
         compute: dict[str, Callable[[], NDArray[Any]]] = {
             "image": lambda: shaped(layers.image),
             "groups": lambda: shaped(layers.groups),
             "alpha": lambda: shaped(layers.alpha),
             "textures": lambda: layers.textures,
-            "label": lambda: self.digits.labels[rows[item]],
-            "labelled": lambda: with_label[item],
+            "label": lambda: self.digits.labels[rows],
+            "labelled": lambda: with_label,
         }
         return {name: compute[name]() for name in self.requested(fields)}
 
@@ -340,10 +290,7 @@ def dilate(images: Images, pixels: int) -> Images:
     >>> dilate(np.eye(4, dtype=np.float32)[None, :1], 1).tolist()
     [[[1.0, 1.0, 0.0, 0.0]]]
     """
+    wide = np.pad(images, [(0, 0), (pixels, pixels), (pixels, pixels)])
     for axis in (1, 2):
-        for _ in range(pixels):
-            wide = np.pad(images, [(0, 0), *((int(axis == a),) * 2 for a in (1, 2))])
-            n = images.shape[axis]
-            parts = [wide.take(range(i, i + n), axis) for i in range(3)]
-            images = np.maximum(np.maximum(parts[0], parts[1]), parts[2])
-    return images
+        wide = sliding_window_view(wide, 2 * pixels + 1, axis).max(-1)
+    return wide
