@@ -82,7 +82,7 @@ class Cell(Config):
         label: The text in drawings, instead of the name.
         initial: What delayed edges carry before the first iteration: `zeros` or `learned`.
         noise: Gaussian noise on the normalised pre-activation, in training.
-        share: The row with whose cell on the same side it shares its weights, or a node.
+        share: The row whose cell on the same side owns the weights, or a node.
     """
 
     cell: str
@@ -99,7 +99,7 @@ class Cell(Config):
     )
     share: OneLine | None = Field(
         None,
-        description="Shared weights: the row with whose cell on this side it shares, or a node.",
+        description="Weight sharing: the row whose cell on this side owns the weights, or a node.",
     )
 
     sides: ClassVar[frozenset[Side]]

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 DEFAULT_NORM = "batch"
 
-_CHANNELS = Field(None, description="Output channels. Default: those of its estimate.")
+_CHANNELS = Field(None, description="Output channels. Default: those of the level it estimates.")
 _FILTER = Field((3, 3), description="Filter size, one number or [height, width].")
 _NORM = Field(NormChoice(), description="Norm: batch (default) or another norm; joint or separate.")
 _STATISTICS = Field(None, description="Statistics that batch norm keeps for evaluation.")
@@ -186,13 +186,13 @@ class SoftMax(EncoderCell):
 
     cell: Literal["SoftMax"] = "SoftMax"
     channels: Count | None = Field(
-        None, description="Classes; may be left out with `weights: none`."
+        None, description="Number of classes. Not needed with `weights: none`."
     )
     weights: Literal["dense", "conv", "none"] = Field(
         "dense",
-        description="dense: one vector of classes; conv: classes of every place, by a 1x1"
-        " convolution; none: softmax of"
-        " what arrives, over its channels.",
+        description="Linear map before the softmax. `dense`: one vector of classes; `conv`: a 1x1"
+        " convolution, with classes at every pixel; `none`: no map, the softmax of the channels of"
+        " the input.",
     )
     norm: NormField = _NORM
     statistics: Statistics | None = _STATISTICS

@@ -123,13 +123,14 @@ else:
 class NormChoice(Config):
     """How the pre-activation of a cell is normalised."""
 
-    kind: NormName | None = Field(None, description="None: the cell's own kind.")
+    kind: NormName | None = Field(None, description="Kind of norm. Default: that of the cell.")
     terms: Literal["separate", "joint"] = Field(
         "separate",
-        description="Each arrow's term by itself, or their sum with the gain on the node.",
+        description="Normalised values: the term of each arrow (`separate`), or the sum of all"
+        " terms, with the gain on the node (`joint`).",
     )
     groups: Annotated[int, Field(ge=2, le=65536)] | None = Field(
-        None, description="With `kind: group`: groups of channels of the pre-activation."
+        None, description="Number of groups of channels, with `kind: group`."
     )
 
 

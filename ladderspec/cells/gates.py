@@ -43,16 +43,17 @@ SMALL = 0.01
 
 _STATISTICS = Field(None, description="Statistics that batch norm keeps for evaluation.")
 _FILTER = Field((3, 3), description="Filter size, one number or [height, width].")
-_CHANNELS = Field(None, description="Output channels. Default: those of its estimate.")
+_CHANNELS = Field(None, description="Output channels. Default: those of the level it estimates.")
 _NORM_OF_U = Field("batch", description="Norm of u.")
 _LAYER_NORM = Field(
     NormChoice(), description="Norm: layer (default) or another norm; joint or separate."
 )
 _W = Field((1, 1, 0, 0, 0), description="Initial w: `even`, `ladder` or five numbers.")
 _GATE: Any = Field(
-    "none", description="`sigmoid` squashes the gate s, as in Tagger's code; `none` is the paper."
+    "none",
+    description="Squashing of the gate s: `none` (the paper), or `sigmoid` (Tagger's code).",
 )
-_W_S = Field((1, 1, 0, 0, 0), description="Initial w_s of the gate, likewise.")
+_W_S = Field((1, 1, 0, 0, 0), description="Initial w_s: `even`, `ladder` or five numbers.")
 
 
 class _Gate(DecoderCell):
@@ -145,7 +146,7 @@ class ConvG1(_Gate):
     w_s: FunctionStart = _W_S
     gate: Literal["none", "sigmoid"] = _GATE
     weights: Literal["conv", "none"] = Field(
-        "conv", description="conv: A is a convolution; none: v_top as it is, without A."
+        "conv", description="Map A of v_top: a convolution (`conv`), or no map (`none`)."
     )
 
     def out_shape(self, site: Site) -> Shape:
@@ -175,7 +176,7 @@ class G1(_Gate):
     w_s: FunctionStart = _W_S
     gate: Literal["none", "sigmoid"] = _GATE
     weights: Literal["dense", "none"] = Field(
-        "dense", description="dense: A is a matrix; none: v_top as it is, without A."
+        "dense", description="Map A of v_top: a matrix (`dense`), or no map (`none`)."
     )
 
     def units(self, out: Shape) -> int:
@@ -198,7 +199,8 @@ class ConvG2(DecoderCell):
     channels: Count | None = _CHANNELS
     filter: PairField = _FILTER
     inner: Count | None = Field(
-        None, description="Channels of the branches, followed by a 1x1 read-out D."
+        None,
+        description="Channels of the branches; a 1x1 read-out D follows. Default: no read-out.",
     )
     norm: NormField = _LAYER_NORM
     statistics: Statistics | None = _STATISTICS

@@ -73,7 +73,7 @@ class Groups(Cell):
         description="Variance of the Gaussian likelihood: fixed, or {learned: 0.01}. Choose about"
         " half the variance of what one group alone leaves unexplained.",
     )
-    start: Start = Field(Start(), description="Noise behind pi before the first iteration.")
+    start: Start = Field(Start(), description="Random initial pi: noise per pixel and per group.")
 
     sides: ClassVar = frozenset({Side.ENCODER})
     takes: ClassVar = frozenset({Role.ENCODER, Role.UPWARD_DIAGONAL})
@@ -244,7 +244,7 @@ class Readout(DecoderCell):
 
     cell: Literal["Readout"] = "Readout"
     filter: PairField = Field((3, 3), description="Filter size, one number or [height, width].")
-    norm: NormName = Field("batch", description="Norm of what mu and pi are made of.")
+    norm: NormName = Field("batch", description="Norm of the pre-activation of mu and pi.")
     statistics: Statistics | None = Field(
         None, description="Statistics that batch norm keeps for evaluation."
     )

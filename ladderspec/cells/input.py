@@ -49,10 +49,12 @@ class FurtherInput(_Source):
 
     per: Literal["frame", "sequence"] | None = Field(
         None,
-        description="frame: a value for each t; sequence: one value, constant over t."
-        " Default: frame, if time runs over frames.",
+        description="Time axis. `frame`: a value for each t; `sequence`: one value, constant over"
+        " t. Default: frame, if time runs over frames.",
     )
-    field: str | None = Field(None, description="Field of the data. Default: the input's name.")
+    field: str | None = Field(
+        None, description="Field of the data to read. Default: the name of the input."
+    )
 
     sides: ClassVar = frozenset({Side.INPUT})
 

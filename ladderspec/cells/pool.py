@@ -201,7 +201,7 @@ _RESAMPLE = Field(None, description="Resampling of arrows from maps of another s
 _ACTIVATION = Field("none", description="Activation function of the sum.")
 _CRELU = Field(
     False,
-    description="Concatenated ReLU: the positive and the negative part of the sum, side by side.",
+    description="Concatenated ReLU: positive and negative part of the sum as separate channels.",
 )
 
 

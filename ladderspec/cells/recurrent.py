@@ -186,8 +186,8 @@ class _GRU(_Recurrent):
         return n - z * n if h is None else mix(z, h, n)
 
 
-_CHANNELS = Field(None, description="Output channels. Default: those of its estimate.")
-_DILATION = Field((1, 1), description="Dilation of the main filter and of that of the state.")
+_CHANNELS = Field(None, description="Output channels. Default: those of the level it estimates.")
+_DILATION = Field((1, 1), description="Dilation of the main filter and of the state filter.")
 _UNITS = Field(description="Number of units.")
 _FILTER = Field((3, 3), description="Filter size, one number or [height, width].")
 _STRIDE = Field((1, 1), description="Stride: output size = input size / stride, rounded up.")
@@ -197,7 +197,7 @@ _CONV_NORM = Field(
 )
 _STATISTICS = Field(None, description="Statistics that batch norm keeps for evaluation.")
 _FORGET_BIAS = Field(1.0, description="Initial bias of the forget gate.")
-_GATE_BIAS = Field(0.0, description="Initial bias of the input and the output gate.")
+_GATE_BIAS = Field(0.0, description="Initial bias of the input gate and the output gate.")
 
 
 @register

@@ -98,10 +98,8 @@ class SpecChanges(Config):
     tasks: Mapping[str, Any] = Field(
         default_factory=dict, description="Tasks that are added or changed. null removes a task."
     )
-    edges: Edges = Field(Edges.model_construct(), description="Changes to the arrows.")
-    without: Selectors = Field(
-        (), description="Selectors of what is removed: roles, arrows, nodes, tasks."
-    )
+    edges: Edges = Field(Edges.model_construct(), description="Changes to the arrows of the spec.")
+    without: Selectors = Field((), description="Roles, arrows, nodes, levels or tasks to remove.")
 
 
 class RunChanges(SpecChanges):

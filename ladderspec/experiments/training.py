@@ -353,14 +353,18 @@ class MachineConfig(Config):
     checkpoint: SavingConfig = Field(
         SavingConfig(), description="Interval between checkpoints: {seconds: 60}, {updates: 500}."
     )
-    cluster: ClusterConfig = Field(ClusterConfig(), description="What each run asks of a cluster.")
-    log: Count = Field(50, description="Updates between two rows of metrics.")
+    cluster: ClusterConfig = Field(
+        ClusterConfig(), description="Resources of each run on a cluster."
+    )
+    log: Count = Field(50, description="Logging interval in updates.")
     check: Count | None = Field(
         None,
         description="Updates between two checks that costs are finite; an accelerator waits for"
         " each. Default: 1 on a CPU, else `log`. Costs are always checked before a checkpoint.",
     )
-    pictures: Whole = Field(4, description="Sequences drawn at every evaluation. 0: none.")
+    pictures: Whole = Field(
+        4, description="Number of sequences drawn at every evaluation. 0: none."
+    )
     keep_freed_memory: bool = Field(
         False,
         description="Keep freed memory with the process instead of returning it to the system"

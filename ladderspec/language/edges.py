@@ -119,8 +119,8 @@ Scale = Annotated[float, Field(ge=-1000, le=1000)]
 Tap = Literal["output", "normalised", "logits"]
 _TAP_SCHEMA = {"enum": ["output", "normalised", "logits"]}
 _TAP_TEXT = (
-    "Value of its source that it carries: the output (default), the normalised pre-activation with"
-    " its noise, or the logits of a SoftMax."
+    "Value that the arrow carries: the output of its source (default), its normalised"
+    " pre-activation with noise, or the logits of a SoftMax."
 )
 _WEIGHTLESS_SCHEMA = {
     "map": {"enum": ["identity"]},
@@ -131,19 +131,17 @@ _WEIGHTLESS_SCHEMA = {
 
 class _EdgeConfig(Config):
     filter: PairField | None = Field(
-        None, description="Filter size. Default: that of the cell it enters."
+        None, description="Filter size. Default: that of the target cell."
     )
-    norm: NormName | None = Field(
-        None, description="Normalisation. Default: that of the cell it enters."
-    )
+    norm: NormName | None = Field(None, description="Norm. Default: that of the target cell.")
     gain: Gain | None = Field(
         None, description="Initial norm gain. Default: 1, but 1/8 for state and 1/64 for feedback."
     )
     initial: Initial | None = Field(
-        None, description="Initial value of the node it comes from: zeros or learned."
+        None, description="Initial value of the source node: zeros or learned."
     )
     map: MapName | None = Field(
-        None, description="identity: an arrow without weights. Default: a map with weights."
+        None, description="Linear map. `identity`: no weights. Default: a map with weights."
     )
     resample: Resample | None = Field(
         None, description="Resampling of an arrow without weights between maps of two sizes."
@@ -153,8 +151,8 @@ class _EdgeConfig(Config):
     )
     share: Share | None = Field(
         None,
-        description="Shared weights: a level, whose arrow of this role it shares with; an arrow;"
-        " none: not even if its cell shares.",
+        description="Weight sharing: the level whose arrow of this role owns the weights, or an"
+        " arrow. `none`: weights of its own, even if its cell shares.",
     )
     tap: Tap | None = Field(None, description=_TAP_TEXT)
     label: OneLine | None = Field(None, description="Label drawn beside the arrow.")
@@ -164,7 +162,8 @@ class ArrowConfig(_EdgeConfig):
     """Declared arrows as a text: `a(t-1) -> b`; a chain adds one arrow per hop."""
 
     arrow: Annotated[str, BeforeValidator(_chain)] = Field(
-        description="`decoder.input(t-1) -> encoder.conv_2`; a chain adds one arrow per hop."
+        description="Arrow, with its delay at the source: `decoder.input(t-1) -> encoder.conv_2`."
+        " A chain adds one arrow per hop."
     )
 
     @property
@@ -277,13 +276,13 @@ class SomeConfig(Config):
         None, description="Delay in iterations."
     )
     gain: Gain | None = Field(None, description="Initial norm gain.")
-    map: MapName | None = Field(None, description="identity: arrows without weights.")
+    map: MapName | None = Field(None, description="Linear map. `identity`: no weights.")
     resample: Resample | None = Field(
         None, description="Resampling of arrows without weights between maps of two sizes."
     )
     scale: Scale | None = Field(None, description="Constant factor of arrows without weights.")
     share: Share | None = Field(
-        None, description="Shared weights: the level or the arrow that they share with, or none."
+        None, description="Weight sharing: the level or the arrow that owns the weights, or none."
     )
     tap: Tap | None = Field(
         None, description="Value that these arrows carry: output, normalised or logits."

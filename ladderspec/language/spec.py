@@ -136,9 +136,11 @@ class Row(Config):
     repeat: Annotated[int, Field(ge=1, le=1000)] | None = Field(
         None, description="Number of copies of the row: NAME_1, NAME_2, ..."
     )
-    encoder: EncoderField = Field(description="The cell that makes this level.")
+    encoder: EncoderField = Field(
+        description="Encoder cell, which computes this level from the level below."
+    )
     decoder: DecoderField = Field(
-        None, description="The cell that estimates the level below from what comes down."
+        None, description="Decoder cell, which estimates the level below from the decoder above."
     )
 
 
@@ -210,38 +212,39 @@ class SpecConfig(Config):
         None, description="Name of the network. Default: the name of the file."
     )
     title: OneLine | None = Field(None, description="Title in tables and drawings.")
-    description: str | None = Field(None, description="One line about the network.")
+    description: str | None = Field(None, description="Description of the network in one line.")
     extends: str | None = Field(
-        None, description="A file to build on: its fields hold unless this one sets them."
+        None, description="Spec file to build on. Fields of this file override its fields."
     )
     params: Mapping[str, Any] = Field(
-        default_factory=dict, description="Numbers to use as $name or $(name * 2)."
+        default_factory=dict, description="Parameters: numbers used as $name or $(name * 2)."
     )
-    input: Input = Field(description="Channels and size of a frame, and noise on it.")
+    input: Input = Field(description="Input: channels and size of a frame, and noise on it.")
     inputs: Annotated[dict[InputName, FurtherInput], BeforeValidator(_inputs)] = Field(
         default_factory=dict,
-        description="Further inputs by name, which arrows read: input.NAME -> encoder.conv.",
+        description="Further inputs by name. Arrows read them: input.NAME -> encoder.conv.",
     )
     time: Annotated[Time, BeforeValidator(_time)] = Field(
         Time(iterations=1), description="Time axis: {frames: 5}, {frames: any} or {iterations: 3}."
     )
     groups: Groups | None = Field(
-        None, description="Copies of the network that explain one input together."
+        None, description="Groups: copies of the network that explain one input together."
     )
     levels: Annotated[
         tuple[Row, ...],
         BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v),
         Field(min_length=1),
-    ] = Field(description="The rows of the table, input side first.")
+    ] = Field(description="Rows of the table of layers, input side first.")
     top: DecoderField = Field(
         None,
-        description="Decoder of the topmost level. What comes down to it is the output beside it.",
+        description="Decoder cell of the topmost level. It reads the encoder of that level.",
     )
     laterals: dict[str, LateralField] = Field(
         default_factory=dict, description="Cells on the lateral arrows, by level."
     )
     defaults: Mapping[str, Mapping[str, Any]] = Field(
-        default_factory=dict, description="Fields by cell: {Conv: {activation: leaky_relu}}."
+        default_factory=dict,
+        description="Default fields by cell: {Conv: {activation: leaky_relu}}.",
     )
     tasks: Annotated[dict[TaskName, TaskField], BeforeValidator(not_too_many)] = Field(
         default_factory=dict, description="Tasks by name: what is learned, and at which node."

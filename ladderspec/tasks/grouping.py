@@ -24,9 +24,11 @@ class Grouping(Task):
     """-log sum_k pi_k p(x | mu_k), a mean over places; p is the likelihood of `groups`."""
 
     kind: Literal["grouping"]
-    at: str = Field("decoder.input", description="The node that makes mu and pi: a Readout.")
+    at: str = Field(
+        "decoder.input", description="Node to read: the Readout that computes mu and pi."
+    )
     ahead: Annotated[int, Field(ge=0)] = Field(
-        0, description="0: explain the clean input; 1: predict the next frame."
+        0, description="Prediction horizon. 0: explain the clean input; 1: predict the next frame."
     )
     truth: str | None = Field(
         None,

@@ -41,7 +41,7 @@ class Arrays(DataConfig):
     """Named arrays of the user's own."""
 
     set: Literal["arrays"] = "arrays"
-    path: str = Field(description="An .npz file, or a folder; also one inside the data folder.")
+    path: str = Field(description="Path of an .npz file or a folder, also inside the data folder.")
     scale: Annotated[float, Field(gt=0)] | None = Field(
         None,
         description="Divisor of the input and of all fields of the same form but `groups`:"
