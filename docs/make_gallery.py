@@ -11,13 +11,15 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ladderspec.api import load
+from ladderspec.api import graph, load
 from ladderspec.drawing import draw
 from ladderspec.files import write_atomic
+from ladderspec.wiring.shapes import parameters
 
 ROOT = Path(__file__).parents[1]
 SPECS = ROOT / "specs"
 TALL = 10  # levels: beyond that, a spec is best seen rolled up
+SIZES = re.compile(r"_(compact|quick|small|tiny)$")  # the same network at another size
 
 
 class Shot(NamedTuple):
@@ -100,8 +102,14 @@ SHOWN = [
     ),
     Shot(
         "groups",
-        "Perceptual grouping: K groups as a plate around everything except the input",
-        "textured/rtagger.yaml",
+        "Perceptual grouping: K groups as a plate around all levels above the input",
+        "textured/rtagger_tiny.yaml",
+        {},
+    ),
+    Shot(
+        "groups_mini",
+        "The paper's figure of groups",
+        "textured/rtagger_tiny.yaml",
         {"view": "mini"},
     ),
     Shot("plate", "A plate around levels", "related/unet.yaml", {"plates": {"K": ["lstm*"]}}),
@@ -116,18 +124,27 @@ SHOWN = [
 ]
 
 
-def every_spec() -> list[Shot]:
-    """Each spec in its best view."""
-    found = []
-    for path in sorted(SPECS.rglob("*.yaml")):
-        if "experiments" in path.parts:
-            continue
-        spec = str(path.relative_to(SPECS))
-        tall = len(load(path).config.levels) > TALL
-        options: dict[str, Any] = {"view": "rolled", "fold": True} if tall else {}
-        name = re.sub(r"\W+", "_", spec.removesuffix(".yaml"))
-        found.append(Shot(name, "", spec, options))
+def families() -> dict[Path, list[Path]]:
+    """Every spec with the specs of the same network at other sizes."""
+    paths = [p for p in sorted(SPECS.rglob("*.yaml")) if "experiments" not in p.parts]
+    found: dict[Path, list[Path]] = {}
+    for path in paths:
+        whole = path.with_name(SIZES.sub("", path.stem) + ".yaml")
+        if whole in paths and whole != path:
+            found.setdefault(whole, []).append(path)
+        else:
+            found.setdefault(path, [])
     return found
+
+
+def best(path: Path) -> Shot:
+    """A spec in its best view; if that is among the views already, the same picture."""
+    spec = str(path.relative_to(SPECS))
+    tall = len(load(path).config.levels) > TALL
+    options: dict[str, Any] = {"view": "rolled", "fold": True} if tall else {}
+    name = re.sub(r"\W+", "_", spec.removesuffix(".yaml"))
+    same = [s for s in SHOWN if (s.spec, s.options, s.variant) == (spec, options, None)]
+    return same[0] if same else Shot(name, "", spec, options)
 
 
 def paint(shot: Shot, folder: Path, form: str) -> Path:
@@ -139,20 +156,30 @@ def paint(shot: Shot, folder: Path, form: str) -> Path:
     return written
 
 
-def page(views: list[Shot], specs: list[Shot]) -> str:
-    lines = ["# Gallery", "", "Made by `make gallery`.", ""]
-    lines += [f"- [{title}](#{_anchor(title)})" for title in ("Views", "Every shipped spec")]
-    lines += [f"    - [{shot.spec}](#{_anchor(shot.spec)})" for shot in specs]
+def page(shots: dict[Path, Shot]) -> str:
+    lines = ["# Gallery", "", "Made by `make gallery`.", "", "- [Views](#views)"]
+    lines += [f"    - [{shot.caption}](#{_anchor(shot.caption)})" for shot in SHOWN]
+    lines += ["- [Every shipped spec](#every-shipped-spec)"]
+    lines += [f"    - [{shot.spec}](#{_anchor(shot.spec)})" for shot in shots.values()]
     lines += ["", "## Views", ""]
-    for shot in views:
+    for shot in SHOWN:
         lines += [f"### {shot.caption}", "", f"![{shot.caption}](gallery/{shot.name}.svg)"]
         lines += ["", "```sh", shot.command(), "```", ""]
     lines += ["## Every shipped spec", ""]
-    for shot in specs:
-        text = (SPECS / shot.spec).read_text(encoding="utf-8").rstrip()
+    for path, others in families().items():
+        shot, text = shots[path], path.read_text(encoding="utf-8").rstrip()
         lines += [f"### {shot.spec}", "", f"![{shot.spec}](gallery/{shot.name}.svg)"]
         lines += ["", "```yaml", text, "```", ""]
+        if others:
+            lines += ["At other sizes:", "", *map(_line, others), ""]
     return "\n".join(lines)
+
+
+def _line(path: Path) -> str:
+    """A spec at another size, without a section of its own."""
+    spec, name = load(path), path.relative_to(SPECS)
+    size = f"{len(spec.config.levels)} levels, {parameters(graph(spec)):,} parameters"
+    return f"- [{name}](../specs/{name}): {size}"
 
 
 def _anchor(title: str) -> str:
@@ -167,11 +194,11 @@ def main(words: list[str] | None = None) -> None:
     args = parser.parse_args(words)
     folder = args.png or args.docs / "gallery"
     folder.mkdir(parents=True, exist_ok=True)
-    specs = every_spec()
-    for shot in [*SHOWN, *specs]:
+    shots = {path: best(path) for path in families()}
+    for shot in {shot.name: shot for shot in [*SHOWN, *shots.values()]}.values():
         print(paint(shot, folder, "png" if args.png else "svg"))
     if not args.png:
-        write_atomic(args.docs / "gallery.md", page(SHOWN, specs))
+        write_atomic(args.docs / "gallery.md", page(shots))
 
 
 if __name__ == "__main__":

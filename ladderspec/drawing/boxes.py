@@ -5,7 +5,7 @@ A `label` in the spec replaces the text for the cell.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -93,7 +93,7 @@ def details(part: Part, labels: frozenset[str]) -> Runs:
     if "name" in labels and "cell" in labels:
         found.append(part.name)
     if "shape" in labels and part.shape is not None:
-        found.append(shape_text(part.shape))
+        found.append(f"K {TIMES} " * part.for_each_group + shape_text(part.shape))
     if isinstance(part.cell, Cell) and "cell" in labels:
         found += _shown(part.cell)
     if part.cell.share and "cell" in labels:
@@ -105,14 +105,19 @@ def details(part: Part, labels: frozenset[str]) -> Runs:
 
 def _shown(cell: Any) -> list[str]:
     """The noise of a cell; of an input, whether it is constant over t, and its last t."""
-    found = []
-    if isinstance(noise := cell.noise, Noise):
-        amount = noise.gaussian if noise.gaussian is not None else noise.flip
-        found += [f"noise {amount:g}"] if amount else []
+    found = [_noise(cell)] if _noise(cell) else []
     if cell.cell == "Input":
         found += ["constant"] if getattr(cell, "per", None) == "sequence" else []
         found += [f"until {cell.until}"] if cell.until else []
     return found
+
+
+def _noise(cell: Any) -> str:
+    noise = getattr(cell, "noise", None)
+    if not isinstance(noise, Noise):
+        return ""
+    amount = noise.gaussian if noise.gaussian is not None else noise.flip
+    return f"noise {amount:g}" if amount else ""
 
 
 def difference(part: Part, labels: frozenset[str]) -> Runs:
@@ -128,17 +133,22 @@ def difference(part: Part, labels: frozenset[str]) -> Runs:
         was.append(shape_text(before.shape))
     if before.parameters != part.parameters and "params" in labels:
         was.append(count_text(before.parameters))
-    return plain("was " + f" {DOT} ".join(was or [_old_fields(before.cell, part.cell)]))
+    was = was or list(_old_fields(before.cell, part.cell))
+    return plain("was " + f" {DOT} ".join(was))
 
 
-def _old_fields(old: Any, new: Any) -> str:
-    """The old values of the fields in which two cells differ."""
+def _old_fields(old: Any, new: Any) -> Iterator[str]:
+    """The old values of the fields in which two cells differ; of long ones, only the name."""
     before, after = old.model_dump(), new.model_dump()
-    return ", ".join(
-        f"{key} {value}" if value is not None else f"no {key}"
-        for key, value in before.items()
-        if value != after.get(key)
-    )
+    for key, value in before.items():
+        if value == after.get(key):
+            continue
+        if key == "noise":
+            yield _noise(old) or "without noise"
+        elif value is None:
+            yield f"no {key}"
+        else:
+            yield f"{key} {value}" if isinstance(value, str | int | float) else f"another {key}"
 
 
 def cell_text(cell: Any, shape: Shape | None = None) -> str:

@@ -220,21 +220,12 @@ def _titled(scene: Scene, layout: Layout, theme: Theme) -> Scene:
     """The scene below its title, which is as wide as the scene at most."""
     if not layout.title:
         return scene
-    margin, left = layout.sizes.margin, layout.places.columns[0].start
-    if left + _title_width(layout.title) > scene.width - margin:
-        left = margin
-    lines = _wrapped_words(layout.title, scene.width - margin - left, TITLE_SIZE, "bold")
-    width = max(scene.width, *(left + _title_width(line) + margin for line in lines))
-    pitch = TITLE_SIZE * 1.2
+    margin, size = layout.sizes.margin, TITLE_SIZE
+    lines = _wrapped_words(layout.title, scene.width - 2 * margin, size, "bold")
+    widths = [width_of(line, size, "bold") * OTHER_FONTS + 2 * margin for line in lines]
+    width, pitch = max(scene.width, *widths), size * 1.2
     texts = [
-        Text(
-            left,
-            margin + TITLE_SIZE + i * pitch,
-            TITLE_SIZE,
-            plain(line, "bold"),
-            theme.text,
-            "start",
-        )
+        Text(margin, margin + size + i * pitch, size, plain(line, "bold"), theme.text, "start")
         for i, line in enumerate(lines)
     ]
     high = TITLE_SIZE * 0.7 + len(lines) * pitch
@@ -251,10 +242,6 @@ def _wrapped_words(text: str, width: float, size: float, face: Face = "sans") ->
         else:
             lines[-1] = longer
     return lines
-
-
-def _title_width(text: str) -> float:
-    return width_of(text, TITLE_SIZE, "bold") * OTHER_FONTS
 
 
 def _ladder(layout: Layout, theme: Theme) -> tuple[Scene, bool]:
@@ -308,15 +295,13 @@ def _texts(layout: Layout, theme: Theme) -> Iterator[Text]:
 
 
 def _legend(layout: Layout, ladder: Scene, theme: Theme) -> Legend:
-    """Below the ladder; it starts at the left margin if the ladder is narrow."""
+    """Below the ladder."""
     view, places = layout.view, layout.places
     found = []
     if view.legend if view.legend is not None else not view.mini:
         found = list(entries(layout.picture, ladder.wires, ladder.boxes, view.worth_of, theme))
     top = places.extent.bottom + frame.depth(layout.grid, view, layout.sizes) + (8 if found else 0)
-    left = places.columns[0].start
-    if layout.right - left < _LEGEND_WIDTH:
-        left = layout.sizes.margin
+    left = layout.sizes.margin
     width = max(layout.right - left, _LEGEND_WIDTH)
     return place_legend(found, theme, layout.sizes, (left, top), width)
 

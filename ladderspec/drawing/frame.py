@@ -110,7 +110,6 @@ def values(grid: Grid, places: Coordinates, view: View, theme: Theme) -> Iterato
 # --- plates ---------------------------------------------------------------------------------------
 
 _PLATE_STEP = 7.0  # between nested plates
-_PLATE_LABEL = 12.0
 
 
 class Plate(NamedTuple):
@@ -125,7 +124,7 @@ def plates_of(view: View, picture: Picture) -> tuple[Plate, ...]:
     """The plates of a view and that of the groups, small ones first."""
     rows = [level.names for level in picture.levels]
     found = [_plate(label, list(levels), rows) for label, levels in (view.plates or {}).items()]
-    if picture.groups:  # the lowest row contains the input, which all groups share
+    if picture.groups:  # around all levels above the input [f:tagger]
         found.append(Plate(picture.plate_label, 1, len(rows) - 1))
     return tuple(sorted(found, key=lambda plate: plate.top - plate.bottom))
 
@@ -154,13 +153,13 @@ def plate_edges(plates: Sequence[Plate]) -> list[tuple[Channel, Plate, bool]]:
     return upper + [(horizontal(plate.bottom), plate, False) for plate in reversed(plates)]
 
 
-def plate_margins(plates: Sequence[Plate]) -> tuple[float, float]:
+def plate_margins(plates: Sequence[Plate], sizes: Sizes) -> tuple[float, float]:
     """The room that plates need left and right of the ladder."""
-    return (len(plates) * _PLATE_STEP, sum(map(_label_room, plates)))
+    return (len(plates) * _PLATE_STEP, sum(_label_room(plate, sizes) for plate in plates))
 
 
-def _label_room(plate: Plate) -> float:
-    return width_of_runs(formula(plate.label), _PLATE_LABEL) + 4 + _PLATE_STEP
+def _label_room(plate: Plate, sizes: Sizes) -> float:
+    return width_of_runs(formula(plate.label), sizes.time) + 4 + _PLATE_STEP
 
 
 def plate_panels(
@@ -174,10 +173,10 @@ def plate_panels(
     }
     left, right = places.extent.x - outside, places.extent.right
     for plate in plates:
-        left, right = left - _PLATE_STEP, right + _label_room(plate)
+        left, right = left - _PLATE_STEP, right + _label_room(plate, places.sizes)
         top, bottom = edges[id(plate), True], edges[id(plate), False]
         runs = formula(plate.label)
-        label = Text(right - 4, bottom - 6, _PLATE_LABEL, runs, theme.text, "end")
+        label = Text(right - 4, bottom - 6, places.sizes.time, runs, theme.text, "end")
         rect = Rect(left, top, right - left, bottom - top)
         yield Backdrop(rect, Ink(theme.text, 0.9), None, 0, label)
 

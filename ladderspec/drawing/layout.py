@@ -53,7 +53,11 @@ class Layout(NamedTuple):
 
     @property
     def right(self) -> float:
-        return self.places.extent.right + self.label_room + frame.plate_margins(self.plates)[1]
+        return (
+            self.places.extent.right
+            + self.label_room
+            + frame.plate_margins(self.plates, self.sizes)[1]
+        )
 
 
 def lay_out(picture: Picture, view: View, spread: float = 1.0) -> Layout:
@@ -70,7 +74,7 @@ def lay_out(picture: Picture, view: View, spread: float = 1.0) -> Layout:
     levels_end = sizes.margin + max(widths, default=0.0) * OTHER_FONTS
     title = picture.title if view.title is None and picture.is_comparison else view.title or ""
     outside = _outside(grid, sizes)
-    left = levels_end + sizes.beside_levels + frame.plate_margins(plates)[0] + outside
+    left = levels_end + sizes.beside_levels + frame.plate_margins(plates, sizes)[0] + outside
     rooms = _straight_label_rooms(routes, sizes)
     places = coordinates_of(grid, contents, lanes, rooms, sizes, (left, sizes.margin))
     traces = [trace(route, index, places, lanes) for index, route in enumerate(routes)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from math import ceil
 from typing import NamedTuple
 
 from ladderspec.drawing.boxes import LINE, STATEFUL
@@ -110,22 +111,24 @@ class Legend(NamedTuple):
 def place_legend(
     found: Sequence[LegendEntry], theme: Theme, sizes: Sizes, start: Point, width: float
 ) -> Legend:
-    """Rows of entries, at most `width` wide; each entry is in the first row that has room."""
+    """Entries in aligned columns, in as few rows as `width` allows."""
     texts: list[Text] = []
     samples: list[Sample] = []
-    ends: list[float] = []  # of the rows
-    for entry in found:
-        needed = entry.width(sizes)
-        row = next((i for i, end in enumerate(ends) if end + needed <= width), len(ends))
-        ends += [0.0] * (row == len(ends))
-        x, base = start[0] + ends[row], start[1] + row * sizes.legend_row + sizes.legend
+    needed = [entry.width(sizes) + sizes.between for entry in found]
+    rows, across = 0, 0
+    while rows < len(found):
+        rows += 1
+        across = ceil(len(found) / rows)
+        columns = [max(needed[i::across]) for i in range(across)]
+        if sum(columns) - sizes.between <= width:
+            break
+    for i, entry in enumerate(found):
+        x = start[0] + sum(columns[: i % across])
+        base = start[1] + i // across * sizes.legend_row + sizes.legend
         samples += entry.sample(sizes.sample, (x, base - _MIDDLE * sizes.legend))
-        runs = formula(entry.text)
-        texts.append(
-            Text(x + sizes.sample + _SPACE, base, sizes.legend, runs, theme.faint, "start")
-        )
-        ends[row] += needed + sizes.between
-    return Legend(tuple(texts), tuple(samples), start[1] + len(ends) * sizes.legend_row)
+        runs, left = formula(entry.text), x + sizes.sample + _SPACE
+        texts.append(Text(left, base, sizes.legend, runs, theme.faint, "start"))
+    return Legend(tuple(texts), tuple(samples), start[1] + rows * sizes.legend_row)
 
 
 # --- samples --------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from ladderspec.names import INPUT, Role, Shape, Side, node_name
 from ladderspec.wiring.graph import Graph, copies, in_order
 
 SHARED = node_name(Side.ENCODER, INPUT)  # the only node that does not exist for each group
-EXPLANATION = node_name(Side.DECODER, INPUT)  # what each group makes of it: pi and mu
+EXPLANATION = node_name(Side.DECODER, INPUT)  # what the groups make of it: pi and mu
 
 
 class Change(StrEnum):
@@ -47,6 +47,7 @@ class Part(NamedTuple):
     symbol: str | None = None  # the paper's letters for its value
     value: tuple[str, int] | None = None  # a letter below it, and how far ahead in time it is
     members: tuple[Part, ...] = ()  # the nodes drawn as one, in the order in which they run
+    for_each_group: bool = False  # although it is outside the plate of the groups
 
     @property
     def is_further_input(self) -> bool:
@@ -73,7 +74,7 @@ class Arrow(NamedTuple):
 
 
 class Level(NamedTuple):
-    """A level of the graph; if there are groups, the decoder of the input has its own row."""
+    """A level of the graph, or several levels drawn as one row."""
 
     name: str
     shown: str
@@ -83,8 +84,8 @@ class Level(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all levels in this row, as a user writes them."""
-        return tuple(name.rpartition(".")[2] for name in self.members or (self.name,))
+        """The names of all levels in this row."""
+        return self.members or (self.name,)
 
 
 class Picture(NamedTuple):
@@ -95,7 +96,7 @@ class Picture(NamedTuple):
     levels: tuple[Level, ...]
     parts: Mapping[str, Part]
     arrows: tuple[Arrow, ...]
-    groups: int | None = None  # copies of everything except the input
+    groups: int | None = None  # copies of everything except the input: a plate, as in the paper
 
     @property
     def plate_label(self) -> str:
@@ -153,8 +154,6 @@ def _levels(graph: Graph, used: Set[str]) -> Iterator[Level]:
     for number, name in enumerate(graph.graph["levels"]):
         if name in used:
             yield Level(name, labels.get(name, name), str(number), name in labels)
-        if name == INPUT and EXPLANATION in used:
-            yield Level(EXPLANATION, "", str(number))
 
 
 def _title(graph: Graph) -> str:
@@ -173,7 +172,7 @@ def _part(graph: Graph, name: str, phases: Mapping[str, str]) -> Part:
     return Part(
         name=name,
         side=node["side"],
-        level=name if grouped and name == EXPLANATION else node["level"],
+        level=node["level"],
         cell=node["cell"],
         shape=node.get("shape"),
         parameters=(node.get("parameters") or 0) + incoming,
@@ -181,6 +180,7 @@ def _part(graph: Graph, name: str, phases: Mapping[str, str]) -> Part:
         phase=phases.get(name),
         symbol=_symbol(name, node["cell"]) if grouped else None,
         value=None if grouped else _value(graph, name),
+        for_each_group=grouped and name == EXPLANATION,
     )
 
 

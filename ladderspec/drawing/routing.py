@@ -178,18 +178,20 @@ class _Router:
         return Route(link, PathForm.ORTHOGONAL, Port(source, sign), Port(target, -sign), (leg,))
 
     def _loop(self, link: Link, spot: Spot) -> Route:
-        """Back to the same box: beside the outer columns, above inner ones."""
-        last = len(self.grid.columns) - 1
-        if 0 < spot.column < last:
-            face = Face(horizontal(spot.row + 1), spot.column)
+        """Back to the same box: left of encoders, right of the last column, above others."""
+        if self.grid.columns[spot.column].side is Side.ENCODER or spot.column == 0:
+            face = Face(vertical(spot.column), spot.row)
+        elif spot.column == len(self.grid.columns) - 1:
+            face = Face(vertical(spot.column + 1), spot.row)
         else:
-            face = Face(vertical(0 if spot.column == 0 else spot.column + 1), spot.row)
+            face = Face(horizontal(spot.row + 1), spot.column)
         return self._along(link, face, face, 1)._replace(form=PathForm.LOOP)
 
     def _in_row(self, link: Link, source: Spot) -> Route:
         steps = link.target.column - source.column
         beside = abs(steps) == 1
-        if (beside or not link.arrow.delay) and not (link.delayed and steps < 0):
+        arched = link.arrow.delay and link.arrow.role is not Role.DECODER_TO_ENCODER
+        if (beside or not arched) and not (link.delayed and steps < 0):
             straight = self._straight(link, source)
             if straight:
                 return straight

@@ -279,7 +279,7 @@ class Sizes(NamedTuple):
             pad_y=3.0,
             wrap=68.0,
             margin=3.0,
-            legend_row=13.0,
+            legend_row=11.0,
             between=9.0,
             sample=21.0,
             beside_levels=4.0,

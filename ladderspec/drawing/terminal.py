@@ -131,7 +131,7 @@ class _Ladder:
                 yield self._between(level.name, below.name)
 
     def _plate(self, ladder: Sequence[str]) -> Iterator[str]:
-        """A frame around everything except the input, which is the last line."""
+        """A frame around all levels above the input, which is the last line."""
         *inside, border, last = ladder
         width = max(map(_width, ladder))
         label = f" {self.picture.plate_label} "

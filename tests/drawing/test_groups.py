@@ -1,4 +1,4 @@
-"""Networks with groups: a plate around everything except the input, in every view and format."""
+"""Networks with groups: a plate around all levels above the input, in every view and format."""
 
 from __future__ import annotations
 
@@ -48,11 +48,13 @@ def inner_items(box: Box) -> list[Rect]:
 
 
 def check(scene: Scene, count: int) -> None:
-    """The plate contains every box but the input, with texts and tasks, and does not touch that."""
+    """The plate contains every box above the input level; x, pi and mu are below it [f:tagger]."""
     plate = plate_of(scene)
+    bottom = {box.rect.y for box in scene.boxes if box.node.endswith(".input")}
+    assert len(bottom) == 1, "side by side"
     for box in scene.boxes:
-        if box.node == "encoder.input":
-            assert not plate.rect.overlaps(box.rect)
+        if box.node.endswith(".input"):
+            assert plate.rect.bottom < box.rect.y
         else:
             assert all(plate.rect.contains(item) for item in inner_items(box)), box.node
     assert plate.label is not None
@@ -64,13 +66,19 @@ def check(scene: Scene, count: int) -> None:
 
 @pytest.mark.parametrize("options", VIEWS, ids=str)
 def test_the_plate_contains_exactly_the_nodes_of_the_groups(options: dict[str, Any]) -> None:
+    """Except the lowest decoder, which the paper draws beside the input: its shape says K times."""
     spec = loads(GROUPED)
     scene = scene_of(spec, **options)
     check(scene, 3)
     plate = plate_of(scene).rect
     inside = {box.node for box in scene.boxes if plate.contains(box.rect)}
     wiring = graph(spec)
-    assert inside == {node for node in wiring if copies_of(wiring, node) == 3}
+    copied = {node for node in wiring if copies_of(wiring, node) == 3}
+    assert inside == copied - {"decoder.input"}
+    (box, *_) = [box for box in scene.boxes if box.node == "decoder.input"]
+    texts = " ".join(text_of(text.runs) for text in box.texts)
+    shown = options.get("view") != "mini" and "labels" not in options
+    assert ("K \u00d7 2\u00d724\u00d724" in texts) == shown
 
 
 @pytest.mark.parametrize("kind", ["unrolled", "rolled", "mini"])
@@ -106,7 +114,7 @@ def test_comparisons_have_no_empty_rows() -> None:
 
 @pytest.mark.parametrize("kind", ["unrolled", "rolled", "mini"])
 def test_the_upward_diagonal(kind: str) -> None:
-    """From the lowest decoder up to the level above the input, in a straight line in the plate."""
+    """From the lowest decoder to the level above the input, in a straight line into the plate."""
     scene = scene_of(loads(GROUPED), view=kind)
     wires = [wire for wire in scene.wires if wire.role is Role.UPWARD_DIAGONAL]
     (wire,) = [wire for wire in wires if not wire.from_outside]
@@ -116,7 +124,8 @@ def test_the_upward_diagonal(kind: str) -> None:
     assert tip_y < y
     assert (tip_x < x) == (kind == "rolled")
     plate = plate_of(scene).rect
-    assert plate.contains(Rect(min(x, tip_x), tip_y, abs(x - tip_x), y - tip_y))
+    assert tip_y < plate.bottom < y
+    assert plate.x < min(x, tip_x) < max(x, tip_x) < plate.right
     columns = {(box.node.partition(".")[0], box.rect.x) for box in scene.boxes}
     assert len(columns) == (2 if kind == "rolled" else 4)
     decoders = [box.rect for box in scene.boxes if box.node.startswith("decoder.")]
@@ -194,7 +203,7 @@ def test_layout_by_graphviz(text: str) -> None:
             x, y = map(float, each["pos"].split(","))
             if left < x < right and low < y < high:
                 inside.add(each["name"])
-    assert inside == set(graph(loads(text))) - {"encoder.input"}
+    assert inside == set(graph(loads(text))) - {"encoder.input", "decoder.input"}
 
 
 def test_terminal(golden: Any) -> None:
@@ -204,7 +213,9 @@ def test_terminal(golden: Any) -> None:
     bottom = next(i for i, line in enumerate(lines) if line.startswith("\u2514"))
     assert " K = 3 " in lines[bottom]
     assert "\u2191" in lines[bottom]  # from the input
+    assert "\u2193" in lines[bottom]  # to pi and mu
     assert "x\u0303" in lines[bottom + 1]
+    assert "\u03c0, \u03bc" in lines[bottom + 1]
     assert all(line[0] == line[-1] == "\u2502" for line in lines[1:bottom])
     assert len({len(line) for line in lines[: bottom + 1]}) == 1
     assert not any("->" in line for line in lines)  # every arrow has its symbol

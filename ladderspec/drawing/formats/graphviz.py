@@ -16,8 +16,6 @@ from ladderspec.drawing.boxes import details, headings, outline
 from ladderspec.drawing.formats import Format, GraphvizMissing, number, register
 from ladderspec.drawing.options import DPI, View
 from ladderspec.drawing.picture import (
-    EXPLANATION,
-    SHARED,
     Arrow,
     Change,
     Level,
@@ -228,11 +226,11 @@ def _column(part: Part) -> int:
 
 
 def _plate(picture: Picture, view: View, theme: Theme) -> Iterator[str]:
-    """The groups: everything above the input."""
-    down = [arrow for arrow in picture.arrows if arrow.role is Role.DECODER]
-    order = [(SHARED, EXPLANATION), *((arrow.target, arrow.source) for arrow in down)]
-    for below, above in order:  # the input stands below the plate, decoders above each other
-        yield f"    {quote_dot(below)} -> {quote_dot(above)} [style=invis];"
+    """The groups: all levels above the input."""
+    for arrow in picture.arrows:  # decoders stand above each other, the last one below the plate
+        if arrow.role is Role.DECODER:
+            ends = f"{quote_dot(arrow.target)} -> {quote_dot(arrow.source)}"
+            yield f"    {ends} [style=invis];"
     yield "    subgraph cluster_groups {"
     # The margin has room for the labels of loops. Label location `t` is the bottom.
     frame = {"penwidth": "0.9", "color": theme.text, "margin": "26"}
