@@ -192,6 +192,11 @@ class UsageError(LadderspecError):
     """A command or a call with arguments that make no sense."""
 
 
+def reason(error: OSError | ValueError) -> str:
+    """Why the system refused, for the end of a message: `no space left on device`."""
+    return str(getattr(error, "strerror", None) or error).lower()
+
+
 class TorchMissing(UsageError, ImportError):
     """Something needs PyTorch, which is an optional dependency."""
 

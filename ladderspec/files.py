@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 import os
 import tempfile
 import time
-from collections.abc import Sequence
-from errno import EISDIR
+from collections.abc import Mapping, Sequence
+from errno import EISDIR, ELOOP
 from pathlib import Path
-from stat import S_ISREG
+from stat import S_ISDIR, S_ISREG
 from typing import Any
 
-from ladderspec.errors import UsageError
+from ladderspec.errors import UsageError, reason
 
 TEMPORARY = ".ladderspec"  # the suffix of temporary files
 MAX_JSON = 256 * 2**20  # bytes
@@ -26,20 +28,43 @@ def read_json(path: Path) -> dict[str, Any]:
         FileNotFoundError: if there is no such file.
         UsageError: if it cannot be read, is too large, or is nested too deep.
     """
-    try:
-        if path.stat().st_size > MAX_JSON:
-            raise UsageError(f"{path} is too large: it has more than {MAX_JSON:,} bytes")
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
-    except ValueError as error:
-        raise UsageError(f"{path} is damaged: {error}") from None
+    text = read_text(path)
     try:
         return parse_json(text)
     except ValueError as error:
         raise UsageError(f"{path} is damaged: {error}") from None
+
+
+def read_text(path: Path) -> str:
+    """The text of a file that may come from anywhere; it raises what `read_json` does."""
+    try:
+        return read_regular(path, MAX_JSON).decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is damaged: {error}") from None
+
+
+def read_regular(path: Path, most: float = math.inf) -> bytes:
+    """The content of a regular file: a named pipe would wait, a device may never end.
+
+    Args:
+        path: The file.
+        most: The number of bytes that it may have.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        UsageError: if it cannot be read or is too large.
+    """
+    try:
+        found = path.stat()
+        if found.st_size > most:
+            raise UsageError(f"{path} is too large: it has more than {most:,} bytes")
+        if not S_ISREG(found.st_mode) and not S_ISDIR(found.st_mode):
+            raise UsageError(f"cannot read {path}: it is no regular file")
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {path}: {reason(error)}") from None
 
 
 def parse_json(text: str) -> dict[str, Any]:
@@ -65,6 +90,37 @@ def parse_json(text: str) -> dict[str, Any]:
     return found
 
 
+def checksum(data: bytes) -> str:
+    """A checksum against accidents; it is no signature."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def sealed(record: Mapping[str, Any], key: str = "checksum") -> dict[str, Any]:
+    """A record with a checksum of all else that it says.
+
+    >>> intact(sealed({"a": 1})), intact({**sealed({"a": 1}), "a": 2}), intact({"a": 1})
+    (True, False, True)
+    """
+    content = {name: value for name, value in record.items() if name != key}
+    return {**content, key: checksum(json.dumps(content, sort_keys=True).encode())}
+
+
+def intact(record: Mapping[str, Any], key: str = "checksum") -> bool:
+    """Whether a record is as it was sealed. Those of earlier versions have no checksum."""
+    return key not in record or sealed(record, key)[key] == record[key]
+
+
+def read_sealed(path: Path) -> dict[str, Any]:
+    """A sealed record; it raises what `read_json` does, and UsageError if it was changed."""
+    found = read_json(path)
+    if not intact(found):
+        raise UsageError(
+            f"{path} is damaged or was changed: its checksum is another; if the change is meant,"
+            " remove `checksum` from it"
+        )
+    return found
+
+
 def _inside(value: Any) -> list[Any]:
     if isinstance(value, dict):
         return list(value.values())
@@ -77,29 +133,44 @@ def write_atomic(path: str | Path, content: str | bytes) -> Path:
 
 
 def write_all(files: Sequence[tuple[Path, str | bytes]]) -> list[Path]:
-    """Write several files: all of them, or none if one of them cannot be written."""
+    """Write several files: all of them, or none if one of them cannot be written.
+
+    Symbolic links stay, and so do pipes and devices, which are written to directly.
+    """
     waiting: list[tuple[str, Path]] = []
     here = Path()
     try:
         for here, content in files:
-            waiting.append((_beside(here), here))
-            _fill(waiting[-1][0], content.encode() if isinstance(content, str) else content)
+            data = content.encode() if isinstance(content, str) else content
+            target = _target(here)
+            if target.exists() and not target.is_file():
+                target.write_bytes(data)
+                continue
+            waiting.append((_beside(target), target))
+            _fill(waiting[-1][0], data)
         for temporary, here in waiting:
             os.replace(temporary, here)
         for folder in {path.parent for _, path in waiting}:
             sync(folder)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         for temporary, _ in waiting:
             Path(temporary).unlink(missing_ok=True)
-        raise UsageError(f"cannot write {here}: {(error.strerror or str(error)).lower()}") from None
-    return [path for _, path in waiting]
+        raise UsageError(f"cannot write {here}: {reason(error)}") from None
+    return [path for path, _ in files]
+
+
+def _target(path: Path) -> Path:
+    """The file that a path leads to, if it is no folder."""
+    target = Path(os.path.realpath(path))
+    for wrong, code in ((target.is_symlink(), ELOOP), (target.is_dir(), EISDIR)):
+        if wrong:
+            raise OSError(code, os.strerror(code))
+    return target
 
 
 def _beside(path: Path) -> str:
     """A temporary file in the folder of `path`."""
-    if path.is_dir():
-        raise IsADirectoryError(EISDIR, os.strerror(EISDIR))
-    handle, temporary = tempfile.mkstemp(TEMPORARY, f".{path.name}.", path.parent)
+    handle, temporary = tempfile.mkstemp(TEMPORARY, f".{path.name[:50]}.", path.parent)
     os.close(handle)
     return temporary
 
@@ -144,8 +215,7 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     except OSError as error:
         if not path.is_dir():  # some file systems sync no folders
-            reason = (error.strerror or str(error)).lower()
-            raise UsageError(f"cannot write {path}: {reason}") from None
+            raise UsageError(f"cannot write {path}: {reason(error)}") from None
     finally:
         os.close(handle)
 
@@ -155,8 +225,8 @@ def make_folder(path: str | Path) -> Path:
     path = Path(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot write {path}: {reason(error)}") from None
     return path
 
 

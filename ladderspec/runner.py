@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ladderspec.ablation.ablate import AblationOptions
 from ladderspec.ablation.ablate import ablate as train_all
 from ladderspec.ablation.engines import Asked, choose
@@ -14,7 +16,7 @@ from ladderspec.ablation.report import AblationReport, report
 from ladderspec.errors import UsageError
 from ladderspec.escaping import html_table
 from ladderspec.experiments.reader import open_experiment
-from ladderspec.experiments.runs import Experiment, Run
+from ladderspec.experiments.runs import Experiment, Run, on_machine
 from ladderspec.learn.metrics import Report
 from ladderspec.learn.progress import Callback, Display
 from ladderspec.learn.setup import check_runs
@@ -94,28 +96,19 @@ def train(
     Returns:
         The finished runs, as a tuple with a table for notebooks.
     """
-    _, runs, folder = _selected(experiment, rows, columns, seeds, output)
+    _, runs, folder = _selected(experiment, rows, columns, seeds, output, machine)
     root = Path(data) if data is not None else None
-    check_runs(runs, folder, root, machine.get("device"))
+    check_runs(runs, folder, root)
     display = Display(quiet=quiet, total=len(runs))
     found = []
     for run in runs:
-        changed = replace(run, machine=_machine(run, machine))
         result = train_run(
-            changed, folder / run.id, resume=resume, data=root, display=display,
+            run, folder / run.id, resume=resume, data=root, display=display,
             on_update=on_update, on_evaluation=on_evaluation,
         )  # fmt: skip
         display.done += 1
         found.append(FinishedRun(run.id, folder / run.id, result))
     return FinishedRuns(found)
-
-
-def _machine(run: Run, changes: dict[str, Any]) -> Any:
-    for name in changes:
-        if name not in type(run.machine).model_fields:
-            known = ", ".join(type(run.machine).model_fields)
-            raise UsageError(f"`{name}` is no field of `machine`; there are {known}")
-    return type(run.machine).model_validate({**run.machine.model_dump(), **changes})
 
 
 def ablate(
@@ -160,11 +153,9 @@ def ablate(
     """
     if processes is not None and (on_update or on_evaluation):
         raise UsageError("callbacks are called in this process: leave `processes` out")
-    opened, runs, folder = _selected(experiment, rows, columns, seeds, output)
+    opened, runs, folder = _selected(experiment, rows, columns, seeds, output, machine)
     root = Path(data) if data is not None else None
-    check_runs(runs, folder, root, machine.get("device"))
-    for run in runs:
-        _machine(run, machine)
+    check_runs(runs, folder, root)
     options = AblationOptions(
         folder, resume, root, machine, display=Display(quiet=quiet),
         on_update=on_update, on_evaluation=on_evaluation,
@@ -214,9 +205,11 @@ def _selected(
     columns: str | Iterable[str],
     seeds: int | Iterable[int],
     output: str | Path | None,
+    machine: dict[str, Any],
 ) -> tuple[Experiment, tuple[Run, ...], Path]:
     opened = experiment if isinstance(experiment, Experiment) else open_experiment(experiment)
-    runs = opened.select(_several(rows), _several(columns), _seeds(seeds))
+    chosen = opened.select(_several(rows), _several(columns), _seeds(seeds))
+    runs = on_machine(chosen, machine)
     return opened, runs, Path(output) if output is not None else Path("out") / opened.name
 
 
@@ -225,4 +218,5 @@ def _several(names: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def _seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
-    return (seeds,) if isinstance(seeds, int) else tuple(seeds)
+    several = seeds if isinstance(seeds, Iterable) else (seeds,)
+    return tuple(int(seed) if isinstance(seed, np.integer) else seed for seed in several)

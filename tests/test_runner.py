@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import ladderspec as ls
@@ -64,4 +66,26 @@ def test_what_cannot_be(trained: Path) -> None:
         ls.train(place, output=trained / "other", thread=1)
     with pytest.raises(UsageError, match="leave `processes` out"):
         ls.ablate(place, output=trained / "other", processes=2, on_update=print)
+    with pytest.raises(UsageError, match=r"machine\.threads: input should be less than"):
+        ls.train(place, output=trained / "other", threads=10**6)
+    with pytest.raises(UsageError, match=r"machine\.workers: input should be a valid integer"):
+        ls.ablate(place, output=trained / "other", workers="many")
+    for seeds in (-1, 2**31, 1.5, True, [0, "1"]):
+        with pytest.raises(UsageError, match="a seed is a whole number from 0 to 2147483647, not "):
+            ls.train(place, output=trained / "other", seeds=seeds)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="there are 1,001 seeds: at most 1,000"):
+        ls.ablate(place, output=trained / "other", seeds=range(1001))
     assert not (trained / "other").exists()
+
+
+def test_in_a_thread_and_with_seeds_of_numpy(trained: Path) -> None:
+    found = list[object]()
+
+    def work() -> None:
+        seeds = np.zeros(1, dtype=np.int64)
+        found.append(ls.ablate(trained / "experiment.yaml", seeds=seeds, output=trained / "out"))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert len(found) == 1

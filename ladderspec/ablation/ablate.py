@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -87,6 +88,9 @@ def _job(experiment: Experiment, run: Run, options: AblationOptions, display: Di
 @contextmanager
 def _sigterm_as_interrupt() -> Iterator[None]:
     """Treat SIGTERM like Ctrl-C, so that no process is left behind."""
+    if threading.current_thread() is not threading.main_thread():  # it gets no signals
+        yield
+        return
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

@@ -18,6 +18,7 @@ from ladderspec.errors import UsageError
 from ladderspec.files import make_folder
 from ladderspec.learn.progress import Status, write_status
 
+MAX_PROCESSES = 1000
 GRACE = 600  # seconds for an interrupted process to finish its update and save
 
 
@@ -32,8 +33,8 @@ class Asked:
 
 def choose(asked: Asked, output: Path) -> Engine:
     """The engine that is asked for. Options that do not fit it are refused."""
-    if asked.workers is not None and asked.workers < 1:
-        raise UsageError(f"--processes {asked.workers}: at least one")
+    if asked.workers is not None and not 1 <= asked.workers <= MAX_PROCESSES:
+        raise UsageError(f"--processes {asked.workers}: from 1 to {MAX_PROCESSES:,}")
     if asked.workers is not None and asked.name in ("ray", "slurm"):
         raise UsageError(f"--processes: {asked.name} decides how many runs there are at once")
     if asked.slurm and asked.name != "slurm":

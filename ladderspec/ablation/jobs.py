@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from ladderspec.experiments.runs import Run
 from ladderspec.experiments.training import MachineConfig
 from ladderspec.learn.progress import Callback, Display
 
+OPTIONS = ("threads", "workers", "device")  # of the command line, about the machine
 TRIES = 4  # how often a run is started if its process is killed
 
 
@@ -52,7 +54,7 @@ class Job:
     def settings(self) -> MachineConfig:
         """The machine section of its file with the changes of this job."""
         machine = MachineConfig() if self.run is None else self.run.machine
-        return machine.model_copy(update=self.machine)
+        return machine.changed(self.machine)
 
     def arguments(self) -> list[str]:
         """The job as arguments of the command line."""
@@ -60,12 +62,13 @@ class Job:
         found += ["--column", self.column] if self.column else []
         found += ["-o", str(self.folder.parent), "--resume"]
         found += ["--data", str(self.data)] if self.data is not None else []
-        for name, value in self.machine.items():
-            found += [f"--{name}", str(value)]
         for plugin in self.plugins:
             found += ["--plugin", str(plugin)]
         for change in self.changes:
             found += ["--set", change]
+        for name, value in self.machine.items():
+            option = [f"--{name}", str(value)] if name in OPTIONS else None
+            found += option or ["--set", f"machine.{name}={json.dumps(value)}"]
         return found
 
 
@@ -112,8 +115,8 @@ def perform(job: Job) -> Outcome:
         (run,) = open_experiment(job.experiment, changes=job.changes).select(
             [job.row], [job.column] if job.column else [], [job.seed]
         )
-    machine = run.machine.model_copy(update=job.machine)
     try:
+        machine = run.machine.changed(job.machine)
         train(replace(run, machine=machine), job.folder, resume=True, data=job.data,
               display=job.display, on_update=job.on_update,
               on_evaluation=job.on_evaluation)  # fmt: skip

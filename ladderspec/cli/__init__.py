@@ -12,7 +12,7 @@ from errno import EIO, ENOSPC
 from inspect import cleandoc
 from typing import Any, NamedTuple, NoReturn
 
-from ladderspec.errors import LadderspecError, SpecError, did_you_mean, tick
+from ladderspec.errors import LadderspecError, SpecError, did_you_mean, reason, tick
 from ladderspec.escaping import escape_terminal
 from ladderspec.version import __version__
 
@@ -57,10 +57,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         _silence()
         return 0
     except OSError as error:
-        if error.errno not in (ENOSPC, EIO) or error.filename is not None:
-            raise
-        _silence()  # or Python reports the same again when it flushes
-        print(f"ladderspec: cannot write: {(error.strerror or '').lower()}", file=sys.stderr)
+        where = f"cannot use {error.filename}"
+        if error.filename is None:
+            if error.errno not in (ENOSPC, EIO):
+                raise
+            _silence()  # or Python reports the same again when it flushes
+            where = "cannot write"
+        print(escape_terminal(f"ladderspec: {where}: {reason(error)}"), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

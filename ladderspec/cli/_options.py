@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from ladderspec.api import compiled, open_spec
 from ladderspec.errors import UsageError
@@ -45,12 +47,15 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
     add_plugin(reading)
 
 
-def at_least(least: int) -> Callable[[str], int]:
-    """The type of an option: a whole number, not smaller than `least`."""
+def at_least(least: int, most: float = math.inf) -> Callable[[str], int]:
+    """The type of an option: a whole number from `least` to `most`."""
 
     def number(text: str) -> int:
-        if not re.fullmatch(r"[+-]?[0-9]+", text) or int(text) < least:
-            raise argparse.ArgumentTypeError(f"a whole number, at least {least}, not {text!r}")
+        if not re.fullmatch(r"[+-]?[0-9]{1,18}", text) or not least <= int(text) <= most:
+            limit = f", at most {most:,}" if most < math.inf else ""
+            shown = text if len(text) <= 40 else f"{text[:37]}..."
+            wanted = f"a whole number, at least {least}{limit}"
+            raise argparse.ArgumentTypeError(f"{wanted}, not {shown!r}")
         return int(text)
 
     return number
@@ -58,12 +63,15 @@ def at_least(least: int) -> Callable[[str], int]:
 
 def comma_list(text: str) -> list[str]:
     """The type of an option with several names: `a,b`."""
-    return [name.strip() for name in text.split(",") if name.strip()]
+    found = [name.strip() for name in text.split(",") if name.strip()]
+    if not found:
+        raise argparse.ArgumentTypeError(f"a name or several, like `a,b`, not {text!r}")
+    return found
 
 
 def seed_list(text: str) -> list[int]:
     """The type of an option with several seeds: `0,3`."""
-    return [at_least(0)(seed) for seed in comma_list(text)]
+    return [at_least(0, 2**31 - 1)(seed) for seed in comma_list(text)]
 
 
 def add_runs(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +83,7 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
         ("--seed", "N,...", seed_list),
     ):
         chosen.add_argument(option, metavar=metavar, type=type, action="extend", default=[])
-    chosen.add_argument("--seeds", metavar="N", type=at_least(1), help="how many: 0 to N - 1")
+    chosen.add_argument("--seeds", metavar="N", type=at_least(1, 1000), help="how many: 0 to N - 1")
     changes = parser.add_argument_group("changes", "of all runs; may be repeated")
     changes.add_argument(
         "--set", metavar="PATH=VALUE", action="append", default=[],
@@ -95,6 +103,11 @@ def changes_of(args: argparse.Namespace) -> list[str]:
 def seeds_of(args: argparse.Namespace) -> list[int]:
     """The seeds that `add_runs` offers."""
     return list(dict.fromkeys([*range(args.seeds or 0), *args.seed]))
+
+
+def machine_of(args: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """The options about the machine that are given."""
+    return {name: value for name in names if (value := getattr(args, name)) is not None}
 
 
 def refuse_ignored(args: argparse.Namespace, reason: str, *options: str) -> None:

@@ -13,6 +13,7 @@ from ladderspec.cli._options import (
     at_least,
     changes_of,
     load_plugins,
+    machine_of,
     refuse_ignored,
     seeds_of,
 )
@@ -119,15 +120,17 @@ def _study(args: argparse.Namespace) -> Study:
 def _train(
     args: argparse.Namespace, experiment: Experiment, runs: Sequence[Run], output: Path
 ) -> list[Outcome]:
+    from ladderspec.experiments.runs import on_machine
     from ladderspec.learn.progress import Display
 
+    machine = machine_of(args, "threads", "device")
+    runs = on_machine(runs, machine)
     with Display().working(experiment.name, "preparing"):
         from ladderspec.ablation.ablate import AblationOptions, ablate
         from ladderspec.learn.setup import check_runs
 
         if args.engine not in ("ray", "slurm"):  # the data may be on other machines alone
-            check_runs(runs, output, args.data, args.device)
-    machine = {w: v for w in ("threads", "device") if (v := getattr(args, w)) is not None}
+            check_runs(runs, output, args.data)
     order = AblationOptions(output, args.resume, args.data, machine, tuple(args.plugin))
     return ablate(experiment, runs, order, _engine(args, output))
 

@@ -12,6 +12,7 @@ from ladderspec.cli._options import (
     at_least,
     changes_of,
     load_plugins,
+    machine_of,
     refuse_ignored,
     seeds_of,
 )
@@ -42,36 +43,28 @@ def run_train(args: argparse.Namespace) -> int:
     """
     load_plugins(args.plugin)
     from ladderspec.experiments.reader import open_experiment
+    from ladderspec.experiments.runs import on_machine
 
     experiment = open_experiment(args.experiment, changes=changes_of(args))
-    runs = experiment.select(args.row, args.column, seeds_of(args))
+    chosen = experiment.select(args.row, args.column, seeds_of(args))
     if args.list:
         given = ("--output", "--resume", "--data", "--threads", "--workers", "--device")
         refuse_ignored(args, "--list trains nothing", *given)
-        for one in runs:
+        for one in chosen:
             print(one_line(f"{one.id}  {one.title}"))
         return 0
-    from dataclasses import replace
-
     from ladderspec.learn.progress import Display
 
-    machine = {
-        word: value
-        for word in ("threads", "workers", "device")
-        if (value := getattr(args, word)) is not None
-    }
+    runs = on_machine(chosen, machine_of(args, "threads", "workers", "device"))
     output = args.output or Path("out") / experiment.name
     display = Display(quiet=os.environ.get("RANK", "0") != "0", total=len(runs))
     with display.working(experiment.name, "preparing"):
         from ladderspec.learn.setup import check_runs
         from ladderspec.learn.train import train
 
-        check_runs(runs, output, args.data, args.device)
+        check_runs(runs, output, args.data)
     for one in runs:
-        changed = replace(one, machine=one.machine.model_copy(update=machine))
-        result = train(
-            changed, output / one.id, resume=args.resume, data=args.data, display=display
-        )
+        result = train(one, output / one.id, resume=args.resume, data=args.data, display=display)
         display.done += 1
         if os.environ.get("RANK", "0") == "0":  # one of several processes speaks
             print(f"{one.id}: {_line(result)}  {output / one.id}")

@@ -49,7 +49,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--split", choices=["train", "valid", "test"], default="test")
     parser.add_argument("--data", metavar="FOLDER", type=Path, help="the data folder")
     parser.add_argument(
-        "--threads", metavar="N", type=at_least(1), help="default: as torch decides"
+        "--threads", metavar="N", type=at_least(1, 1024), help="default: as torch decides"
     )
     parser.add_argument("--device", metavar="NAME", default="auto",
                         help="cpu, cuda, cuda:1, mps; default: cuda if it is there")  # fmt: skip

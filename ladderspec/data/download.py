@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from ladderspec.data import sources
 from ladderspec.data.dataset import DataError
 from ladderspec.data.sources import File, State, check, how_to_get, locate, sha256_of
-from ladderspec.errors import tick
+from ladderspec.errors import reason, tick
 from ladderspec.version import __version__
 
 VARIABLE = "LADDERSPEC_MIRRORS"
@@ -186,8 +186,7 @@ def _disk(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise DataError(f"cannot write {path}: {reason}") from None
+        raise DataError(f"cannot write {path}: {reason(error)}") from None
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ladderspec.data.config import import_built_in
 from ladderspec.data.dataset import DataError
-from ladderspec.errors import LadderspecError
+from ladderspec.errors import LadderspecError, reason
 from ladderspec.files import write_atomic
 
 VARIABLE = "LADDERSPEC_DATA"
@@ -157,7 +157,7 @@ def sha256_of(path: Path) -> str:
         with path.open("rb") as handle:
             return hashlib.file_digest(handle, "sha256").hexdigest()
     except OSError as error:
-        raise DataError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
+        raise DataError(f"cannot read {path}: {reason(error)}") from None
 
 
 def digest_of_files(files: Mapping[str, Path]) -> str:

@@ -142,6 +142,7 @@ class ExperimentColumn(RunChanges):
 
 
 MAX_SEEDS = 1000
+SEED_BOUND = 2**31
 
 
 def _seeds(value: Any) -> Any:
@@ -171,7 +172,7 @@ def _rows(value: Any) -> Any:
 
 
 Seeds = Annotated[
-    tuple[Annotated[int, Field(ge=0, lt=2**31)], ...],
+    tuple[Annotated[int, Field(ge=0, lt=SEED_BOUND)], ...],
     Field(min_length=1),
     BeforeValidator(_seeds),
     WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "array"}]}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 from ladderspec.api import graph
 from ladderspec.data import DataConfig
 from ladderspec.errors import UsageError, did_you_mean, one_of
-from ladderspec.experiments.config import ExperimentConfig, Quoted
+from ladderspec.experiments.config import MAX_SEEDS, SEED_BOUND, ExperimentConfig, Quoted
 from ladderspec.experiments.identity import digest, identity
 from ladderspec.experiments.training import EvaluationConfig, MachineConfig, TrainingConfig
 from ladderspec.language.read import Spec
@@ -137,11 +137,17 @@ class Experiment:
         rows, columns, seeds = tuple(rows), tuple(columns), tuple(seeds)
         _check_known("row", rows, [row.name for row in self.config.rows])
         _check_known("column", columns, [column.name for column in self.config.columns])
+        _check_seeds(seeds)
         return tuple(
             run
             for run in _with_seeds(self.runs, seeds)
             if (not rows or run.row in rows) and (not columns or run.column in columns)
         )
+
+
+def on_machine(runs: Iterable[Run], changes: Mapping[str, Any]) -> tuple[Run, ...]:
+    """The same runs with other fields of `machine`."""
+    return tuple(replace(run, machine=run.machine.changed(changes)) for run in runs)
 
 
 def _with_seeds(runs: Sequence[Run], seeds: Sequence[int]) -> Sequence[Run]:
@@ -151,6 +157,14 @@ def _with_seeds(runs: Sequence[Run], seeds: Sequence[int]) -> Sequence[Run]:
     first = {(run.row, run.column): run for run in reversed(runs)}
     cells = dict.fromkeys((run.row, run.column) for run in runs)
     return [first[cell].of_seed(seed) for cell in cells for seed in seeds]
+
+
+def _check_seeds(seeds: Sequence[int]) -> None:
+    if len(seeds) > MAX_SEEDS:
+        raise UsageError(f"there are {len(seeds):,} seeds: at most {MAX_SEEDS:,}")
+    for seed in seeds:
+        if type(seed) is not int or not 0 <= seed < SEED_BOUND:
+            raise UsageError(f"a seed is a whole number from 0 to {SEED_BOUND - 1}, not {seed!r}")
 
 
 def _check_known(what: str, asked: Sequence[str], known: Sequence[str]) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, ValidationError, WithJsonSchema
 
 from ladderspec.cells import Config
 from ladderspec.cells.fields import Noise, by_form, refusal
-from ladderspec.errors import tick
+from ladderspec.errors import UsageError, tick
 from ladderspec.experiments.schedules import (
     Constant,
     NotNegative,
@@ -22,6 +22,7 @@ from ladderspec.experiments.schedules import (
 )
 from ladderspec.tasks import Metric, Task
 from ladderspec.wiring.graph import Graph
+from ladderspec.wiring.graph_json import first_error
 
 Count = Annotated[int, Field(ge=1)]
 Whole = Annotated[int, Field(ge=0)]
@@ -346,10 +347,12 @@ class MachineConfig(Config):
     device: Annotated[str, WithJsonSchema({"type": "string"})] = Field(
         "auto", description="Device: cpu, cuda, cuda:1, mps. auto: cuda if it is there, else cpu."
     )
-    threads: Count | None = Field(
+    threads: Annotated[int, Field(ge=1, le=1024)] | None = Field(
         None, description="CPU threads of one process. Default: torch decides."
     )
-    workers: Whole = Field(0, description="Threads that prepare batches in advance.")
+    workers: Annotated[int, Field(ge=0, le=256)] = Field(
+        0, description="Threads that prepare batches in advance."
+    )
     checkpoint: SavingConfig = Field(
         SavingConfig(), description="Interval between checkpoints: {seconds: 60}, {updates: 500}."
     )
@@ -371,3 +374,14 @@ class MachineConfig(Config):
         " (mallopt of glibc). Large batches on a CPU may train faster.",
     )
     track: bool = Field(False, description="Also write metrics for TensorBoard (extra `track`).")
+
+    def changed(self, changes: Mapping[str, Any]) -> MachineConfig:
+        """The section with other values. Raises UsageError if they are unknown or wrong."""
+        for name in changes:
+            if name not in type(self).model_fields:
+                known = ", ".join(type(self).model_fields)
+                raise UsageError(f"`{name}` is no field of `machine`; there are {known}")
+        try:
+            return type(self).model_validate({**self.model_dump(), **changes})
+        except ValidationError as error:
+            raise UsageError(f"machine.{first_error(error)}") from None

@@ -6,7 +6,16 @@ import stat
 import sys
 from pathlib import Path
 
-from ladderspec.errors import Finding, Findings, Place, Source, SpecError, did_you_mean, tick
+from ladderspec.errors import (
+    Finding,
+    Findings,
+    Place,
+    Source,
+    SpecError,
+    did_you_mean,
+    reason,
+    tick,
+)
 from ladderspec.shipped import PREFIX, folder, located, suggestion
 from ladderspec.text.parse import MAX_CHARACTERS, parse
 from ladderspec.text.tree import Node
@@ -21,8 +30,7 @@ def read_source(path: Path, name: str | None = None) -> Source:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
-        reason = str(getattr(error, "strerror", None) or error).lower()
-        finding = Finding("F001", f"cannot read {name}: {reason}", hint=_similar(path))
+        finding = Finding("F001", f"cannot read {name}: {reason(error)}", hint=_similar(path))
         raise SpecError([finding]) from None
     return decode(name, data)
 

@@ -7,7 +7,6 @@ it names complete files even if the process is killed at any moment.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from ladderspec.errors import UsageError, tick
-from ladderspec.files import read_json, write_atomic
+from ladderspec.files import checksum, intact, read_json, read_regular, sealed, write_atomic
 
 FORMAT = "ladderspec checkpoint 2"
 FIRST_FORMAT = "ladderspec checkpoint 1"  # without a checksum of the manifest
@@ -47,26 +46,16 @@ def write(
 ) -> None:
     """Replace the checkpoint `name`. The previous one is kept as NAME.before."""
     data = save({key: value.detach().cpu().contiguous() for key, value in tensors.items()})
-    checksum = _checksum(data)
-    file = f"{name}-{checksum[:12]}.safetensors"
+    digest = checksum(data)
+    file = f"{name}-{digest[:12]}.safetensors"
     write_atomic(folder / file, data)
-    manifest = {"format": FORMAT, "file": file, "checksum": checksum, **attributes}
-    manifest["manifest"] = _manifest_checksum(manifest)
+    content = {"format": FORMAT, "file": file, "checksum": digest, **attributes}
+    manifest = sealed(content, "manifest")
     place, before = folder / f"{name}.json", folder / f"{name}.before.json"
     if place.exists():
         write_atomic(before, place.read_bytes())
     write_atomic(place, json.dumps(manifest, indent=1) + "\n")
     _remove_unused(folder, name)
-
-
-def _checksum(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
-
-
-def _manifest_checksum(manifest: Mapping[str, Any]) -> str:
-    """The checksum of all that a manifest says, but for the checksum itself."""
-    content = {key: value for key, value in manifest.items() if key != "manifest"}
-    return _checksum(json.dumps(content, sort_keys=True).encode())
 
 
 def _remove_unused(folder: Path, name: str) -> None:
@@ -89,12 +78,12 @@ def read(folder: Path, name: str) -> Checkpoint:
         record = read_json(place)
         if record["format"] not in (FORMAT, FIRST_FORMAT):
             raise CheckpointError(f"{place}: expected `{FORMAT}`, not {tick(record['format'])}")
-        if record["format"] == FORMAT and record["manifest"] != _manifest_checksum(record):
+        if record["format"] == FORMAT and not (record["manifest"] and intact(record, "manifest")):
             raise CheckpointError(f"{place} is damaged: its checksum is another")
-        file, checksum = folder / str(record["file"]), record["checksum"]
+        file, digest = folder / str(record["file"]), record["checksum"]
         if file.parent != folder:
             raise CheckpointError(f"{place} names a file outside its folder")
-        data = file.read_bytes()
+        data = read_regular(file)
     except FileNotFoundError as error:
         raise CheckpointError(f"no checkpoint {error.filename}") from None
     except CheckpointError:
@@ -105,7 +94,7 @@ def read(folder: Path, name: str) -> Checkpoint:
         raise CheckpointError(str(error)) from None
     except (OSError, ValueError, TypeError) as error:
         raise CheckpointError(f"{place} is damaged: {error}") from None
-    if _checksum(data) != checksum:
+    if checksum(data) != digest:
         raise CheckpointError(f"{file} is damaged: its checksum is not that of {place.name}")
     try:
         return Checkpoint(load(data), record)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ladderspec.errors import UsageError
-from ladderspec.files import write_atomic
+from ladderspec.errors import UsageError, reason
+from ladderspec.files import sealed, write_atomic
 
 
 @dataclass
@@ -42,8 +42,7 @@ class MetricsLog:
             with (self.folder / name).open("a", encoding="utf-8") as file:
                 file.write(line)
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise UsageError(f"cannot write {self.folder / name}: {reason}") from None
+            raise UsageError(f"cannot write {self.folder / name}: {reason(error)}") from None
 
     @property
     def has_rows(self) -> bool:
@@ -71,7 +70,7 @@ class MetricsLog:
     def write_result(self, result: Mapping[str, Any]) -> None:
         """Write the result of the run, which is then finished."""
         if not self.silent:
-            write_atomic(self.folder / "result.json", json.dumps(result, indent=1) + "\n")
+            write_atomic(self.folder / "result.json", json.dumps(sealed(result), indent=1) + "\n")
 
 
 def tensorboard(folder: Path, wanted: bool) -> Any:

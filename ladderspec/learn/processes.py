@@ -37,10 +37,18 @@ def _joined() -> bool:
 def joined(device: str) -> Iterator[torch.device]:
     """Join the process group if torchrun has started several processes. Yields the device."""
     chosen = _device(device)
-    several = int(os.environ.get("WORLD_SIZE", "1")) > 1 and not _joined()
+    several = (os.environ.get("WORLD_SIZE") or "1") != "1" and not _joined()
     if several:
         backend = "nccl" if chosen.type == "cuda" else "gloo"
-        distributed.init_process_group(backend)
+        try:
+            distributed.init_process_group(backend)
+        except (ValueError, RuntimeError) as error:
+            size = f"WORLD_SIZE={os.environ['WORLD_SIZE']}"
+            first = str(error).partition("\n")[0]
+            raise UsageError(
+                f"{size}, but there is no process group: {first}; start several processes with"
+                " torchrun, or unset WORLD_SIZE"
+            ) from None
     try:
         yield chosen
     finally:

@@ -175,6 +175,12 @@ def write_status(folder: Path, status: Status) -> None:
         (folder / FILE).write_text(json.dumps(asdict(status)), encoding="utf-8")
 
 
+def remove_status(folder: Path) -> None:
+    """Remove the status of a run that is no longer trained."""
+    with contextlib.suppress(OSError):
+        (folder / FILE).unlink(missing_ok=True)
+
+
 def read_status(folder: Path, since: float = 0.0) -> Status | None:
     """The status that a run in another process has written at or after a time."""
     try:

@@ -21,9 +21,17 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ladderspec.errors import UsageError
+from ladderspec.errors import UsageError, reason
 from ladderspec.experiments.runs import Run
-from ladderspec.files import make_folder, read_json, sweep, write_atomic
+from ladderspec.files import (
+    checksum,
+    make_folder,
+    read_json,
+    read_sealed,
+    sealed,
+    sweep,
+    write_atomic,
+)
 from ladderspec.wiring import graph_json
 
 try:
@@ -32,6 +40,7 @@ except ImportError:  # Windows: folders are not locked
     fcntl = None  # type: ignore[assignment]
 
 CONTENT = "content"  # key of run.json: a digest of the user's own data
+GRAPH_CHECKSUM = "graph_checksum"  # key of run.json
 ABANDONED = 3600.0  # seconds after which a temporary file is no longer being written
 
 
@@ -56,10 +65,11 @@ def read_rows(folder: Path) -> list[dict[str, Any]]:
 def read_result(folder: Path, run: Run | None = None) -> dict[str, Any] | None:
     """The result of a finished run; None if it is not finished, or if it is not `run`."""
     try:
-        found = read_json(folder / "result.json")
+        found = read_sealed(folder / "result.json")
         ResultRecord.model_validate(found)
     except (FileNotFoundError, UsageError, ValidationError):
         return None
+    found.pop("checksum", None)
     return found if run is None or run.is_recorded_as(found.get("digest")) else None
 
 
@@ -90,6 +100,11 @@ def reported(folder: Path) -> tuple[Path, str]:
     """The weights that the result of a run is about: their folder, and `best` or `last`."""
     retrained = folder / "retrain"
     place = retrained if begun(retrained) else folder
+    if damaged_result(place):
+        raise UsageError(
+            f"{place / 'result.json'} is damaged: it does not say which weights the run reports;"
+            f" `train --resume` writes it again, and {place / 'last.json'} names the last weights"
+        )
     return place, str((read_result(place) or {}).get("reported", "last"))
 
 
@@ -137,8 +152,10 @@ def claim(folder: Path, run: Run, resume: bool, content: str | None = None) -> N
     check(folder, run, resume, content)
     for place in (folder, folder / "retrain", folder / "pictures", folder / "retrain" / "pictures"):
         sweep(place, 0 if fcntl else ABANDONED)  # only we may write here, if folders can be locked
-    write_atomic(folder / "graph.json", graph_json.dumps(run.graph) + "\n")
-    write_atomic(folder / "run.json", json.dumps({**run.dump(), CONTENT: content}, indent=1) + "\n")
+    graph = graph_json.dumps(run.graph) + "\n"
+    write_atomic(folder / "graph.json", graph)
+    record = {**run.dump(), CONTENT: content, GRAPH_CHECKSUM: checksum(graph.encode())}
+    write_atomic(folder / "run.json", json.dumps(sealed(record), indent=1) + "\n")
 
 
 def difference(before: Any, now: Any, path: str = "") -> str:
@@ -203,8 +220,7 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise UsageError(f"cannot write {folder}: {reason}") from None
+        raise UsageError(f"cannot write {folder}: {reason(error)}") from None
     try:
         # Some file systems have no locks; there is no protection then.
         with contextlib.suppress(OSError):

@@ -26,9 +26,7 @@ from ladderspec.nn import Edge
 ITEMS = 1000  # training items of the mean that offsets start at
 
 
-def check_runs(
-    runs: Iterable[Run], output: Path, data: Path | None, device: str | None = None
-) -> None:
+def check_runs(runs: Iterable[Run], output: Path, data: Path | None) -> None:
     """Refuse runs that cannot be trained on their data, before any of them is trained.
 
     Only one seed of each row and column is checked, and no finished runs.
@@ -40,7 +38,7 @@ def check_runs(
         if cell in seen or read_result(output / run.id, run) is not None:
             continue
         seen.add(cell)
-        if device_of(device or run.machine.device).type == "mps":
+        if device_of(run.machine.device).type == "mps":
             _check_mps(run)
         check_optimiser(run.training.optimiser)
         key = run.data.model_dump_json()

@@ -29,7 +29,7 @@ from ladderspec.learn.batches import Collator, Sampler, TensorBatch
 from ladderspec.learn.evaluation import Evaluator
 from ladderspec.learn.log import MetricsLog, tensorboard
 from ladderspec.learn.processes import Interrupted, SignalGuard
-from ladderspec.learn.progress import FILE, Callback, Display, Here, Progress
+from ladderspec.learn.progress import Callback, Display, Here, Progress, remove_status
 from ladderspec.learn.run_folder import begun, claim, data_changed, locked, read_result
 from ladderspec.learn.schedule import ScheduleState
 from ladderspec.learn.setup import freeze, initialise, set_dropout
@@ -82,7 +82,7 @@ def train(
             progress = Progress(run.id, folder, display, on_update=on_update,
                                 on_evaluation=on_evaluation)  # fmt: skip
             stack.enter_context(display.following({run.id: Here(progress)}))
-            stack.callback((folder / FILE).unlink, missing_ok=True)
+            stack.callback(remove_status, folder)
             progress.note("preparing")
         processes.wait()
         opened = run.data.open(run.seed, root)

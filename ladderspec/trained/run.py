@@ -20,15 +20,15 @@ from ladderspec.experiments.training import (
     noise_of,
     refresh,
 )
-from ladderspec.files import read_json
+from ladderspec.files import checksum, read_regular, read_sealed
 from ladderspec.learn import checkpoint
 from ladderspec.learn.batches import CPU, Collator, TensorBatch
 from ladderspec.learn.evaluation import training_batches
 from ladderspec.learn.processes import device_of
-from ladderspec.learn.run_folder import reported
+from ladderspec.learn.run_folder import GRAPH_CHECKSUM, reported
 from ladderspec.network.net import Net
 from ladderspec.trained.lesion import lesion
-from ladderspec.trained.store import check_size, net_of, open_graph, open_net
+from ladderspec.trained.store import GRAPH, check_size, net_of, open_graph, open_net
 from ladderspec.wiring.graph import Graph
 from ladderspec.wiring.graph_json import first_error
 
@@ -178,7 +178,7 @@ def open_run(
             " out/quickstart/rtagger.seed0, or one of its checkpoints"
         )
     try:
-        content = read_json(record)
+        content = read_sealed(record)
         RunRecord.model_validate(content)
     except FileNotFoundError:
         raise UsageError(f"{home} holds no run: there is no run.json") from None
@@ -186,7 +186,10 @@ def open_run(
         raise UsageError(f"{record} is no record of a run: {first_error(error)}") from None
     place, chosen = (place, which) if which else reported(place)
     weights = checkpoint.read(place, chosen)
-    return TrainedRun(place, content, weights, chosen, open_graph(home), data, chosen_device)
+    graph = open_graph(home)
+    if content.get(GRAPH_CHECKSUM) not in (None, checksum(read_regular(home / GRAPH))):
+        raise UsageError(f"{home / GRAPH} is damaged or was changed: its checksum is another")
+    return TrainedRun(place, content, weights, chosen, graph, data, chosen_device)
 
 
 def take_weights(net: Net, place: str | Path) -> None:

@@ -10,7 +10,6 @@ before it is opened.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,8 +21,8 @@ from safetensors.torch import load
 from safetensors.torch import save as to_bytes
 from torch import nn
 
-from ladderspec.errors import UsageError, tick
-from ladderspec.files import make_folder, read_json, write_atomic
+from ladderspec.errors import UsageError, reason, tick
+from ladderspec.files import checksum, make_folder, read_json, read_regular, write_atomic
 from ladderspec.learn.checkpoint import CheckpointError, restore
 from ladderspec.network.net import Net
 from ladderspec.schedule.plan import schedule
@@ -66,7 +65,7 @@ def save(net: nn.Module, folder: str | Path) -> Path:
         "name": net.graph.graph["name"],
         "title": net.graph.graph["title"],
         "dtype": dtype,
-        "checksums": {name: _checksum(data) for name, data in parts.items()},
+        "checksums": {name: checksum(data) for name, data in parts.items()},
         "versions": {"ladderspec": __version__, "torch": torch.__version__},
     }
     folder = make_folder(folder)
@@ -104,10 +103,6 @@ def _dtype(state: dict[str, torch.Tensor]) -> str:
     if len(found) > 1:
         raise UsageError(f"the network is partly {' and partly '.join(sorted(found))}: choose one")
     return next(iter(found), TYPES[0])
-
-
-def _checksum(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def open_net(folder: str | Path) -> Net:
@@ -152,13 +147,15 @@ def _record(place: Path) -> dict[str, Any]:
 
 def _read(place: Path) -> bytes:
     try:
-        return place.read_bytes()
-    except OSError as error:
-        raise CheckpointError(f"cannot read {place}: {(error.strerror or '').lower()}") from None
+        return read_regular(place)
+    except FileNotFoundError as error:
+        raise CheckpointError(f"cannot read {place}: {reason(error)}") from None
+    except UsageError as error:
+        raise CheckpointError(str(error)) from None
 
 
 def _check(place: Path, data: bytes, record: dict[str, Any]) -> None:
-    if _checksum(data) != record["checksums"].get(place.name):
+    if checksum(data) != record["checksums"].get(place.name):
         raise CheckpointError(
             f"{place} is damaged, or was changed after it was saved:"
             f" its checksum is not that of {RECORD}"

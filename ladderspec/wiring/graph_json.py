@@ -14,8 +14,8 @@ from ladderspec.cells import Cell, registered
 from ladderspec.cells.fields import NormName, OneLine, Size
 from ladderspec.cells.grouping import Groups
 from ladderspec.cells.input import FurtherInput, Input
-from ladderspec.errors import SpecError, UsageError
-from ladderspec.files import MAX_JSON, parse_json
+from ladderspec.errors import SpecError, UsageError, reason
+from ladderspec.files import parse_json, read_text
 from ladderspec.names import TABLE, Role, Side
 from ladderspec.text.notation import MAX_DELAY
 from ladderspec.wiring.checks import check
@@ -111,11 +111,11 @@ def loads(text: str) -> LadderGraph:
 def open_graph(place: Path) -> LadderGraph:
     """The graph in a file."""
     try:
-        if place.stat().st_size > MAX_JSON:
-            raise UsageError(f"more than {MAX_JSON:,} bytes")
-        return loads(place.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read {place}: {(error.strerror or '').lower()}") from None
+        text = read_text(place)
+    except FileNotFoundError as error:
+        raise UsageError(f"cannot read {place}: {reason(error)}") from None
+    try:
+        return loads(text)
     except (UsageError, SpecError, ValueError) as error:
         raise UsageError(f"{place}: {error}") from None
 

@@ -162,8 +162,11 @@ def test_a_job_in_words() -> None:
     job = Job(
         Path("x.yaml"), "ladder", "few", 3, Path("out/ladder.few.seed3"), machine={"threads": 1}
     )
-    assert " ".join(job.arguments()) == (
-        "train x.yaml --row ladder --seed 3 --column few -o out --resume --threads 1"
+    words = "train x.yaml --row ladder --seed 3 --column few -o out --resume --threads 1"
+    assert " ".join(job.arguments()) == words
+    more = job.on(pictures=0, checkpoint={"updates": 5}).arguments()
+    assert " ".join(more) == (
+        words + ' --set machine.pictures=0 --set machine.checkpoint={"updates": 5}'
     )
 
 
@@ -171,7 +174,7 @@ def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = str(experiment(tmp_path))
     for words, message in (
         (["--row", "opne"], "no row `opne`; did you mean `open`?"),
-        (["--processes", "0"], "--processes 0: at least one"),
+        (["--processes", "0"], "--processes 0: from 1 to 1,000"),
     ):
         assert main(["ablate", place, "-o", str(tmp_path / "out"), *words]) == 2
         assert capsys.readouterr().err == f"ladderspec: {message}\n"

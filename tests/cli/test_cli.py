@@ -13,6 +13,7 @@ import pytest
 
 import ladderspec as ls
 from ladderspec.cli import COMMANDS, main
+from tests.training import experiment
 
 RLADDER = "specs/ommnist/rladder.yaml"
 TINY = "specs/ommnist/rladder_tiny.yaml"
@@ -60,6 +61,8 @@ def test_unknown_command_is_usage(capsys: pytest.CaptureFixture[str]) -> None:
         "ablate file --threads -3",
         "ablate file --seed -1",
         "ablate file --seed 1.5",
+        "ablate file --seed 99999999999999999999",
+        "evaluate run --threads 1000000",
     ],
 )
 def test_numbers_that_cannot_be(words: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,8 +70,27 @@ def test_numbers_that_cannot_be(words: str, capsys: pytest.CaptureFixture[str]) 
     option, value = words.split()[2], words.split()[-1]
     least = 1 if option == "--threads" else 0
     assert (code, out) == (2, "")
-    said = f"argument {option}: a whole number, at least {least}, not '{value}'"
+    most = {"--seed": ", at most 2,147,483,647"}.get(option, "") if "file" in words else ""
+    most = ", at most 1,024" if option == "--threads" and "run" in words else most
+    said = f"argument {option}: a whole number, at least {least}{most}, not '{value}'"
     assert err.splitlines()[-1].endswith(said)
+
+
+def test_too_many_and_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An empty shell variable is not taken for `all`; threads are bounded before they start."""
+    for option in ("--row", "--column", "--seed"):
+        code, _, err = run(capsys, "train", "file", option, "")
+        assert code == 2
+        assert err.endswith(f"argument {option}: a name or several, like `a,b`, not ''\n")
+    code, _, err = run(capsys, "train", "file", "--seeds", "1000000000")
+    assert err.endswith("a whole number, at least 1, at most 1,000, not '1000000000'\n")
+    place = str(experiment(tmp_path))
+    for option, most in (("--threads", "1024"), ("--workers", "256")):
+        code, _, err = run(capsys, "train", place, option, "100000", "-o", str(tmp_path / "out"))
+        assert code == 2
+        said = f"machine.{option[2:]}: input should be less than or equal to {most}\n"
+        assert err == f"ladderspec: {said}"
+    assert not (tmp_path / "out").exists()
 
 
 def test_validate_good_files(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ladderspec.cli import main
 from ladderspec.learn.train import train
 from tests.training import EXPERIMENT, experiment, one_run, rows
 
@@ -54,6 +55,18 @@ def assert_alike(one: Path, other: Path) -> None:
 
 def test_two_processes_are_like_one(folders: tuple[Path, Path]) -> None:
     assert_alike(*folders)
+
+
+@pytest.mark.parametrize("size", ["2", "x", "-3"])
+def test_a_world_without_a_process_group(
+    size: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """WORLD_SIZE is left over, or comes from another launcher."""
+    monkeypatch.setenv("WORLD_SIZE", size)
+    assert main(["train", str(experiment(tmp_path)), "-o", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert f"ladderspec: WORLD_SIZE={size}, but there is no process group: " in said
+    assert said.endswith("; start several processes with torchrun, or unset WORLD_SIZE\n")
 
 
 GROUPS = """

@@ -27,7 +27,7 @@ import ladderspec.learn.train as training
 from ladderspec.cli import main
 from ladderspec.data import Split
 from ladderspec.errors import UsageError
-from ladderspec.experiments.runs import Run
+from ladderspec.experiments.runs import Run, on_machine
 from ladderspec.learn import processes
 from ladderspec.learn.evaluation import Evaluator
 from ladderspec.learn.log import MetricsLog
@@ -250,7 +250,7 @@ def test_mps_refuses_float64(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     run = one_run(tmp_path, precision="float64")
     with pytest.raises(UsageError, match="MPS has no float64"):
-        check_runs([run], tmp_path / "out", None, "mps")
+        check_runs(on_machine([run], {"device": "mps"}), tmp_path / "out", None)
 
 
 def test_commands_take_a_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

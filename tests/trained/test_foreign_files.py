@@ -19,10 +19,10 @@ from ladderspec.cli import main
 from ladderspec.data import DataError, data_config
 from ladderspec.data.formats import read_arrays
 from ladderspec.errors import LadderspecError, UsageError
+from ladderspec.files import checksum
 from ladderspec.learn.checkpoint import CheckpointError
 from ladderspec.learn.run_folder import read_result
 from ladderspec.learn.train import train
-from ladderspec.trained import store
 from ladderspec.trained.run import open_run
 from ladderspec.wiring import graph_json
 from tests.training import SPEC, one_run
@@ -66,8 +66,14 @@ def mutants(value: dict[str, Any], count: int) -> Iterator[tuple[str, dict[str, 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run without checksums of its records, which would refuse every mutation at once."""
     folder = tmp_path_factory.mktemp("foreign")
     train(one_run(folder, updates=1), folder / "run", quiet=True)
+    for place in (folder / "run" / "run.json", folder / "run" / "result.json"):
+        record = json.loads(place.read_text())
+        plain = {key: value for key, value in record.items() if not key.endswith("checksum")}
+        assert len(plain) < len(record)
+        place.write_text(json.dumps(plain))
     return folder / "run"
 
 
@@ -110,7 +116,7 @@ def test_a_filter_that_asks_for_all_memory(tmp_path: Path) -> None:
     changed = json.dumps(graph)
     (folder / "graph.json").write_text(changed)
     record = json.loads((folder / "net.json").read_text())
-    record["checksums"]["graph.json"] = store._checksum(changed.encode())
+    record["checksums"]["graph.json"] = checksum(changed.encode())
     (folder / "net.json").write_text(json.dumps(record))
     with pytest.raises(CheckpointError, match=r"has [\d,]+ parameters, but only"):
         ls.open_net(folder)
@@ -151,6 +157,40 @@ def test_files_that_are_no_records(finished: Path, name: str, text: str) -> None
             assert name != "graph.json" or main(["show", str(finished)]) == 2
     finally:
         (finished / name).write_text(good)
+
+
+def _edit(place: Path, before: str, after: str) -> None:
+    text = place.read_text()
+    assert before in text
+    place.write_text(text.replace(before, after))
+
+
+def test_changed_records_are_not_trusted(tmp_path: Path) -> None:
+    """Another digit in a record would give other numbers without a word."""
+    run = one_run(tmp_path, updates=1)
+    folder = tmp_path / "run"
+    result = train(run, folder, quiet=True)
+    error = result["metrics"]["test"]["digit.error"]
+    _edit(folder / "result.json", f'"digit.error": {error}', '"digit.error": 0.01')
+    assert read_result(folder, run) is None
+    with pytest.raises(UsageError, match=r"result\.json is damaged: it does not say which weights"):
+        open_run(folder)
+    assert open_run(folder / "last.json").which == "last"
+    assert train(run, folder, quiet=True, resume=True) == result
+
+    graph = (folder / "graph.json").read_text()
+    _edit(folder / "graph.json", '"delay": 1', '"delay": 2')
+    with pytest.raises(UsageError, match=r"graph\.json is damaged or was changed"):
+        open_run(folder)
+    (folder / "graph.json").write_text(graph)
+
+    _edit(folder / "run.json", '"statistics": 2', '"statistics": 3')
+    with pytest.raises(UsageError, match=r"run\.json is damaged or was changed: .* remove `checks"):
+        open_run(folder)
+    record = json.loads((folder / "run.json").read_text())
+    del record["checksum"]
+    (folder / "run.json").write_text(json.dumps(record))
+    assert open_run(folder).evaluation.statistics == 3
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "[]", '{"format": {}}', '{"dtype": []}'])
