@@ -122,6 +122,13 @@ class Reading(Config):
     groups: int | None = None  # number of groups that the node exists for
     level: Shape | None = None  # shape of the level that a decoder estimates
 
+    def check_ahead(self, ahead: int) -> tuple[str, str] | None:
+        """A message and a hint if a target lies behind the last frame."""
+        if self.steps is None or ahead < self.steps:
+            return None
+        frames = f"there are only {self.steps} frames"
+        return f"`ahead` is {ahead}, but {frames}", "less than the number of frames"
+
 
 class Task(Config):
     """One cost: a node is compared with a target, and the result is weighted.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from ladderspec.cells.grouping import CLIP
 from ladderspec.names import Shape, show_shape
 from ladderspec.tasks.base import Metric, Panel, Reading, Task, register
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from ladderspec.tasks.base import Measured
 
-CLIP = 1e-4  # probabilities stay this far from 0 and 1, as in Tagger's code
 LEAST_PI = 1e-5  # added to pi, so that every group explains a little, as in Tagger's code
 
 
@@ -50,9 +50,8 @@ class Grouping(Task):
                 "`ahead` needs frames, but time runs over iterations on one input",
                 "leave it out, or say `time: {frames: 20}`",
             )
-        if reading.steps is not None and self.ahead >= reading.steps:
-            frames = f"there are only {reading.steps} frames"
-            return (f"`ahead` is {self.ahead}, but {frames}", "less than the number of frames")
+        if problem := reading.check_ahead(self.ahead):
+            return problem
         if self.head is not None:
             return "grouping takes no `head`", "leave it out"
         if self.target is None and not _fits(reading.shape, reading.input):

@@ -115,10 +115,7 @@ class Prediction(Reconstruction):
                 "`kind: prediction` needs frames, but time runs over iterations on one input",
                 "`time: {frames: 5}` or `{frames: any}`; or `kind: denoising`",
             )
-        if reading.steps is not None and self.ahead >= reading.steps:
-            frames = f"there are only {reading.steps} frames"
-            return (f"`ahead` is {self.ahead}, but {frames}", "less than the number of frames")
-        return self._check_same_as_input(reading)
+        return reading.check_ahead(self.ahead) or self._check_same_as_input(reading)
 
 
 @register

@@ -72,8 +72,11 @@ def _cell(graph: LadderGraph, node: str) -> str:
 
 
 def _changes(one: NodeAttributes, two: NodeAttributes) -> str:
-    before, after = one["cell"].model_dump(), two["cell"].model_dump()
-    before["cell"], after["cell"] = one["cell"].cell, two["cell"].cell
+    shared = {*type(one["cell"]).model_fields} & {*type(two["cell"]).model_fields}
+    before, after = (
+        {"cell": each["cell"].cell, **_flat(each["cell"].model_dump(include=shared))}
+        for each in (one, two)
+    )
     fields = [key for key in {**before, **after} if before.get(key) != after.get(key)]
     changes = [f"{key} {_show(before.get(key))} -> {_show(after.get(key))}" for key in fields]
     if one["shape"] != two["shape"]:
@@ -83,12 +86,24 @@ def _changes(one: NodeAttributes, two: NodeAttributes) -> str:
     return ", ".join(changes)
 
 
+def _flat(fields: dict[str, Any], above: str = "") -> dict[str, Any]:
+    """
+    >>> _flat({"filter": 3, "norm": {"kind": "batch"}})
+    {'filter': 3, 'norm.kind': 'batch'}
+    """
+    found: dict[str, Any] = {}
+    for name, value in fields.items():
+        below = isinstance(value, dict)
+        found |= _flat(value, f"{above}{name}.") if below else {above + name: value}
+    return found
+
+
 def _show(value: Any) -> str:
     if isinstance(value, tuple):
         return "x".join(map(str, value))
     if isinstance(value, float):
         return f"{value:g}"
-    return "none" if value is None else str(value)
+    return "unset" if value is None else str(value)
 
 
 def _arrows(first: LadderGraph, second: LadderGraph) -> list[Difference]:

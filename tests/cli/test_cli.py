@@ -275,6 +275,18 @@ def test_diff_of_fields_tasks_and_nodes(capsys: pytest.CaptureFixture[str]) -> N
     assert "- task  next_frame  prediction" in out
 
 
+def test_diff_of_nested_fields_and_of_other_cells(capsys: pytest.CaptureFixture[str]) -> None:
+    """Fields that only one of the cells has do not differ; `cell` says it."""
+    spec = "specs/textured/rtagger_small.yaml"
+    _, out, _ = run(capsys, "diff", spec, "--variant", "tagger")
+    lines = [line for line in out.splitlines() if line.startswith("~ node  encoder.lstm1 ")]
+    assert lines == [
+        "~ node  encoder.lstm1  cell ConvLSTM -> Conv, norm.kind batch -> unset  (-48 parameters)"
+    ]
+    _, out, _ = run(capsys, "diff", spec, "--set", "input.noise.gaussian=0.5")
+    assert out.splitlines()[0] == "~ node  encoder.input  noise.gaussian 0.4 -> 0.5"
+
+
 def test_diff_without_a_second_side_is_usage(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, "diff", TINY)
     assert code == 2
