@@ -26,10 +26,15 @@ class Scores(Config):
     title: str
     column: str
     metric: str
+    unit: str = ""
     split: str
     items: int  # the first of the split
     data: str  # digest of the data
     values: dict[int, float]
+
+    def belong_to(self, metric: str, unit: str) -> bool:
+        """Whether they are scores of a metric of some task: of `error` in `next_frame.error`."""
+        return metric.endswith(f".{self.metric}") and unit == self.unit
 
 
 _STORED = TypeAdapter(list[Scores])
@@ -98,6 +103,7 @@ def _scores(run: Run, name: str, data: DataSet) -> Iterator[Scores]:
             title=title,
             column=run.column,
             metric=baseline.metric,
+            unit=baseline.unit,
             split=split,
             items=items,
             data=_digest(run),

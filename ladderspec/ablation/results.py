@@ -213,7 +213,7 @@ def _baselines(
             for scores in stored:
                 if (scores.title, scores.column) == (title, column):
                     own = {seed: x for seed, x in scores.values.items() if seed in seeds}
-                    names = [m.name for m in measures if m.name.endswith(f".{scores.metric}")]
+                    names = [m.name for m in measures if scores.belong_to(m.name, m.unit)]
                     values = dict.fromkeys(names, own)
                     cell = replace(cell, values=values, split=scores.split, baseline=scores.items)
             yield cell

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ladderspec.data.batching import Indices, chunks
-from ladderspec.data.dataset import Split
+from ladderspec.data.dataset import DataError, DataSet, Split
 from ladderspec.data.flights import Flight, Images, Positions, reflect
 from ladderspec.data.sets.music import MusicData, Rolls
 from ladderspec.data.sets.occluded_mnist import OccludedMnistData
@@ -52,6 +52,19 @@ def prediction_bounds(
         for name, value in _errors(flight, mean, data.config.bounce).items():
             sums[name] = sums.get(name, 0.0) + value
     return {name: value / count for name, value in sums.items()}
+
+
+def prediction_baselines(data: DataSet, split: str, items: int) -> dict[str, float]:
+    """Three of the bounds, x 1e-5 like the error of prediction tasks."""
+    if not isinstance(data, OccludedMnistData):
+        raise DataError("`prediction` is a reference method for occluded_mnist")
+    bounds = prediction_bounds(data, split, items)
+    names = {
+        "empty frame": "background",
+        "copy of the last frame": "copy of the last frame",
+        "tracker with the mean digit": "tracker, unseen pixels of the mean digit",
+    }
+    return {title: 1e5 * bounds[name] for title, name in names.items()}
 
 
 def _errors(flight: Flight, mean: Images, bounce: str) -> dict[str, float]:

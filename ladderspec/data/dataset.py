@@ -64,11 +64,13 @@ class Baseline:
         scores: Scores on the first items of a split, by the name of each variant. Its arguments
             are the data set, the split and the number of items.
         items: The number of items.
+        unit: The unit of that metric, which tells it from others of its name.
     """
 
     metric: str
     scores: Callable[[DataSet, str, int], Mapping[str, float]]
     items: int = 1000
+    unit: str = ""
 
 
 class DataSet(ABC):

@@ -25,7 +25,7 @@ from ladderspec.experiments.runs import Run
 from tests.ablation.fake_table4 import EXPERIMENT as TABLE4
 from tests.ablation.fake_table4 import KMEANS, finish_all
 from tests.training import EXPERIMENT as OCCLUDED
-from tests.training import experiment
+from tests.training import MUSIC, experiment
 
 SPEC = """
 name: nano-groups
@@ -178,7 +178,34 @@ def test_what_the_data_do_not_offer_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as error:
         open_experiment(experiment(tmp_path, OCCLUDED + "baselines: kmeans\n"))
     assert "occluded_mnist has no baseline `kmeans`" in str(error.value)
+    assert "it offers `prediction`" in str(error.value)
+    music = "data: {set: music, name: etudes}\nspec: nano.yaml\nrows: [{name: whole}]\n"
+    with pytest.raises(SpecError) as error:
+        open_experiment(
+            experiment(tmp_path, f"{music}training: {{updates: 1}}\nbaselines: kmeans\n", MUSIC)
+        )
     assert "leave out `baselines`: this data set offers none" in str(error.value)
+
+
+def test_they_belong_to_the_metric_of_their_unit(tmp_path: Path) -> None:
+    """Both tasks have an `error`: the digit in %, the next frame x 1e-5."""
+    opened = open_experiment(experiment(tmp_path, f"{OCCLUDED}baselines: prediction\n"))
+    out, run = tmp_path / "out", opened.runs[0]
+    units = {"digit.error": "%", "next_frame.error": "x 1e-5"}
+    (out / run.id).mkdir(parents=True)
+    result = {
+        "digest": run.digest,
+        "metrics": {"test": dict.fromkeys(units, 50.0)},
+        "by_time": {"test": {name: [50.0] * 3 for name in units}},
+        "units": units,
+        "parameters": 100,
+    }
+    (out / run.id / "result.json").write_text(json.dumps(result))
+    measure_baselines(opened, opened.runs, out)
+    found = collect(opened, opened.runs, out).cell("copy of the last frame", "")
+    frames = run.data.open(0).batch("test", 0, np.arange(300), ["frames"])["frames"]
+    error = np.square(np.diff(frames, axis=1), dtype=np.float64).mean()
+    assert found.values == {"next_frame.error": {0: pytest.approx(1e5 * error)}}
 
 
 def test_they_are_no_part_of_a_run(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from ladderspec.cells.fields import PairField
 from ladderspec.data.batching import Batch, Indices
 from ladderspec.data.config import register
 from ladderspec.data.counter_rng import draws, normal
-from ladderspec.data.dataset import Form, Split
+from ladderspec.data.dataset import Baseline, Form, Split
 from ladderspec.data.digits import CLASSES, DigitData, LabelledDigitConfig
 from ladderspec.data.flights import Canvas, Flight, Images
 from ladderspec.data.picture import ImageSheet
@@ -119,6 +119,11 @@ class OccludedMnist(LabelledDigitConfig):
         """(visible, hidden) pixels."""
         visible = self.canvas // 4 if self.visible is None else self.visible
         return visible, self.canvas // 8 if self.bar is None else self.bar
+
+    def baselines(self) -> dict[str, Baseline]:
+        from ladderspec.data.baselines import prediction_baselines  # which imports this module
+
+        return {"prediction": Baseline("error", prediction_baselines, unit="x 1e-5")}
 
     def open(self, seed: int = 0, folder: Path | None = None) -> OccludedMnistData:
         return OccludedMnistData(self, seed, folder)
