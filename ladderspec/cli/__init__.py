@@ -31,17 +31,15 @@ COMMANDS = {
     "validate": Command("validate", "check specs and their variants"),
     "show": Command("show", "print a spec as the paper's table, with shapes and parameters"),
     "graph": Command("show", "print the typed graph"),
-    "plan": Command("show", "print how it runs: what loops over t, what needs no past, and why"),
-    "draw": Command("draw", "draw it: svg, html, pdf, png, tex, gv"),
+    "plan": Command("show", "print the schedule: what loops over t, what needs no past, and why"),
+    "draw": Command("draw", "draw a spec as svg, html, pdf, png, tex or gv"),
     "diff": Command("show", "compare two specs, or a spec and its variant"),
     "data": Command("data", "list, check, fetch and preview the data sets"),
     "train": Command("train", "train the runs of an experiment"),
-    "ablate": Command(
-        "ablate", "train all runs of an experiment, and print the table beside the paper's"
-    ),
+    "ablate": Command("ablate", "train all runs of an experiment, and write tables and figures"),
     "evaluate": Command("trained", "measure a trained network, whole or with arrows removed"),
-    "generate": Command("trained", "let a trained network go on by itself"),
-    "export": Command("export", "write it as plain PyTorch, or one iteration as ONNX"),
+    "generate": Command("trained", "continue sequences with a trained network"),
+    "export": Command("export", "write a network as plain PyTorch, or one iteration as ONNX"),
     "schema": Command("authoring", "print the JSON Schema of the language, for editors"),
     "completion": Command("authoring", "print a completion script for the shell"),
 }

@@ -83,7 +83,9 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
         ("--seed", "N,...", seed_list),
     ):
         chosen.add_argument(option, metavar=metavar, type=type, action="extend", default=[])
-    chosen.add_argument("--seeds", metavar="N", type=at_least(1, 1000), help="how many: 0 to N - 1")
+    chosen.add_argument(
+        "--seeds", metavar="N", type=at_least(1, 1000), help="number of seeds: 0 to N - 1"
+    )
     changes = parser.add_argument_group("changes", "of all runs; may be repeated")
     changes.add_argument(
         "--set", metavar="PATH=VALUE", action="append", default=[],
@@ -91,7 +93,7 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     changes.add_argument(
         "--split", choices=["test", "valid"],
-        help="what finished runs are measured on; valid: without looking at the test data",
+        help="data on which trained networks are measured; valid: not the test data",
     )  # fmt: skip
 
 

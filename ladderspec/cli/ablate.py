@@ -32,32 +32,57 @@ def add_ablate_arguments(parser: argparse.ArgumentParser) -> None:
                         help="an experiment file; for a study also a spec")  # fmt: skip
     study = parser.add_argument_group("leave one out").add_mutually_exclusive_group()
     study.add_argument("--each-role", dest="each", action="store_const", const="role",
-                       help="one kind of arrow after the other")  # fmt: skip
+                       help="remove one kind of arrow at a time")  # fmt: skip
     study.add_argument("--each-edge", dest="each", action="store_const", const="edge",
-                       help="one arrow after the other")  # fmt: skip
-    parser.add_argument("--of", metavar="ROW", default="",
-                        help="the row that a study is of; default: the base")  # fmt: skip
-    parser.add_argument("--like", metavar="EXPERIMENT", type=Path,
-                        help="whose data and training the study of a spec takes")  # fmt: skip
+                       help="remove one arrow at a time")  # fmt: skip
+    parser.add_argument(
+        "--of",
+        metavar="ROW",
+        default="",
+        help="row from which the study removes arrows; default: the base",
+    )
+    parser.add_argument(
+        "--like",
+        metavar="EXPERIMENT",
+        type=Path,
+        help="experiment whose data and training the study of a spec uses",
+    )
     add_runs(parser)
-    parser.add_argument("-o", "--output", metavar="FOLDER", type=Path,
-                        help="one folder for each run in it; default: out/EXPERIMENT")  # fmt: skip
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FOLDER",
+        type=Path,
+        help="output folder, with a folder for each run; default: out/EXPERIMENT",
+    )
     parser.add_argument("--resume", action="store_true",
-                        help="go on with runs that were interrupted")  # fmt: skip
-    parser.add_argument("--table-only", action="store_true",
-                        help="tables and figures of what is finished; train nothing")  # fmt: skip
+                        help="continue runs that were interrupted")  # fmt: skip
+    parser.add_argument(
+        "--table-only",
+        action="store_true",
+        help="write tables and figures of finished runs; train nothing",
+    )
     parser.add_argument("--by-time", action="store_true",
-                        help="metrics at every t, also over frames; always with several iterations"
-                        " on one input")  # fmt: skip
+                        help="show metrics at every t, also over frames; always with several"
+                        " iterations on one input")  # fmt: skip
     where = parser.add_argument_group("where it runs", "default: here, one run after another")
     where.add_argument("--engine", choices=["processes", "ray", "slurm"],
-                       help="a cluster through Ray or SLURM; or as --processes")  # fmt: skip
-    where.add_argument("--slurm", metavar="OPTION=VALUE", action="append", default=[],
-                       help="of submitit, like timeout_min=600; may be repeated")  # fmt: skip
+                       help="run on a cluster through Ray or SLURM; or as --processes")  # fmt: skip
+    where.add_argument(
+        "--slurm",
+        metavar="OPTION=VALUE",
+        action="append",
+        default=[],
+        help="option of submitit, like timeout_min=600; may be repeated",
+    )
     where.add_argument("--processes", metavar="N", type=int,
-                       help="so many runs at once, which share cores and GPUs")  # fmt: skip
-    where.add_argument("--threads", metavar="N", type=at_least(1), help="of each run, at most")
-    where.add_argument("--device", metavar="NAME", help="instead of the file's: cpu, cuda")
+                       help="number of runs at once, which share cores and GPUs")  # fmt: skip
+    where.add_argument(
+        "--threads", metavar="N", type=at_least(1), help="maximum number of CPU threads of each run"
+    )
+    where.add_argument(
+        "--device", metavar="NAME", help="device, like cpu or cuda; default: that of the file"
+    )
     parser.add_argument("--data", metavar="FOLDER", type=Path, help="the data folder")
     add_plugin(parser)
 

@@ -25,9 +25,9 @@ SCHEMA = "ladderspec.schema.json"  # as the first line of the templates says
 def add_new_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="FILE", nargs="?", help="the file to write; - prints it")
     source = parser.add_mutually_exclusive_group()
-    source.add_argument("--template", metavar="NAME", help="default: ladder")
+    source.add_argument("--template", metavar="NAME", help="template to copy; default: ladder")
     source.add_argument("--from", metavar="NAME", dest="shipped",
-                        help="a copy of a shipped spec, like ommnist/rladder")  # fmt: skip
+                        help="shipped spec to copy, like ommnist/rladder")  # fmt: skip
     parser.add_argument("--list", action="store_true", help="list the templates")
     parser.add_argument("--force", action="store_true", help="replace a file that exists")
 
@@ -111,7 +111,9 @@ def _about(text: str) -> str:
 
 
 def add_specs_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", metavar="FOLDER", nargs="?", help="only those in it: ommnist")
+    parser.add_argument(
+        "folder", metavar="FOLDER", nargs="?", help="list this folder only, like ommnist"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
 
 
@@ -154,9 +156,11 @@ def _described(name: str) -> dict[str, object]:
 
 
 def add_schema_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--experiment", action="store_true", help="that of experiment files")
     parser.add_argument(
-        "-o", "--output", metavar="FILE", type=Path, help="default: standard output"
+        "--experiment", action="store_true", help="print the schema of experiment files"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, help="output file; default: standard output"
     )
     add_plugin(parser)
 

@@ -33,11 +33,13 @@ def add_data_arguments(parser: argparse.ArgumentParser) -> None:
     path.set_defaults(action=_path)
     verify = actions.add_parser("verify", help="compare files with the published checksums")
     verify.set_defaults(action=_verify)
-    fetch = actions.add_parser("download", help="fetch what is missing; goes on where it broke off")
+    fetch = actions.add_parser(
+        "download", help="fetch missing files; interrupted downloads continue"
+    )
     fetch.set_defaults(action=_download)
     fetch.add_argument(
         "--mirror", metavar="URL", action="append", default=[],
-        help="fetch from here instead; may hold {name} or {path}; default: LADDERSPEC_MIRRORS,"
+        help="address to fetch from, with {name} or {path}; default: LADDERSPEC_MIRRORS,"
         " then the publishers",
     )  # fmt: skip
     preview = actions.add_parser("preview", help="write a contact sheet")
@@ -64,12 +66,12 @@ def _add_preview_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, required=True,
                         help="a .png or .svg file")  # fmt: skip
     parser.add_argument("--set", metavar="WORD=VALUE", action="append", default=[],
-                        help="a word of the data set, like canvas=24")  # fmt: skip
+                        help="field of the data set, like canvas=24")  # fmt: skip
     add_plugin(parser)
     parser.add_argument("--split", choices=[str(split) for split in Split], default="test")
-    parser.add_argument("--seed", type=int, default=0, help="default: 0")
-    parser.add_argument("--first", type=int, default=0, help="the first item; default: 0")
-    parser.add_argument("--count", type=at_least(1), default=4, help="how many; default: 4")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the data; default: 0")
+    parser.add_argument("--first", type=int, default=0, help="index of the first item; default: 0")
+    parser.add_argument("--count", type=at_least(1), default=4, help="number of items; default: 4")
 
 
 def run_data(args: argparse.Namespace) -> int:

@@ -44,9 +44,9 @@ def add_draw_arguments(parser: argparse.ArgumentParser) -> None:
         help="output file; may be repeated; - is standard output; default: SPEC's name with .svg",
     )  # fmt: skip
     parser.add_argument(
-        "--format", choices=list(formats()), help="of standard output; default: svg"
+        "--format", choices=list(formats()), help="format of standard output; default: svg"
     )
-    parser.add_argument("--open", action="store_true", help="show the first file afterwards")
+    parser.add_argument("--open", action="store_true", help="open the first file in a viewer")
     _add_view(parser.add_argument_group("view"))
     _add_look(parser.add_argument_group("look"))
     add_changes(parser)
@@ -55,7 +55,11 @@ def add_draw_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_view(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--view", choices=KINDS, default="unrolled")
     group.add_argument(
-        "-n", "--iterations", metavar="N", type=int, help="side by side, when unrolled; default: 2"
+        "-n",
+        "--iterations",
+        metavar="N",
+        type=int,
+        help="number of iterations side by side in the unrolled view; default: 2",
     )
     group.add_argument("--fold", action="store_true", help="draw identical rows as one")
     group.add_argument(
@@ -65,7 +69,7 @@ def _add_view(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--show", metavar="LEVELS",
-        help="levels that keep a row, like lstm1,lstm6,top; the rows between them become one",
+        help="levels to show, like lstm1,lstm6,top; the rows between them become one",
     )  # fmt: skip
     group.add_argument(
         "--changes", action="store_true", help="show what --variant, --without and so on changed"
@@ -75,17 +79,19 @@ def _add_view(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--against", metavar="OTHER", help="show the differences from another spec")
     group.add_argument(
-        "--plan", action="store_true", help="shade what loops over t, and what does not"
+        "--plan",
+        action="store_true",
+        help="shade the nodes by phase: those that loop over t, and the others",
     )
     group.add_argument(
         "--plate", metavar="LABEL=LEVELS", action="append", default=[],
-        help="a frame around neighbouring levels, like K=lstm1,conv_*",
+        help="draw a frame around neighbouring levels, like K=lstm1,conv_*",
     )  # fmt: skip
     group.add_argument(
-        "--start", action="store_true", help="from the first iteration on, with initial values"
+        "--start", action="store_true", help="start at the first iteration, with initial values"
     )
     group.add_argument(
-        "--layout", choices=LAYOUTS, default="ladder", help="dot: Graphviz chooses the places"
+        "--layout", choices=LAYOUTS, default="ladder", help="placement of boxes; dot: by Graphviz"
     )
 
 
@@ -93,21 +99,27 @@ def _add_look(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--theme", choices=list(THEMES), default="paper")
     group.add_argument(
         "--labels", metavar="WORDS", default="cell,shape,params",
-        help="what boxes say: cell, shape, params, name; or none",
+        help="text in boxes: cell, shape, params, name; or none",
     )  # fmt: skip
     group.add_argument(
         "--width", metavar="LENGTH",
         help="maximum width on paper, like 8.5cm; gaps shrink before words do",
     )  # fmt: skip
     group.add_argument("--height", metavar="LENGTH", help="maximum height on paper, like 12cm")
-    group.add_argument("--dpi", metavar="N", type=int, default=DPI, help="of png; default: 144")
+    group.add_argument(
+        "--dpi", metavar="N", type=int, default=DPI, help="resolution of png files; default: 144"
+    )
     group.add_argument(
         "--worth", metavar="SELECTOR=NUMBER", action="append", default=[],
-        help="arrows as thick as their worth, like lateral=0.5; several may be given",
+        help="draw arrows as thick as their worth, like lateral=0.5; may be repeated",
     )  # fmt: skip
-    group.add_argument("--worth-of", metavar="TEXT", help="what the legend calls that worth")
-    group.add_argument("--levels", choices=LEVELS, default="names", help="at the left")
-    group.add_argument("--title", metavar="TEXT", help="above the drawing; an empty one: none")
+    group.add_argument("--worth-of", metavar="TEXT", help="name of that worth in the legend")
+    group.add_argument(
+        "--levels", choices=LEVELS, default="names", help="labels of levels at the left"
+    )
+    group.add_argument(
+        "--title", metavar="TEXT", help="title above the drawing; an empty text removes it"
+    )
     group.add_argument("--no-legend", action="store_true")
 
 

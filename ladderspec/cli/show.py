@@ -32,7 +32,9 @@ def add_show_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=["text", "markdown", "latex"], help="default: text")
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
     parser.add_argument("--ladder", action="store_true", help="draw the ladder in the terminal")
-    parser.add_argument("--ascii", action="store_true", help="with --ladder: ASCII alone")
+    parser.add_argument(
+        "--ascii", action="store_true", help="with --ladder: use ASCII characters only"
+    )
     add_changes(parser)
 
 
@@ -107,7 +109,9 @@ def _variants(document: Document, names: list[str]) -> list[dict[str, object]]:
 
 def add_graph_arguments(parser: argparse.ArgumentParser) -> None:
     add_spec(parser)
-    parser.add_argument("--json", action="store_true", help="node-link JSON, as networkx reads it")
+    parser.add_argument(
+        "--json", action="store_true", help="print node-link JSON, which networkx reads"
+    )
     add_changes(parser)
 
 
