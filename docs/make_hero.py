@@ -12,7 +12,7 @@ from ladderspec.drawing import svg
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER / "hero.svg"
-LINE, TEXT_WIDTH, TOP, GAP = 20, 550, 44, 4
+LINE, SIZE, EDGE, GAP = 18, 12.5, 8, 24  # of code, its letters, around, between the drawings
 KEY = re.compile(r"([a-z_]+)(:)(?= |$)")
 
 
@@ -21,17 +21,21 @@ def main() -> None:
 
 
 def page() -> str:
+    """The code above, the two drawings below: as wide as a page shows it without shrinking it."""
     lines = (FOLDER / "hero.yaml").read_text(encoding="utf-8").splitlines()
     whole, without = (drawing(text) for text in ("\n".join(lines[:-1]), "\n".join(lines)))
-    width = TEXT_WIDTH + whole[0] + GAP + without[0]
-    height = TOP + max(whole[1], without[1]) + 8
-    first, second = TEXT_WIDTH, TEXT_WIDTH + whole[0] + GAP
-    top = (height - LINE * len(lines)) / 2 + LINE / 2
+    width = 2 * EDGE + whole[0] + GAP + without[0]
+    code_height = LINE * len(lines) + 16
+    captions = EDGE + code_height + 22
+    top = captions + 4
+    height = top + max(whole[1], without[1])
+    first, second = EDGE, EDGE + whole[0] + GAP
+    baseline = EDGE + 22
     code = [
-        f'<text x="20" y="{top + LINE * i:.0f}" xml:space="preserve">{coloured(line)}</text>'
+        f'<text x="20" y="{baseline + LINE * i:.0f}" xml:space="preserve">{coloured(line)}</text>'
         for i, line in enumerate(lines)
     ]
-    removed = top + LINE * (len(lines) - 1)
+    removed = baseline + LINE * (len(lines) - 1)
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}"'
@@ -39,18 +43,18 @@ def page() -> str:
             ' aria-label="Eight lines of YAML, the ladder that they make, and the same without'
             ' its decoder-to-encoder arrow">',
             '<rect width="100%" height="100%" fill="#ffffff"/>',
-            f'<rect x="8" y="{top - 30:.0f}" width="{TEXT_WIDTH - 16}"'
-            f' height="{LINE * len(lines) + 28}" rx="8" fill="#f6f8fa"/>',
-            f'<rect x="14" y="{removed - 14:.0f}" width="{TEXT_WIDTH - 28}" height="{LINE}"'
+            f'<rect x="{EDGE}" y="{EDGE}" width="{width - 2 * EDGE:.0f}" height="{code_height}"'
+            ' rx="8" fill="#f6f8fa"/>',
+            f'<rect x="14" y="{removed - 13:.0f}" width="{width - 28:.0f}" height="{LINE}"'
             ' rx="4" fill="#fde7e9"/>',
             '<g font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, monospace"'
-            ' font-size="11.5" fill="#1f2328">',
+            f' font-size="{SIZE}" fill="#1f2328">',
             *code,
             "</g>",
-            caption("seven lines", first + whole[0] / 2),
-            caption("with the eighth", second + without[0] / 2),
-            placed(whole, first, TOP),
-            placed(without, second, TOP),
+            caption("the first seven lines", first + whole[0] / 2, captions),
+            caption("with the eighth", second + without[0] / 2, captions),
+            placed(whole, first, top),
+            placed(without, second, top),
             "</svg>",
             "",
         ]
@@ -76,9 +80,9 @@ def coloured(line: str) -> str:
     return KEY.sub(r'<tspan fill="#0550ae">\1</tspan>\2', escape(line))
 
 
-def caption(text: str, x: float) -> str:
+def caption(text: str, x: float, y: float) -> str:
     return (
-        f'<text x="{x:.0f}" y="26" text-anchor="middle" font-size="14" fill="#59636e"'
+        f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="middle" font-size="14" fill="#59636e"'
         f' font-family="Helvetica, Arial, sans-serif">{text}</text>'
     )
 
