@@ -11,7 +11,9 @@ from pathlib import Path
 
 from ladderspec.api import compiled, spec_of
 from ladderspec.cli._options import add_plugin, load_plugins, refuse_ignored
+from ladderspec.cli._terminal import width
 from ladderspec.errors import UsageError, did_you_mean, one_of
+from ladderspec.escaping import fitted
 from ladderspec.files import write_atomic
 from ladderspec.language.read import Request, open_document
 from ladderspec.shipped import PREFIX, folder, located, shipped
@@ -134,10 +136,11 @@ def run_specs(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return 0
-    width = max(len(str(each["name"])) for each in found)
+    longest = max(len(str(each["name"])) for each in found)
     for each in found:
         size = "experiment" if each["parameters"] is None else f"{each['parameters']:,}"
-        print(f"{each['name']:<{width}}  {size:>10}  {each['title']}")
+        line = f"{each['name']:<{longest}}  {size:>10}  {each['title']}"
+        print("\n".join(fitted([line], width())))
     return 0
 
 

@@ -65,3 +65,9 @@ def test_colours_change_nothing_else(command: str, monkeypatch: pytest.MonkeyPat
     assert "\033[" in coloured
     monkeypatch.setenv("NO_COLOR", "1")
     assert re.sub(r"\033\[\d+m", "", coloured) == printed(monkeypatch, words, 80)
+
+
+def test_the_list_of_specs_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = printed(monkeypatch, ["specs", "related"], 80)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "ladderspec:related/unet" in text
