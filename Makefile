@@ -46,7 +46,6 @@ test: lint
 # Installs what it may, runs the tests that need it, and prints what could not be checked.
 check-all: lint
 	VENV=$(VENV) .ci/check-all
-	$(MAKE) check-lowest
 
 $(LOWEST)/.ready: pyproject.toml constraints-lowest.txt
 	$(PYTHON) -m venv $(LOWEST)
@@ -81,10 +80,10 @@ $(VENV)/.docs: $(VENV)/.dev
 docs-site: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-# Executes the notebooks and saves their outputs.
+# Executes the notebooks and saves their outputs; EXECUTE=--check saves nothing.
 examples: $(VENV)/.dev
 	$(PIP) -e '.[examples]'
-	OMP_NUM_THREADS=1 PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python examples/execute.py
+	OMP_NUM_THREADS=1 PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python examples/execute.py $(EXECUTE)
 
 gallery: $(VENV)/.dev
 	$(BIN)/python docs/make_gallery.py

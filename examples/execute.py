@@ -1,4 +1,7 @@
-"""Execute the notebooks of this folder, or those that are named, and save their outputs."""
+"""Execute the notebooks of this folder, or those that are named, and save their outputs.
+
+With `--check`, they are executed and nothing is saved.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ from nbclient import NotebookClient
 FOLDER = Path(__file__).parent
 
 
-def main(names: list[str]) -> None:
+def main(words: list[str]) -> None:
+    names = [word for word in words if word != "--check"]
     for path in sorted(FOLDER.glob("*.ipynb")):
         if names and path.stem not in names:
             continue
@@ -19,7 +23,8 @@ def main(names: list[str]) -> None:
         NotebookClient(book, timeout=900, resources={"metadata": {"path": FOLDER}}).execute()
         for cell in book.cells:
             cell.metadata.pop("execution", None)  # times
-        nbformat.write(book, path)
+        if "--check" not in words:
+            nbformat.write(book, path)
         print(f"executed {path}")
 
 

@@ -80,6 +80,7 @@ def _data(graph: Graph, picture: Picture, view: View, views: Iterable[str]) -> s
         **graph_data(graph),
     }
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    text = text.encode(errors="replace").decode()  # a lone surrogate is no character of UTF-8
     return text.replace("<", "\\u003c")
 
 
