@@ -67,5 +67,5 @@ def load_plugin(path: str | Path) -> None:
         spec.loader.exec_module(module)
     except UsageError as error:
         raise UsageError(f"plugin {path} fails: {error}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(f"plugin {path} fails: {error!r}") from error

@@ -48,6 +48,7 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; 0 fine, 1 findings, 2 usage."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _open_streams()
     gc.disable()  # imports make no garbage, and collecting takes a fifth of the start
     try:
         return _run(words)
@@ -65,6 +66,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _open_streams() -> None:
+    """Give the command streams if its caller has closed them."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def _silence() -> None:

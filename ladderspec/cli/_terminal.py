@@ -8,6 +8,8 @@ import shutil
 import sys
 from typing import TextIO
 
+from ladderspec.escaping import escape_terminal
+
 BOLD, DIM, RED, GREEN, YELLOW, CYAN = "1", "2", "31", "32", "33", "36"
 
 # What is coloured in the output of each command: a pattern of whole lines or of parts of them.
@@ -31,6 +33,11 @@ def width(out: TextIO | None = None) -> int | None:
     """The columns of the terminal; None if the output goes elsewhere."""
     out = out or sys.stdout
     return shutil.get_terminal_size().columns if out.isatty() else None
+
+
+def say(text: str) -> None:
+    """Print a line with names of files, whose control characters become visible."""
+    print(escape_terminal(text))
 
 
 def coloured(text: str, command: str, out: TextIO | None = None) -> str:

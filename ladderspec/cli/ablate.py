@@ -17,7 +17,7 @@ from ladderspec.cli._options import (
     refuse_ignored,
     seeds_of,
 )
-from ladderspec.cli._terminal import width
+from ladderspec.cli._terminal import say, width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,7 +123,7 @@ def run_ablate(args: argparse.Namespace) -> int:
         experiment, experiment.select(seeds=seeds), output, args.data, args.by_time, study
     )
     print(found.text(width()))
-    print("\nwrote " + "\n      ".join(list_files(found.written)))
+    say("\nwrote " + "\n      ".join(list_files(found.written)))
     for line in found.messages:
         print(f"ladderspec: {line}", file=sys.stderr)
     for outcome in failed:

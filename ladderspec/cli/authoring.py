@@ -11,9 +11,9 @@ from pathlib import Path
 
 from ladderspec.api import compiled, spec_of
 from ladderspec.cli._options import add_plugin, load_plugins, refuse_ignored
-from ladderspec.cli._terminal import width
+from ladderspec.cli._terminal import say, width
 from ladderspec.errors import UsageError, did_you_mean, one_of
-from ladderspec.escaping import fitted
+from ladderspec.escaping import fitted, one_line
 from ladderspec.files import write_atomic
 from ladderspec.language.read import Request, open_document
 from ladderspec.shipped import PREFIX, folder, located, shipped
@@ -67,7 +67,7 @@ def run_new(args: argparse.Namespace) -> int:
     path = Path(args.path)
     if path.exists() and not args.force:
         raise UsageError(f"{path} exists; --force replaces it")
-    name = path.stem
+    name = one_line(path.stem)
     if not re.fullmatch(r"[A-Za-z_][\w.-]*", name) or not isinstance(resolve_scalar(name), str):
         name = json.dumps(name, ensure_ascii=False)  # in quotes: no number, no second `: `
     named = re.sub(r"^name: .*\n", lambda _: f"name: {name}\n", text, count=1, flags=re.MULTILINE)
@@ -76,7 +76,7 @@ def run_new(args: argparse.Namespace) -> int:
     if f"$schema={SCHEMA}" in text and not schema.exists():  # one may have the user's own cells
         written += f" and {write_atomic(schema, dump_schema())}"
     command = "train --list" if re.search(r"^rows:", text, re.MULTILINE) else "show"
-    print(f"wrote {written}; next: ladderspec {command} {path}")
+    say(f"wrote {written}; next: ladderspec {command} {path}")
     return 0
 
 
@@ -185,7 +185,7 @@ def run_schema(args: argparse.Namespace) -> int:
     text = dump_experiment_schema() if args.experiment else dump_schema()
     if args.output:
         write_atomic(args.output, text)
-        print(f"wrote {args.output}")
+        say(f"wrote {args.output}")
     else:
         print(text, end="")
     return 0

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ladderspec.cli._options import add_plugin, at_least, load_plugins
+from ladderspec.cli._terminal import say
 from ladderspec.data import Split, data_config, registered
 from ladderspec.data.sources import (
     VARIABLE,
@@ -193,7 +194,7 @@ def _preview(args: argparse.Namespace) -> int:
     load_plugins(args.plugin)
     data = data_config(args.set_name, **_fields(args.set)).open(args.seed, args.data)
     data.preview(args.split, args.first, args.count).save(args.output)
-    print(f"wrote {args.output}")
+    say(f"wrote {args.output}")
     return 0
 
 

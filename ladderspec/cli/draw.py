@@ -17,6 +17,7 @@ from ladderspec.cli._options import (
     request,
     saved,
 )
+from ladderspec.cli._terminal import say
 from ladderspec.drawing import draw, render, scene_of
 from ladderspec.drawing.formats import formats
 from ladderspec.drawing.options import DPI, KINDS, LAYOUTS, LEVELS, Options
@@ -165,7 +166,7 @@ def run_draw(args: argparse.Namespace) -> int:
     default = built.graph["name"] if args.spec == "-" else Path(args.spec).stem
     written = draw(built, args.output or [Path(f"{default}.svg")], **options)
     for path in written:
-        print(f"wrote {path}")
+        say(f"wrote {path}")
     if args.layout == "ladder" and any(path.suffix != ".html" for path in written):
         _warn_about_size(built, options)
     if args.open:

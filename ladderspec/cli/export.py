@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ladderspec.api import build, open_spec
 from ladderspec.cli._options import add_changes, add_spec, open_graph, request, saved
+from ladderspec.cli._terminal import say
 from ladderspec.errors import UsageError
 from ladderspec.export import to_python
 from ladderspec.files import write_atomic
@@ -67,7 +68,7 @@ def run_export(args: argparse.Namespace) -> int:
     if args.output == "-":
         sys.stdout.write(text)
         return 0
-    print(f"wrote {write_atomic(args.output, text)}")
+    say(f"wrote {write_atomic(args.output, text)}")
     return 0
 
 
@@ -86,5 +87,5 @@ def _write_onnx(what: Spec | Graph, args: argparse.Namespace) -> int:
 
         net.to(device_of(args.device))
     place = write_atomic(args.output, to_onnx(net))
-    print(f"wrote {place}" + ("" if args.weights else " with initial values, not yet trained"))
+    say(f"wrote {place}" + ("" if args.weights else " with initial values, not yet trained"))
     return 0

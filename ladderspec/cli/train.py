@@ -16,6 +16,7 @@ from ladderspec.cli._options import (
     refuse_ignored,
     seeds_of,
 )
+from ladderspec.cli._terminal import say
 from ladderspec.escaping import one_line
 
 
@@ -67,7 +68,7 @@ def run_train(args: argparse.Namespace) -> int:
         result = train(one, output / one.id, resume=args.resume, data=args.data, display=display)
         display.done += 1
         if os.environ.get("RANK", "0") == "0":  # one of several processes speaks
-            print(f"{one.id}: {_line(result)}  {output / one.id}")
+            say(f"{one.id}: {_line(result)}  {output / one.id}")
     return 0
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ladderspec.cli._options import add_plugin, at_least, load_plugins
+from ladderspec.cli._terminal import say
 from ladderspec.errors import UsageError
 from ladderspec.escaping import one_line
 from ladderspec.files import make_folder, write_atomic
@@ -99,7 +100,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
     for note in notes:
         print(f"note: {one_line(note)}")
     for file in files:
-        print(f"wrote {file}")
+        say(f"wrote {file}")
     return 0
 
 
@@ -204,7 +205,7 @@ def run_generate(args: argparse.Namespace) -> int:
     make_folder(place.parent)
     if place.suffix != ".mid":
         continuation_sheet(found, title, args.first).save(place)
-        print(f"wrote {place}")
+        say(f"wrote {place}")
     if music and (args.output is None or place.suffix == ".mid"):
         _write_midi(given, later, place, args.step)
     return 0
@@ -218,4 +219,4 @@ def _write_midi(given: object, later: object, place: Path, step: float) -> None:
     rolls = np.concatenate([np.asarray(given), np.asarray(later)], 1)[:, :, 0, 0]
     for i, roll in enumerate(rolls):
         name = f"{place.stem}.mid" if len(rolls) == 1 else f"{place.stem}-{i}.mid"
-        print(f"wrote {write_atomic(place.with_name(name), to_midi(roll, step))}")
+        say(f"wrote {write_atomic(place.with_name(name), to_midi(roll, step))}")

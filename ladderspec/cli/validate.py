@@ -8,8 +8,9 @@ from pathlib import Path
 
 from ladderspec.api import ROOT_WIDENS, Checked, validate_document
 from ladderspec.cli._options import add_changes, refuse_ignored, request
-from ladderspec.cli._terminal import coloured
+from ladderspec.cli._terminal import coloured, say
 from ladderspec.errors import Finding, SpecError, UsageError, as_json
+from ladderspec.escaping import escape_terminal
 from ladderspec.language.read import Request, open_document
 
 FORMATS = ("full", "concise", "json", "github")
@@ -49,14 +50,15 @@ def run_validate(args: argparse.Namespace) -> int:
         found += checked.findings
         unread = unread or any(f.code == "F001" and f.place is None for f in checked.findings)
         if not checked.findings and not args.quiet and form in ("full", "concise"):
-            print(_summary(path, checked))
+            say(_summary(path, checked))
     if form == "json":
         print(as_json(found))
     elif form == "github":
-        print("\n".join(finding.github() for finding in found), end="\n" if found else "")
+        lines = "\n".join(finding.github() for finding in found)
+        print(escape_terminal(lines), end="\n" if found else "")
     else:
         blank = "\n\n" if form == "full" else "\n"
-        text = blank.join(getattr(finding, form)() for finding in found)
+        text = escape_terminal(blank.join(getattr(finding, form)() for finding in found))
         print(coloured(text, "error", sys.stderr), end="\n" if found else "", file=sys.stderr)
     return 2 if unread else 1 if found else 0
 

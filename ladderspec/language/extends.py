@@ -49,7 +49,7 @@ def _similar(path: Path) -> str:
     close = did_you_mean(path.stem, names)
     if close:
         return f"did you mean `{names[close.split('`')[1]]}`?"
-    return suggestion(path.with_suffix("").as_posix(), close=False)
+    return suggestion(path.as_posix().removesuffix(path.suffix), close=False)
 
 
 def decode(name: str, data: bytes) -> Source:

@@ -100,12 +100,13 @@ def reported(folder: Path) -> tuple[Path, str]:
     """The weights that the result of a run is about: their folder, and `best` or `last`."""
     retrained = folder / "retrain"
     place = retrained if begun(retrained) else folder
-    if damaged_result(place):
+    found = read_result(folder) or read_result(place)
+    if found is None and (damaged_result(folder) or damaged_result(place)):
         raise UsageError(
-            f"{place / 'result.json'} is damaged: it does not say which weights the run reports;"
+            f"{folder / 'result.json'} is damaged: it does not say which weights the run reports;"
             f" `train --resume` writes it again, and {place / 'last.json'} names the last weights"
         )
-    return place, str((read_result(place) or {}).get("reported", "last"))
+    return place, str((found or {}).get("reported", "last"))
 
 
 def check(folder: Path, run: Run, resume: bool, content: str | None = None) -> None:

@@ -522,3 +522,52 @@ def test_set_changes_all_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert [line.split()[0] for line in out.splitlines()] == [
         f"{row}.seed{seed}" for row in ("rtagger", "tagger") for seed in (4, 5)
     ]
+
+
+def test_names_of_files_cannot_steer_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder of others may hold a file of any name."""
+    name = "a\x1b[31m.yaml"
+    place = tmp_path / name
+    said = run(capsys, "new", str(place))
+    assert said[0] == 0
+    for words in (
+        ["validate", str(tmp_path)],
+        ["draw", str(place), "-o", str(tmp_path / f"{name}.svg")],
+        ["export", str(place), "-o", str(tmp_path / f"{name}.py")],
+        ["schema", "-o", str(tmp_path / f"{name}.json")],
+    ):
+        said += run(capsys, *words)
+        assert said[-3] == 0
+    place.write_text("levels: 3\n")
+    for form in ("full", "concise", "github"):
+        said += run(capsys, "validate", str(tmp_path), "--output-format", form)
+        assert said[-3] == 1
+    assert "\x1b" not in "".join(map(str, said))
+    assert "a\\x1b[31m.yaml" in said[1]
+
+
+def test_streams_that_are_closed() -> None:
+    """As in `ladderspec show - <&- >&- 2>&-`."""
+    for words, code in (["show", TINY], 0), (["show", "-"], 1):
+        command = "import sys; from ladderspec.cli import main; sys.exit(main(sys.argv[1:]))"
+        closed = "exec {} -c '{}' {} <&- >&- 2>&-".format(sys.executable, command, " ".join(words))
+        assert subprocess.run(["sh", "-c", closed], check=False).returncode == code
+
+
+@pytest.mark.parametrize("place", [".", "/", ""])
+@pytest.mark.parametrize("command", ["show", "train", "ablate", "evaluate"])
+def test_places_without_a_name(
+    command: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert run(capsys, command, place)[0] == 2
+
+
+def test_a_plugin_that_exits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.py").write_text("import sys\nsys.exit(0)\n")
+    code, out, err = run(capsys, "show", TINY, "--plugin", str(tmp_path / "mine.py"))
+    assert (code, out) == (2, "")
+    assert err.endswith("mine.py fails: SystemExit(0)\n")
