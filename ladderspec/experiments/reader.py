@@ -460,7 +460,9 @@ def _compile(
 ) -> tuple[Spec | None, Graph | None]:
     """The spec with these patches, and its graph."""
     tree, names = document.tree, list[str]()
-    for name, patch in patches:
+    holders = [tree, *filter(None, [tree.get("variants")])]
+    usable = all(isinstance(each.value, dict) for each in holders)  # if not, `read` reports it
+    for name, patch in patches if usable else ():
         tree, added = _with_variant(tree, name, patch)
         names.append(added)
     spec = read(replace(document, tree=tree), Request(variant=tuple(names)), findings)

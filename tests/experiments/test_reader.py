@@ -406,3 +406,14 @@ def test_broken_specs_hide_nothing(tmp_path: Path) -> None:
     assert "`updates` is `0`, out of range" in said
     assert [message for message in said if "row" in message] == ["no row `dd`"]
     assert len(said) == 5, said
+
+
+@pytest.mark.parametrize(
+    "text", ["", "just words", "- a\n- b", "null", "variants: 3", "variants: [a]"]
+)
+def test_a_spec_that_is_none(tmp_path: Path, text: str) -> None:
+    """A row that changes its spec reads it first."""
+    place = experiment(tmp_path, EXPERIMENT.replace("variant: open", "without: [lateral]"))
+    (tmp_path / "nano.yaml").write_text(text)
+    with pytest.raises(SpecError):
+        open_experiment(place)
