@@ -144,7 +144,7 @@ def write_all(files: Sequence[tuple[Path, str | bytes]]) -> list[Path]:
             data = content.encode() if isinstance(content, str) else content
             target = _target(here)
             if target.exists() and not target.is_file():
-                target.write_bytes(data)
+                _write_special(target, data)
                 continue
             waiting.append((_beside(target), target))
             _fill(waiting[-1][0], data)
@@ -173,6 +173,14 @@ def _beside(path: Path) -> str:
     handle, temporary = tempfile.mkstemp(TEMPORARY, f".{path.name[:50]}.", path.parent)
     os.close(handle)
     return temporary
+
+
+def _write_special(path: Path, data: bytes) -> None:
+    """Write to a pipe or a device; a pipe that nobody reads is an error, and no reason to wait."""
+    handle = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
+    with open(handle, "wb") as file:
+        os.set_blocking(handle, True)
+        file.write(data)
 
 
 def sweep(folder: Path, seconds: float) -> list[Path]:

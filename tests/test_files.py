@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import threading
@@ -31,13 +32,20 @@ def test_writes_through_symbolic_links(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
 def test_pipes_and_devices_are_not_replaced(tmp_path: Path) -> None:
     """As root, `-o /dev/null` would otherwise replace the device by a file."""
-    pipe, got = tmp_path / "pipe", list[str]()
+    pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    reader = threading.Thread(target=lambda: got.append(pipe.read_text()), daemon=True)
-    reader.start()
-    write_all([(pipe, "through"), (tmp_path / "file", "beside")])
-    reader.join(10)
-    assert got == ["through"]
+    with pytest.raises(UsageError, match=r"cannot write .*pipe: no such device"):  # nobody reads
+        write_atomic(pipe, "x")
+    content = b"through" * 100_000  # more than a pipe holds
+    files = [(pipe, content), (tmp_path / "file", b"beside")]
+    end, got = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), b""
+    writer = threading.Thread(target=write_all, args=[files])
+    writer.start()
+    while writer.is_alive() or len(got) < len(content):
+        with contextlib.suppress(BlockingIOError):
+            got += os.read(end, 2**20)
+    os.close(end)
+    assert got == content
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     assert write_atomic("/dev/null", "x") == Path("/dev/null")
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)

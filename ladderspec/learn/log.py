@@ -61,10 +61,13 @@ class MetricsLog:
         place = self.folder / "metrics.jsonl"
         if self.silent or not place.exists():
             return 0
-        with place.open("r+b") as file:
-            whole = file.read(written).partition(b"\0")[0]
-            kept = whole.rfind(b"\n") + 1
-            file.truncate(kept)
+        try:
+            with place.open("r+b") as file:
+                whole = file.read(written).partition(b"\0")[0]
+                kept = whole.rfind(b"\n") + 1
+                file.truncate(kept)
+        except OSError as error:
+            raise UsageError(f"cannot write {place}: {reason(error)}") from None
         return kept
 
     def write_result(self, result: Mapping[str, Any]) -> None:
