@@ -116,12 +116,6 @@ def _expected(flight: Flight, digits: Images, positions: Positions, likely: Floa
     )
 
 
-def seen_shares(data: OccludedMnistData, split: str = "test", items: int = 2000) -> list[float]:
-    """Mean share of the digit's box that has been visible by frame t = 1, 2, ..."""
-    flight = data.flight(split, 0, np.arange(min(items, data.size(split))))
-    return [float(share) for share in flight.seen.mean((0, 2, 3))]
-
-
 # --- music: scores --------------------------------------------------------------------------------
 
 

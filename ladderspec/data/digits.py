@@ -195,12 +195,12 @@ class DigitImages:
         every = np.arange(rows.start, rows.stop)
         if labelled is None or not split.trains:
             return every, np.ones(len(every), bool)
-        chosen = self.labelled_subset(rows, labelled, seed)
+        chosen = self._labelled_subset(rows, labelled, seed)
         if keep == "labelled":
             return every[chosen], np.ones(len(chosen), bool)
         return every, np.isin(np.arange(len(every)), chosen)
 
-    def labelled_subset(self, rows: range, count: int, seed: int) -> Indices:
+    def _labelled_subset(self, rows: range, count: int, seed: int) -> Indices:
         """Indices into `rows` of a random subset with equally many images of each class."""
         bits = draws(key_of(seed, "labelled subset"), np.arange(rows.start, rows.stop), 1)[:, 0]
         labels = self.labels[rows.start : rows.stop]

@@ -23,3 +23,14 @@ def test_still_digits_are_split_and_scaled():
     flat = data_config("digits", flat=True, labelled=50).open()
     flat.check_input((64,), None)
     assert np.bincount(flat.batch("train", 0, flat.labelled("train"))["label"]).tolist() == [5] * 10
+
+
+def test_digits_without_a_label_can_be_left_out():
+    data = data_config("digits", labelled=50, keep="labelled").open()
+    assert (data.size("train"), data.size("valid"), data.labelled("train")) == (50, 300, None)
+    chosen = data_config("digits", labelled=50).open()
+    for name, values in data.batch("train", 0, np.arange(50)).items():
+        wanted = chosen.batch("train", 0, chosen.labelled("train"))[name]
+        np.testing.assert_array_equal(values, wanted)
+    with pytest.raises(DataError, match="`keep: labelled` needs `labelled`"):
+        data_config("digits", keep="labelled")
