@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -112,3 +112,13 @@ def spell(text: str) -> str:
     words = "".join(c if c.isalnum() else "_" for c in plain)
     words = words.strip("_")
     return "" if words[:1].isdigit() else words
+
+
+def first_of(texts: Sequence[str], most: int = 3, between: str = ", ") -> str:
+    """The first few of many texts, and how many more there are.
+
+    >>> first_of(["a", "b"]), first_of(["a", "b", "c"], 1)
+    ('a, b', 'a and 2 more')
+    """
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return between.join(texts[:most]) + more

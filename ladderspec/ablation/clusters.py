@@ -118,16 +118,14 @@ class OnSlurm:
     def __call__(self, jobs: Sequence[Job]) -> Generator[Outcome, None, None]:
         submitit = _submitit()
         executor = self._executor(submitit, Resources.of(jobs[0]))  # of one file: all are equal
-        tries = dict.fromkeys(jobs_by_id := {job.id: job for job in jobs}, 0)
-        left = {executor.submit(Resumable(), _threaded(job)): job.id for job in jobs}
+        left = {executor.submit(Resumable(), _threaded(job)): (job, 1) for job in jobs}
         try:
             while left:
                 done = next(iter(submitit.helpers.as_completed(list(left), None, self.pause)))
-                job = jobs_by_id[left.pop(done)]
-                tries[job.id] += 1
+                job, tries = left.pop(done)
                 outcome = _slurm_outcome(submitit, done, job)
-                if outcome is None and tries[job.id] < TRIES:
-                    left[executor.submit(Resumable(), _threaded(job))] = job.id
+                if outcome is None and tries < TRIES:
+                    left[executor.submit(Resumable(), _threaded(job))] = job, tries + 1
                 else:
                     yield outcome or Outcome(job, f"killed {TRIES} times; see {done.paths.stderr}")
         finally:

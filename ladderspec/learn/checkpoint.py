@@ -20,6 +20,7 @@ from torch import Tensor
 
 from ladderspec.errors import UsageError, tick
 from ladderspec.files import checksum, intact, read_json, read_regular, sealed, write_atomic
+from ladderspec.wording import first_of
 
 FORMAT = "ladderspec checkpoint 2"
 FIRST_FORMAT = "ladderspec checkpoint 1"  # without a checksum of the manifest
@@ -130,8 +131,7 @@ def restore(module: torch.nn.Module, tensors: Mapping[str, Tensor], what: str) -
             value.copy_(tensors[name])
     broken = [name for name, value in module.named_parameters() if not value.isfinite().all()]
     if broken:
-        more = f" and {len(broken) - 1} more" if len(broken) > 1 else ""
-        raise CheckpointError(f"{what} has weights that are not finite: {broken[0]}{more}")
+        raise CheckpointError(f"{what} has weights that are not finite: {first_of(broken, 1)}")
 
 
 def difference(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> str:
@@ -141,8 +141,7 @@ def difference(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> str:
     unknown = [name for name in given if name not in own]
     for phrase, names in (("it lacks", missing), ("the network has no", unknown)):
         if names:
-            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            parts.append(f"{phrase} {', '.join(names[:3])}{more}")
+            parts.append(f"{phrase} {first_of(names)}")
     for name in own:
         if name in given:
             here, there = own[name], given[name]
@@ -150,5 +149,4 @@ def difference(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> str:
                 parts.append(f"{name} is {tuple(there.shape)}, not {tuple(here.shape)}")
             elif here.dtype != there.dtype:
                 parts.append(f"{name} is {there.dtype}, not {here.dtype}")
-    rest = [f"and {len(parts) - 5} more"] if len(parts) > 5 else []
-    return "; ".join([*parts[:5], *rest])
+    return first_of(parts, 5, "; ")

@@ -15,6 +15,7 @@ from torch import Tensor
 from ladderspec.data import Split
 from ladderspec.experiments.runs import Run
 from ladderspec.experiments.training import TEACHER, EvaluationNoise
+from ladderspec.files import make_folder
 from ladderspec.learn import checkpoint, processes
 from ladderspec.learn.batches import Collator, TensorBatch
 from ladderspec.learn.log import MetricsLog
@@ -253,12 +254,11 @@ class Evaluator:
         )
 
     def _draw(self, net: Net, collator: Collator, split: str) -> None:
-        update, folder = self.state.update, self.folder / "pictures"
+        update = self.state.update
         title = f"{self.run.id}: {split} after {update} updates"
         picture = draw_samples(net, collator, split, self.run.machine.pictures, title)
         if picture is not None:
-            folder.mkdir(exist_ok=True)
-            picture.save(folder / f"{split}-{update:06}.png")
+            picture.save(make_folder(self.folder / "pictures") / f"{split}-{update:06}.png")
 
     def _short(self, metrics: dict[str, float]) -> str:
         known = self.metrics

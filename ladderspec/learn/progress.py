@@ -359,7 +359,8 @@ def lines(
     limit = min(width * 36 // 100, width - pace - LEAST - 18)  # 12 for a measure, 6 between
     names = min(max((len(name) for name, _ in shown), default=0), max(14, limit))
     room = width - names - pace - 4  # for the bar and the measures
-    bar = min(BAR, max(LEAST, room - 2 - max((len(_full(s)) for s in moving.values()), default=0)))
+    widest = max((len(numbers(s.measures)) for s in moving.values()), default=0)
+    bar = min(BAR, max(LEAST, room - 2 - widest))
     bar = bar if room >= bar else 0
     found = []
     for name, status in shown:
@@ -387,14 +388,10 @@ def _spin(status: Status, frame: int, note: str) -> str:
     return f"{SPINNER[frame % 4]} {status.note or note} {clock(time.time() - status.since)}"
 
 
-def _full(status: Status) -> str:
-    return "  ".join(f"{name} {value:.4g}" for name, value in status.measures.items())
-
-
 def _measures(status: Status, room: int) -> str:
     """As many measures as there is room for; by their short names if there is little."""
-    if len(_full(status)) <= room:
-        return _full(status)
+    if len(numbers(status.measures)) <= room:
+        return numbers(status.measures)
     parts = [f"{name.split('.')[-1]} {v:.4g}" for name, v in status.measures.items()]
     while parts and len("  ".join(parts)) > room:
         parts.pop()

@@ -33,6 +33,7 @@ from ladderspec.files import (
     write_atomic,
 )
 from ladderspec.wiring import graph_json
+from ladderspec.wording import first_of
 
 try:
     import fcntl
@@ -167,9 +168,7 @@ def difference(before: Any, now: Any, path: str = "") -> str:
     >>> difference({"a": {}}, {"a": {"b": 3}})
     'a.b is absent, not 3'
     """
-    found = _differences(before, now, path)
-    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-    return "; ".join(found[:3]) + more
+    return first_of(_differences(before, now, path), between="; ")
 
 
 def _differences(before: Any, now: Any, path: str) -> list[str]:

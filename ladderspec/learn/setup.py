@@ -22,6 +22,7 @@ from ladderspec.learn.update import not_finite_message
 from ladderspec.names import is_input
 from ladderspec.network.net import Net
 from ladderspec.nn import Edge
+from ladderspec.wording import first_of
 
 ITEMS = 1000  # training items of the mean that offsets start at
 
@@ -81,12 +82,7 @@ def initialise(net: Net, run: Run, data: DataSet, folder: Path) -> str:
     if not adopted.kept:
         raise UsageError(f"nothing of {place} fits this network; it cannot start from there")
     new = [*adopted.missing, *adopted.reshaped]
-    return f"starts from {place.name}, but for {_few(new)}" if new else ""
-
-
-def _few(names: list[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more
+    return f"starts from {place.name}, but for {first_of(new)}" if new else ""
 
 
 def _mean(data: DataSet, field: str) -> torch.Tensor:

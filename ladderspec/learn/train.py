@@ -23,6 +23,7 @@ from ladderspec.api import build
 from ladderspec.data import DataError, DataSet, Split
 from ladderspec.experiments.runs import Run
 from ladderspec.experiments.training import Epochs
+from ladderspec.files import make_folder
 from ladderspec.learn import checkpoint, processes
 from ladderspec.learn.allocator import keep_freed_memory
 from ladderspec.learn.batches import Collator, Sampler, TensorBatch
@@ -118,7 +119,7 @@ def _retrain(
     schedule = ScheduleState(changes=[tuple(change) for change in first["changes"]])
     inner = folder / "retrain"
     if processes.rank() == 0:
-        inner.mkdir(exist_ok=True)
+        make_folder(inner)
     processes.wait()
     result = _train(again, inner, data, device, progress, folder, Split.BOTH, schedule)
     MetricsLog(inner, processes.rank() > 0).write_result(result)

@@ -19,6 +19,7 @@ from ladderspec.learn.train_state import TrainState
 from ladderspec.network.carry import Carry
 from ladderspec.network.costs import Costs
 from ladderspec.network.net import Net
+from ladderspec.wording import first_of
 
 
 class Diverged(LadderspecError):
@@ -298,5 +299,5 @@ def not_finite_gradient(net: Net) -> str:
         for name, parameter in net.named_parameters()
         if parameter.grad is not None and not bool(parameter.grad.isfinite().all())
     ]
-    more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-    return f"the values are finite, but not the gradient of {wrong[-1]}{more}" if wrong else ""
+    named = first_of(wrong[::-1], 1)
+    return f"the values are finite, but not the gradient of {named}" if wrong else ""

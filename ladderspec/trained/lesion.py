@@ -12,6 +12,7 @@ from ladderspec.wiring.selection import closest, select
 from ladderspec.wiring.shapes import infer
 from ladderspec.wiring.sharing import holders
 from ladderspec.wiring.wire import Compilation, prune
+from ladderspec.wording import first_of
 
 
 def lesion(graph: Graph, without: Sequence[str]) -> Graph:
@@ -40,8 +41,7 @@ def notes_on(graph: Graph, without: Sequence[str]) -> list[str]:
         name = gone.attributes["shared"] or gone.name
         users = [each.text for each in left if name in (each.attributes["shared"], each.name)]
         if gone.parameters and users:
-            more = f" and {len(users) - 2} more" if len(users) > 2 else ""
-            used = f"{', '.join(users[:2])}{more}"
+            used = first_of(users, 2)
             notes.append(f"{gone.text} is out, but its weights are shared and stay in use: {used}")
     return notes
 

@@ -15,13 +15,14 @@ from ladderspec.cli import main
 from ladderspec.data import DataError
 from ladderspec.data.sets.occluded_mnist import OccludedMnist
 from ladderspec.errors import UsageError
+from ladderspec.files import checksum
 from ladderspec.learn.checkpoint import CheckpointError
 from ladderspec.learn.train import train
 from ladderspec.trained.evaluate import activation_sheet, activations, evaluate, samples
 from ladderspec.trained.generate import generate, to_midi
 from ladderspec.trained.lesion import lesion
 from ladderspec.trained.run import open_run, take_weights
-from ladderspec.trained.store import _checksum, open_net, save
+from ladderspec.trained.store import open_net, save
 from ladderspec.wiring.shapes import parameters
 from tests.training import EXPERIMENT, MUSIC, SPEC, one_run
 
@@ -347,7 +348,7 @@ def _spoilt(place: Path, name: str, old: str, new: str) -> None:
     assert old in text
     (place / name).write_text(text.replace(old, new, 1))
     record = json.loads((place / "net.json").read_text())
-    record["checksums"][name] = _checksum((place / name).read_bytes())
+    record["checksums"][name] = checksum((place / name).read_bytes())
     (place / "net.json").write_text(json.dumps(record))
 
 
