@@ -11,7 +11,7 @@ from ladderspec.drawing import frame
 from ladderspec.drawing.boxes import box_of, halo_of
 from ladderspec.drawing.label_placement import ArrowLine, Obstacles, place_labels
 from ladderspec.drawing.layout import Layout, lay_out
-from ladderspec.drawing.legend import Legend, entries, place_legend
+from ladderspec.drawing.legend import LegendEntry, entries, place_legend
 from ladderspec.drawing.options import (
     DPI,
     Options,
@@ -23,12 +23,25 @@ from ladderspec.drawing.options import (
 )
 from ladderspec.drawing.paths import curve_of, square_positions, square_size
 from ladderspec.drawing.picture import Change, Picture, picture_of
-from ladderspec.drawing.scene import Backdrop, Box, Ink, Mark, Rect, Rule, Scene, Text, Wire, moved
+from ladderspec.drawing.scene import (
+    Backdrop,
+    Box,
+    Ink,
+    Mark,
+    Point,
+    Rect,
+    Rule,
+    Scene,
+    Text,
+    Wire,
+    moved,
+)
 from ladderspec.drawing.style import (
     MINI_SCALE,
     OTHER_FONTS,
     PAPER,
     TITLE_SIZE,
+    Sizes,
     Theme,
     ink_of,
     sizes_of,
@@ -46,7 +59,7 @@ from ladderspec.drawing.typesetting import (
 from ladderspec.errors import UsageError
 from ladderspec.wiring.graph import Graph
 
-_LEGEND_WIDTH = 250.0  # minimum
+_LEGEND_WIDTH, _LEGEND_OF_PAGE = 250.0, 560.0  # minimum of a drawing, maximum in a page
 _SPREADS = (1.0, 1.4, 2.0, 2.8)  # of gaps, tried in turn until all labels are clear
 
 
@@ -111,18 +124,7 @@ def compose(picture: Picture, view: View) -> Scene:
         ladder, clear = _ladder(layout, theme)
         if clear:
             break
-    legend = _legend(layout, ladder, theme)
-    margin = layout.sizes.margin
-    rights = [text.left + text.width * OTHER_FONTS for text in legend.texts]
-    rights += [text.rect.right for text in ladder.texts]
-    scene = ladder._replace(
-        width=max([layout.right, *rights]) + margin,
-        height=legend.bottom + margin,
-        texts=(*ladder.texts, *legend.texts),
-        samples=legend.samples,
-    )
-    scene = _titled(scene, layout, theme)
-    return _scaled(scene, view)
+    return _scaled(_titled(_below(layout, ladder, theme), layout, theme), view)
 
 
 def _scaled(scene: Scene, view: View) -> Scene:
@@ -170,15 +172,9 @@ def compose_beside(pictures: Sequence[Picture], view: View) -> Scene:
             for picture, scene in zip(pictures, scenes, strict=True)
             for entry in entries(picture, scene.wires, scene.boxes, view.worth_of, theme)
         }
-        at = (sizes.margin, deepest + size * 0.5)
-        legend = place_legend(list(found.values()), theme, sizes, at, whole.width - sizes.margin)
-        rights = [text.left + text.width * OTHER_FONTS for text in legend.texts]
-        whole = whole._replace(
-            width=max([whole.width, *rights]),
-            height=legend.bottom + sizes.margin,
-            texts=(*whole.texts, *legend.texts),
-            samples=legend.samples,
-        )
+        at, width = (sizes.margin, deepest + size * 0.5), whole.width - sizes.margin
+        whole = _with_legend(whole, list(found.values()), theme, sizes, at, width)
+        whole = whole._replace(height=whole.height + sizes.margin)
     return _scaled(whole, view)
 
 
@@ -204,16 +200,14 @@ def _named(scene: Scene, letter: str) -> Scene:
 
 
 def compose_legend(picture: Picture, view: View, scene: Scene) -> Scene:
-    """The legend of a scene by itself, one entry above the other."""
+    """The legend of a scene by itself."""
     theme = theme_of(view.theme)
     found = list(entries(picture, scene.wires, scene.boxes, view.worth_of, theme))
     sizes = sizes_of(picture, view)
-    legend = place_legend(found, theme, sizes, (sizes.between / 2, 0.0), 0.0)
-    width = max((text.left + text.width * OTHER_FONTS for text in legend.texts), default=0.0)
-    nothing: dict[str, Any] = dict.fromkeys(("panels", "rules", "wires", "boxes"), ())
-    return scene._replace(
-        width=width + 4, height=legend.bottom, texts=legend.texts, samples=legend.samples, **nothing
-    )
+    nothing: dict[str, Any] = dict.fromkeys(("panels", "rules", "wires", "boxes", "texts"), ())
+    bare = scene._replace(width=0.0, **nothing)
+    legend = _with_legend(bare, found, theme, sizes, (0.0, 0.0), _LEGEND_OF_PAGE)
+    return legend._replace(width=legend.width + 4)
 
 
 def _titled(scene: Scene, layout: Layout, theme: Theme) -> Scene:
@@ -249,7 +243,7 @@ def _ladder(layout: Layout, theme: Theme) -> tuple[Scene, bool]:
     grid, places, lanes = layout.grid, layout.places, layout.lanes
     boxes, texts = tuple(_boxes(layout, theme)), tuple(_texts(layout, theme))
     plates = tuple(frame.plate_panels(layout.plates, places, lanes, theme, layout.outside))
-    rules = tuple(frame.iteration_rules(grid, places, lanes, layout.view, theme))
+    rules = tuple(frame.iteration_rules(texts, grid, places, lanes, layout.view, theme))
     wires, clear = _wires(layout, _obstacles(layout, [*boxes, *texts], plates, rules), theme)
     scene = Scene(
         width=0,
@@ -294,16 +288,37 @@ def _texts(layout: Layout, theme: Theme) -> Iterator[Text]:
             yield Text(x - 3, base, size, route.link.origin, colour, "end")
 
 
-def _legend(layout: Layout, ladder: Scene, theme: Theme) -> Legend:
-    """Below the ladder."""
-    view, places = layout.view, layout.places
+def _below(layout: Layout, ladder: Scene, theme: Theme) -> Scene:
+    """The ladder with the legend below it, and a margin around both."""
+    view, sizes, margin = layout.view, layout.sizes, layout.sizes.margin
     found = []
     if view.legend if view.legend is not None else not view.mini:
         found = list(entries(layout.picture, ladder.wires, ladder.boxes, view.worth_of, theme))
-    top = places.extent.bottom + frame.depth(layout.grid, view, layout.sizes) + (8 if found else 0)
-    left = layout.sizes.margin
-    width = max(layout.right - left, _LEGEND_WIDTH)
-    return place_legend(found, theme, layout.sizes, (left, top), width)
+    bottom = layout.places.extent.bottom + frame.depth(layout.grid, view, sizes)
+    start = (margin, bottom + (8 if found else 0))
+    width = max([layout.right, *(text.rect.right for text in ladder.texts)])
+    limit = max(layout.right - margin, _LEGEND_WIDTH)
+    scene = _with_legend(ladder._replace(width=width), found, theme, sizes, start, limit)
+    return scene._replace(width=scene.width + margin, height=scene.height + margin)
+
+
+def _with_legend(
+    scene: Scene,
+    found: Sequence[LegendEntry],
+    theme: Theme,
+    sizes: Sizes,
+    start: Point,
+    width: float,
+) -> Scene:
+    """A scene that ends with its legend, which has room for a wider font."""
+    legend = place_legend(found, theme, sizes, start, width)
+    rights = [text.left + text.width * OTHER_FONTS for text in legend.texts]
+    return scene._replace(
+        width=max([scene.width, *rights]),
+        height=legend.bottom,
+        texts=(*scene.texts, *legend.texts),
+        samples=legend.samples,
+    )
 
 
 def _description(layout: Layout) -> str:

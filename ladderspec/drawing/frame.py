@@ -52,13 +52,20 @@ def levels(
 
 
 def iteration_rules(
-    grid: Grid, places: Coordinates, lanes: Lanes, view: View, theme: Theme
+    texts: Sequence[Text],
+    grid: Grid,
+    places: Coordinates,
+    lanes: Lanes,
+    view: View,
+    theme: Theme,
 ) -> Iterator[Rule]:
-    """The lines between iterations."""
+    """The lines between iterations; they end above a text that would be in their way."""
     top, bottom = places.extent.y - 4, places.extent.bottom + depth(grid, view, places.sizes) - 2
     for channel in grid.iteration_borders():
         x = places.lanes[lanes.rules[channel][0]]
-        yield Rule((x, top), (x, bottom), Ink(theme.rule, 0.9, (4.5, 3.5)))
+        near = [text.rect.grown(4) for text in texts]
+        ends = [rect.y for rect in near if rect.x < x < rect.right and rect.y > places.extent.y]
+        yield Rule((x, top), (x, min([bottom, *ends])), Ink(theme.rule, 0.9, (4.5, 3.5)))
 
 
 def has_times(grid: Grid, view: View) -> bool:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ladderspec.drawing import frame
 from ladderspec.drawing.boxes import Content, content_of
 from ladderspec.drawing.coordinates import Coordinates, coordinates_of
-from ladderspec.drawing.grid import Channel, Grid, Spot, grid_of
+from ladderspec.drawing.grid import Channel, Grid, Spot, grid_of, vertical
 from ladderspec.drawing.options import View
 from ladderspec.drawing.paths import Trace, trace
 from ladderspec.drawing.picture import Picture
@@ -44,12 +44,8 @@ class Layout(NamedTuple):
     @property
     def label_room(self) -> float:
         """Right of a ladder with one side: labels have no room between its columns."""
-        labels = [
-            route.link.label for route in self.routes if route.target.face.channel.axis == "H"
-        ]
-        if not self.view.mini or len({column.side for column in self.grid.columns}) > 1:
-            return 0.0
-        return max((width_of_runs(label, self.sizes.label) for label in labels), default=0.0)
+        has_lanes = vertical(len(self.grid.columns)) in self.lanes.channels
+        return 0.0 if has_lanes else _room_beside(self.grid, self.routes, self.view, self.sizes)
 
     @property
     def right(self) -> float:
@@ -66,6 +62,9 @@ def lay_out(picture: Picture, view: View, spread: float = 1.0) -> Layout:
     plates = frame.plates_of(view, picture)
     grid = grid_of(picture, view)
     routes = find_routes(grid)
+    if len(grid.columns) == 1:  # labels are between the boxes and the lanes beside them
+        beside = _room_beside(grid, routes, view, sizes)
+        sizes = sizes._replace(aside=max(sizes.aside, beside))
     rules = [*grid.iteration_borders(), *(channel for channel, *_ in frame.plate_edges(plates))]
     lanes = assign_lanes(routes, _label_rooms(routes, sizes), rules)
     contents = _contents(grid, view, sizes)
@@ -82,6 +81,14 @@ def lay_out(picture: Picture, view: View, spread: float = 1.0) -> Layout:
         view, picture, title, plates, grid, contents, routes, lanes, places, traces, levels,
         levels_end, outside,
     )  # fmt: skip
+
+
+def _room_beside(grid: Grid, routes: Sequence[Route], view: View, sizes: Sizes) -> float:
+    """The width of the labels of vertical arrows, if a mini view has one side only."""
+    if not view.mini or len({column.side for column in grid.columns}) > 1:
+        return 0.0
+    labels = [route.link.label for route in routes if route.target.face.channel.axis == "H"]
+    return max((width_of_runs(label, sizes.label) for label in labels), default=0.0)
 
 
 def _contents(grid: Grid, view: View, sizes: Sizes) -> dict[Spot, Content]:

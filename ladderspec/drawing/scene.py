@@ -6,7 +6,7 @@ Lengths are in points, x goes to the right and y downwards.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ladderspec.drawing.typesetting import TextRun, height_of_runs, width_of_runs
 from ladderspec.names import Role
@@ -201,52 +201,22 @@ class Scene(NamedTuple):
 
 # --- moving ---------------------------------------------------------------------------------------
 
+_POINTS = {"start", "end", "tip", "centre"}
+
 
 def moved(scene: Scene, dx: float, dy: float) -> Scene:
     """The same scene with all its items moved; its size stays."""
 
-    def point(at: Point) -> Point:
-        return (at[0] + dx, at[1] + dy)
+    def move(item: Any, field: str = "") -> Any:
+        if isinstance(item, Rect | Text):
+            return item._replace(x=item.x + dx, y=item.y + dy)
+        if field in _POINTS:
+            return (item[0] + dx, item[1] + dy)
+        if field == "segments":
+            return tuple(tuple(v + (dy, dx)[i % 2 == 0] for i, v in enumerate(s)) for s in item)
+        if isinstance(item, Scene | Backdrop | Rule | Wire | Box | Pill | Mark):
+            return item._replace(**{name: move(getattr(item, name), name) for name in item._fields})
+        return tuple(map(move, item)) if type(item) is tuple else item
 
-    def rect(of: Rect) -> Rect:
-        return of._replace(x=of.x + dx, y=of.y + dy)
-
-    def text(of: Text) -> Text:
-        return of._replace(x=of.x + dx, y=of.y + dy)
-
-    def mark(of: Mark) -> Mark:
-        return of._replace(centre=point(of.centre), label=of.label and text(of.label))
-
-    def panel(of: Backdrop) -> Backdrop:
-        return of._replace(rect=rect(of.rect), label=of.label and text(of.label))
-
-    def segment(of: Segment) -> Segment:
-        return tuple(value + (dy if i % 2 else dx) for i, value in enumerate(of))
-
-    def wire(of: Wire) -> Wire:
-        return of._replace(
-            start=point(of.start),
-            segments=tuple(map(segment, of.segments)),
-            tip=point(of.tip),
-            mark=of.mark and mark(of.mark),
-            label=of.label and text(of.label),
-        )
-
-    def pill(of: Pill) -> Pill:
-        return of._replace(rect=rect(of.rect), texts=tuple(map(text, of.texts)))
-
-    def box(of: Box) -> Box:
-        texts, pills = tuple(map(text, of.texts)), tuple(map(pill, of.pills))
-        return of._replace(rect=rect(of.rect), texts=texts, pills=pills)
-
-    def sample(of: Sample) -> Sample:
-        return wire(of) if isinstance(of, Wire) else mark(of) if isinstance(of, Mark) else panel(of)
-
-    return scene._replace(
-        panels=tuple(map(panel, scene.panels)),
-        rules=tuple(r._replace(start=point(r.start), end=point(r.end)) for r in scene.rules),
-        wires=tuple(map(wire, scene.wires)),
-        boxes=tuple(map(box, scene.boxes)),
-        texts=tuple(map(text, scene.texts)),
-        samples=tuple(map(sample, scene.samples)),
-    )
+    found: Scene = move(scene)
+    return found

@@ -18,6 +18,7 @@ Face = Literal["sans", "bold", "italic", "serif"]
 TIMES, DOT, MINUS, DASH, PRIME = "\u00d7", "\u00b7", "\u2212", "\u2013", "\u2032"
 
 SCRIPT_SIZE = 0.72  # size of a subscript or superscript, relative to the text around it
+SCRIPT_ROOM = 0.83  # the same for its width: scripts are wider in TeX
 SCRIPT_SHIFT = 0.34  # its distance from the base line, relative to the text around it
 ASCENT, DESCENT = 0.74, 0.24  # height above and below the base line, relative to the font size
 
@@ -39,7 +40,7 @@ class TextRun(NamedTuple):
     shift: int = 0
 
     def width(self, size: float) -> float:
-        return width_of(self.text, size * (SCRIPT_SIZE if self.shift else 1), self.face)
+        return width_of(self.text, size * (SCRIPT_ROOM if self.shift else 1), self.face)
 
 
 Runs = tuple[TextRun, ...]

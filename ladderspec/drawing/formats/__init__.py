@@ -49,15 +49,11 @@ class Format(ABC):
 
     suffixes: ClassVar[tuple[str, ...]]  # of its files, without a dot; the first is its name
     needs_graphviz: ClassVar[bool] = False  # if Graphviz is missing, a gv file is written instead
+    dot_layout: ClassVar[bool] = False  # whether it can have boxes placed by Graphviz
 
     @abstractmethod
     def write(self, drawing: Drawing) -> str | bytes:
         """The content of a file with this drawing."""
-
-    def write_dot_layout(self, drawing: Drawing) -> str | bytes:
-        """The same with boxes placed by Graphviz (`layout="dot"`)."""
-        name = self.suffixes[0]
-        raise UsageError(f"layout `dot` cannot be written as {name}: use layout `ladder`")
 
 
 class GraphvizMissing(UsageError):
@@ -102,16 +98,16 @@ def format_of(path: Path) -> Format:
 
 
 def render(drawing: Drawing, form: Format) -> str | bytes:
-    return form.write_dot_layout(drawing) if drawing.layout == "dot" else form.write(drawing)
+    if drawing.layout == "dot" and not form.dot_layout:
+        name = form.suffixes[0]
+        raise UsageError(f"layout `dot` cannot be written as {name}: use layout `ladder`")
+    return form.write(drawing)
 
 
 def render_file(drawing: Drawing, path: Path) -> tuple[Path, str | bytes, str]:
     """Path, content and problem; a gv file replaces an image if Graphviz is missing."""
-    form = format_of(path)
-    if not form.needs_graphviz and drawing.layout == "ladder":
-        return path, render(drawing, form), ""
     try:
-        return path, render(drawing, form), ""
+        return path, render(drawing, format_of(path)), ""
     except GraphvizMissing as error:
         return path.with_suffix(".gv"), render(drawing, format_named("gv")), str(error)
 

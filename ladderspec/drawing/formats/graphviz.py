@@ -39,39 +39,35 @@ if TYPE_CHECKING:
 @register
 class Gv(Format):
     suffixes = ("gv", "dot")
+    dot_layout = True
 
     def write(self, drawing: Drawing) -> str:
         from ladderspec.drawing.formats.graphviz_scene import to_dot
 
-        return to_dot(drawing.scene)
-
-    def write_dot_layout(self, drawing: Drawing) -> str:
+        if drawing.layout != "dot":
+            return to_dot(drawing.scene)
         if drawing.beside:
             raise UsageError("layout `dot` cannot show `beside`: use layout `ladder`")
         return to_dot_layout(drawing.picture, drawing.view)
 
 
-class _Image(Format):
+@register
+class Pdf(Format):
     """An image that Graphviz makes of the gv file."""
 
-    needs_graphviz = True
+    suffixes = ("pdf",)
+    needs_graphviz = dot_layout = True
 
     def write(self, drawing: Drawing) -> bytes:
         return run_graphviz(Gv().write(drawing), self.suffixes[0], drawing.dpi)
 
-    def write_dot_layout(self, drawing: Drawing) -> bytes:
-        return run_graphviz(Gv().write_dot_layout(drawing), self.suffixes[0], drawing.dpi)
-
 
 @register
-class Png(_Image):
+class Png(Pdf):
     suffixes = ("png",)
 
     def write(self, drawing: Drawing) -> bytes:
         return _with_resolution(super().write(drawing), drawing.dpi)
-
-    def write_dot_layout(self, drawing: Drawing) -> bytes:
-        return _with_resolution(super().write_dot_layout(drawing), drawing.dpi)
 
 
 def _with_resolution(image: bytes, dpi: int) -> bytes:
@@ -83,11 +79,6 @@ def _with_resolution(image: bytes, dpi: int) -> bytes:
     whole = struct.pack(">I", 9) + chunk + struct.pack(">I", zlib.crc32(chunk))
     head = 33  # signature and header
     return image[:head] + whole + image[head:]
-
-
-@register
-class Pdf(_Image):
-    suffixes = ("pdf",)
 
 
 # --- program --------------------------------------------------------------------------------------
@@ -233,7 +224,7 @@ def _plate(picture: Picture, view: View, theme: Theme) -> Iterator[str]:
             yield f"    {ends} [style=invis];"
     yield "    subgraph cluster_groups {"
     # The margin has room for the labels of loops. Label location `t` is the bottom.
-    frame = {"penwidth": "0.9", "color": theme.text, "margin": "26"}
+    frame = {"penwidth": "0.9", "color": theme.text, "margin": "60"}
     label = _label(_html(formula(picture.plate_label)), theme.text, 12)
     yield f"    graph [{attribute_list(frame)}, labelloc=t, labeljust=r, {label}];"
     yield from _levels(picture, view, theme, picture.levels[1:])

@@ -26,14 +26,14 @@ _FACES = {
 @register
 class Svg(Format):
     suffixes = ("svg",)
+    dot_layout = True
 
     def write(self, drawing: Drawing) -> str:
-        return to_svg(drawing.scene)
+        if drawing.layout != "dot":
+            return to_svg(drawing.scene)
+        from ladderspec.drawing.formats.graphviz import Gv, run_graphviz
 
-    def write_dot_layout(self, drawing: Drawing) -> str:
-        from ladderspec.drawing.formats.graphviz import run_graphviz, to_dot_layout
-
-        return run_graphviz(to_dot_layout(drawing.picture, drawing.view), "svg").decode()
+        return run_graphviz(Gv().write(drawing), "svg").decode()
 
 
 def to_svg(scene: Scene) -> str:
