@@ -464,6 +464,45 @@ def test_the_legend_has_a_square_if_all_arrows_of_a_role_are_delayed() -> None:
         assert len(found) == squares
 
 
+@pytest.mark.parametrize("name", ["ommnist/rladder.yaml", "related/prednet.yaml"])
+@pytest.mark.parametrize("width", [None, "8.5cm"])
+def test_the_legend_has_aligned_columns_below_the_ladder(name: str, width: str | None) -> None:
+    scene = scene_of(load(SPECS / name), view="rolled", width=width)
+    lowest = max(box.rect.bottom for box in scene.boxes)
+    legend = [text for text in scene.texts if text.anchor == "start" and text.y > lowest]
+    rows = [[t.x for t in legend if t.y == y] for y in sorted({t.y for t in legend})]
+    assert sum(map(len, rows)) == len(legend) > 5
+    assert all(len(row) == len(rows[0]) for row in rows[:-1])
+    assert all(row == rows[0][: len(row)] for row in rows)
+
+
+def test_changed_fields_are_said_briefly() -> None:
+    base, plain = (load(SPECS / "related/ladder_tiny.yaml", name) for name in (None, "plain"))
+    texts = {text for text in all_texts(scene_of(plain, base=base)) if text.startswith("was")}
+    assert texts == {"was noise 0.3", "was another w \u00b7 another w_s"}
+
+
+def test_loops_are_clear_of_the_arrows_between_rows() -> None:
+    """Also if further inputs stand left of the encoders."""
+    scene = scene_of(load(SPECS / "related/action_video.yaml"), view="rolled")
+    at = {box.node: box.rect for box in scene.boxes}
+    states = [wire for wire in scene.wires if wire.role is Role.STATE]
+    assert len(states) == 3
+    for wire in states:
+        assert wire.mark is not None
+        assert wire.mark.rect.right < at[wire.source].x
+    back = scene_of(load(SPECS / "related/action_video.yaml")).wires
+    straight = [wire for wire in back if wire.role is Role.DECODER_TO_ENCODER]
+    assert [len(wire.segments) for wire in straight] == [1, 1]
+
+
+def test_labels_of_one_column_need_no_tower() -> None:
+    scene = scene_of(load(SPECS / "related/densenet_block.yaml"), view="mini")
+    assert scene.paper[1] / 72 * 2.54 < 16
+    assert problems(scene) == []
+    assert struck_labels(scene) == []
+
+
 def test_no_legend() -> None:
     scene = scene_of(loads(SMALL), legend=False)
     assert not scene.samples

@@ -515,6 +515,8 @@ def test_count_legend_and_keys_stay_in_sight(visit: Any) -> None:
     for factor in (0.8, 0.8, 1.25):
         one(browser, f'[data-zoom="{factor}"]').click()
     assert browser.execute_script(inside, one(browser, "#legend"))
+    stage, legend = one(browser, "#stage").rect, one(browser, "#legend").rect
+    assert stage["y"] + stage["height"] <= legend["y"], "it covers nothing"
     gone = browser.find_elements("css selector", "#legend .gone")
     assert {each.text for each in gone} == {"lateral", "recurrent decoder"}
     one(browser, "#keyboard summary").click()
