@@ -22,9 +22,8 @@ from ladderspec.data.batching import Batch, Indices, chunks
 from ladderspec.data.counter_rng import draws, key_of
 from ladderspec.experiments.fit import check_fit, target_field
 from ladderspec.names import INPUT, show_shape
-from ladderspec.network.inputs import Frames, InputForm
+from ladderspec.network.inputs import Frames, InputForm, noisy_items
 from ladderspec.network.net import Net
-from ladderspec.network.noise import noisy_items
 from ladderspec.tasks import Task
 
 CPU = torch.device("cpu")

@@ -6,7 +6,7 @@ again when the backward pass reaches it. Running statistics count the first pass
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from math import sqrt
 
@@ -14,11 +14,11 @@ from torch.utils.checkpoint import checkpoint
 
 from ladderspec.names import BOTTOM, size_of
 from ladderspec.network.carry import Carry
-from ladderspec.network.executor import Call, Executor, Needs, Values
+from ladderspec.network.executor import Call, Executor, Values
 from ladderspec.network.history import History, Row
 from ladderspec.network.inputs import check_count
 from ladderspec.nn import TimeStep
-from ladderspec.ops import choose
+from ladderspec.schedule.needs import Needs
 
 TENSORS_PER_VALUE = 3  # that wait for the backward pass, about, for one value of a node
 Found = tuple[dict[str, Row], dict[str, Row]]  # what is read at the end, and the next past
@@ -31,14 +31,9 @@ def run_checkpointed(
     if segment is not True:
         check_count(segment, 1, "checkpoint is True, or a number of t")
     size = _best_segment(executor, call.length) if segment is True else segment
-    needs, lead = executor.needs(call), executor.lead
-    history = History(executor.slots, lead, call.length, frames[BOTTOM], call.batch)
-    history.begin({} if carry is not None else executor.initial_values(call.batch), carry)
-    executor.read_input(history, frames)
-    steps = list(executor.steps(frames, call, carry, choose(frames[BOTTOM])))
+    history, needs = executor.begin(frames, call, carry), executor.needs(call)
+    steps, lead = list(executor.steps(frames, call, carry)), history.lead
     past = {name: row[:lead] for name, row in history.rows.items()}
-    names = {executor.nodes[node].seen for each in call.readers or () for node in each.at}
-    names |= set(executor.carried if call.ends is not None else ()) | set(call.keep)
     for start in range(0, call.length, size):
         stop = min(start + size, call.length)
         part = {
@@ -46,13 +41,12 @@ def run_checkpointed(
             for name, value in frames.items()
         }
         later = {node: mask >> start for node, mask in needs.items()}
-        compute = _segment(executor, call, later, steps[start:stop], names)
+        compute = _segment(executor, call, later, steps[start:stop])
         found, past = checkpoint(compute, part, past, use_reentrant=False)
         for name, row in found.items():
             history.rows[name][lead + start : lead + stop] = row
     for name in executor.carried:
-        if lead:
-            history.rows[name][-lead:] = past[name]
+        history.rows[name][call.length :] = past[name]
     return history
 
 
@@ -65,22 +59,23 @@ def _best_segment(executor: Executor, length: int) -> int:
 
 
 def _segment(
-    executor: Executor, call: Call, needs: Needs, steps: list[TimeStep], names: set[str]
+    executor: Executor, call: Call, needs: Needs, steps: list[TimeStep]
 ) -> Callable[[Values, dict[str, Row]], Found]:
     """The iterations of `steps` as a function of their frames and their past."""
-    length, lead, calls = len(steps), executor.lead, 0
+    kept = executor.kept(call)
+    computed = False
 
     def compute(frames: Values, past: dict[str, Row]) -> Found:
-        nonlocal calls
-        calls += 1
-        history = History(executor.slots, lead, length, frames[BOTTOM], call.batch)
+        nonlocal computed
+        history = History(executor.slots, len(steps), frames[BOTTOM], call.batch)
         for name, row in past.items():
-            history.rows[name][:lead] = row
-        again = calls > 1
-        timed: Iterator[TimeStep] = (replace(step, recomputed=again) for step in steps)
-        executor.loop(history, frames, needs, timed, [], call.counted, repeat_static=False)
+            history.rows[name][: history.lead] = row
+        executor.read_input(history, frames)
+        timed = [replace(step, recomputed=computed) for step in steps]
+        computed = True
+        executor.loop(history, needs, timed, call)
         rows = history.rows
-        kept = {name: rows[name][length:] for name in executor.carried}
-        return {name: rows[name][lead:] for name in names}, kept
+        last = {name: rows[name][history.length :] for name in executor.carried}
+        return {name: rows[name][history.lead :] for name in kept}, last
 
     return compute

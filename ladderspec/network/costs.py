@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from difflib import get_close_matches
 from numbers import Real
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ladderspec.names import Shape
 from ladderspec.network.carry import Carry
-from ladderspec.network.inputs import check_names
+from ladderspec.network.inputs import Given, check_names
 from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.needs import times
 from ladderspec.tasks import Task
@@ -27,42 +27,6 @@ class Costs(dict[str, Tensor]):
 
     total: Tensor
     carry: Carry | None = None
-
-
-@dataclass(frozen=True)
-class CostInputs:
-    """Frames as they came in, without noise, and what to compare with."""
-
-    frames: Tensor
-    targets: Targets
-    length: int
-    lengths: tuple[int, ...] | None
-
-    def target(self, name: str, task: Task, fields: Sequence[str]) -> tuple[Tensor, bool]:
-        """What a task compares with; and whether it stands under the task's own name."""
-        given = self.targets
-        if isinstance(given, Mapping) and name in given:
-            return self._tensor(name, given[name]), True
-        if task.field is None or task.clean:
-            return self.frames, False
-        if isinstance(given, Mapping) and task.field in given:
-            return self._tensor(name, given[task.field]), False
-        if given is not None and not isinstance(given, Mapping) and len(fields) == 1:
-            return self._tensor(name, given), False
-        raise ValueError(
-            f"task `{name}` compares with `{task.field}`: give targets[{task.field!r}]"
-        )
-
-    def _tensor(self, name: str, given: Any) -> Tensor:
-        if isinstance(given, Tensor):
-            return given
-        try:
-            return torch.as_tensor(given, device=self.frames.device)
-        except (TypeError, ValueError, RuntimeError):
-            raise ValueError(
-                f"the target of task `{name}` is a tensor or an array of numbers,"
-                f" not {type(given).__name__}"
-            ) from None
 
 
 class Clean(NamedTuple):
@@ -80,21 +44,22 @@ class Clean(NamedTuple):
 class TaskCost:
     """One task at work on a batch: when it reads, what it compares with, how samples weigh."""
 
-    name: str
     task: Task
-    nodes: tuple[str, ...]
-    ahead: int
+    reader: Reader  # its `ahead` is 0 if there is a target for each t
     times: list[int]  # at which t any sequence is read; 0 is t = 1
     target: Tensor
     length: int
     weights: Tensor | None  # (n, B) or (n, 1); None where all weigh alike
     grouped: bool = False  # what is seen has an axis of groups, (n, B, K, ...)
 
-    def reader(self) -> Reader:
+    @property
+    def name(self) -> str:
+        return self.reader.name
+
+    def needed(self) -> Reader:
         """What the plan needs to know of it."""
-        read = set(self.times)
-        when = tuple(float(t in read) for t in range(self.length))
-        return Reader(self.name, self.nodes, when, 0, 0, 0)
+        when = tuple(float(t in self.times) for t in range(self.length))
+        return replace(self.reader, when=when, ahead=0)
 
     def cost(self, seen: Tensor, likelihood: Mapping[str, Any]) -> Tensor:
         """The mean over samples and iterations of what is seen, (n, B, ...)."""
@@ -146,10 +111,10 @@ class TaskCost:
                 f" this one is {given}"
             )
         later = self.target.reshape(batch, self.length, *shape).transpose(0, 1)
-        first, last = self.times[0] + self.ahead, self.times[-1] + self.ahead
-        if last - first + 1 == len(self.times):
-            return later[first : last + 1]
-        return later[[t + self.ahead for t in self.times]]
+        times = [t + self.reader.ahead for t in self.times]
+        if times[-1] - times[0] + 1 == len(times):
+            return later[times[0] : times[-1] + 1]
+        return later[times]
 
 
 def _alike(given: Shape, wanted: Shape) -> bool:
@@ -159,8 +124,12 @@ def _alike(given: Shape, wanted: Shape) -> bool:
     return [n for n in given if n != 1] == [n for n in wanted if n != 1]
 
 
-def read_by(
-    tasks: Mapping[str, Task], readers: Sequence[Reader], batch: CostInputs, grouped: bool = False
+def costs_of(
+    tasks: Mapping[str, Task],
+    readers: Sequence[Reader],
+    given: Given,
+    targets: Targets,
+    grouped: bool,
 ) -> list[TaskCost]:
     """The tasks at work on a batch; `grouped`: what they see has an axis of groups."""
     fields = {task.field for task in tasks.values()} - {None}
@@ -168,23 +137,54 @@ def read_by(
     for reader in readers:
         if reader.name in tasks:
             task = tasks[reader.name]
-            target, own = batch.target(reader.name, task, sorted(map(str, fields)))
+            target, own = _target(reader.name, task, given.frames, targets, len(fields) == 1)
             aligned = replace(reader, ahead=0) if own else reader
-            read, weights = _weights(aligned, batch)
-            found.append(
-                TaskCost(
-                    reader.name,
-                    task,
-                    reader.at,
-                    aligned.ahead,
-                    read,
-                    target,
-                    batch.length,
-                    weights,
-                    grouped,
-                )
-            )
+            read, weights = _weights(aligned, given)
+            found.append(TaskCost(task, aligned, read, target, given.length, weights, grouped))
     return found
+
+
+def _target(
+    name: str, task: Task, frames: Tensor, targets: Targets, alone: bool
+) -> tuple[Tensor, bool]:
+    """What a task compares with; and whether it stands under the task's own name.
+
+    Targets without names are those of the one field that tasks compare with, if it is `alone`.
+    """
+    by_name = targets if isinstance(targets, Mapping) else {}
+    if name in by_name:
+        return _tensor(name, by_name[name], frames), True
+    if task.field is None or task.clean:
+        return frames, False
+    if task.field in by_name:
+        return _tensor(name, by_name[task.field], frames), False
+    if targets is not None and not isinstance(targets, Mapping) and alone:
+        return _tensor(name, targets, frames), False
+    raise ValueError(f"task `{name}` compares with `{task.field}`: give targets[{task.field!r}]")
+
+
+def _tensor(name: str, given: Any, frames: Tensor) -> Tensor:
+    if isinstance(given, Tensor):
+        return given
+    try:
+        return torch.as_tensor(given, device=frames.device)
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(
+            f"the target of task `{name}` is a tensor or an array of numbers,"
+            f" not {type(given).__name__}"
+        ) from None
+
+
+def _weights(reader: Reader, given: Given) -> tuple[list[int], Tensor | None]:
+    """The t at which a task reads, and how each sample weighs there."""
+    lengths = given.ends or (given.length,)
+    bits = {length: times(reader, length) for length in set(lengths)}
+    read = [t for t in range(given.length) if any(mask >> t & 1 for mask in bits.values())]
+    if given.ends is None and isinstance(reader.when, str):
+        return read, None
+    by_time = reader.when if isinstance(reader.when, tuple) else [1.0] * given.length
+    table = [[by_time[t] * (bits[length] >> t & 1) for length in lengths] for t in read]
+    return read, torch.tensor(table, device=given.frames.device)
 
 
 def later(readers: Sequence[Reader], t: int | Tensor) -> list[Reader]:
@@ -212,49 +212,12 @@ def check_tasks(
     if isinstance(targets, Mapping) and not torch.compiler.is_compiling():
         known = {*tasks, *(task.field for task in tasks.values() if task.field is not None)}
         for name in targets.keys() - known:
-            if meant := _misspelt(name, tuple(known - targets.keys())):
-                raise ValueError(f"no task compares with `{name}`: did you mean `{meant}`?")
+            # Further fields of the data are fine: another variant may read them.
+            if meant := get_close_matches(name, known - targets.keys(), 1, cutoff=0.8):
+                raise ValueError(f"no task compares with `{name}`: did you mean `{meant[0]}`?")
 
 
-@cache
-def _misspelt(name: str, known: tuple[str, ...]) -> str:
-    """What was meant; further fields of the data are fine, as another variant may read them."""
-    from difflib import get_close_matches
-
-    return next(iter(get_close_matches(name, known, cutoff=0.8)), "")
-
-
-def add_up(
-    readings: Iterable[TaskCost],
-    see: Callable[[TaskCost], Mapping[str, Tensor]],
-    clean: Callable[[TaskCost, str], Clean],
-    weights: Mapping[str, float],
-    node_weights: Mapping[str, Mapping[str, float] | None],
-    likelihood: Mapping[str, Any],
-    net: nn.Module,
-    zero: Tensor,
-) -> Costs:
-    """What each task costs, and the sum; `clean` gives the targets of a pass without noise."""
-    costs = Costs()
-    costs.total = zero
-    for reading in readings:
-        if not reading.times:  # too few frames for it
-            cost = tied(zero, net.parameters())
-        else:
-            by_node = {
-                node: reading.clean_cost(value, clean(reading, node))
-                if reading.task.clean
-                else reading.cost(value, likelihood)
-                for node, value in see(reading).items()
-            }
-            cost = _of_nodes(by_node, node_weights[reading.name])
-        costs[reading.name] = cost
-        weight = weights.get(reading.name, reading.task.weight_at())
-        costs.total = costs.total + weight * cost
-    return costs
-
-
-def _of_nodes(costs: Mapping[str, Tensor], weights: Mapping[str, float] | None) -> Tensor:
+def mean_of_nodes(costs: Mapping[str, Tensor], weights: Mapping[str, float] | None) -> Tensor:
     """The mean of the costs of several nodes; with weights by node, their weighted sum."""
     each = [*costs.values()] if weights is None else [weights[n] * c for n, c in costs.items()]
     if len(each) == 1:
@@ -284,15 +247,3 @@ def tied(value: Tensor, parameters: Iterable[Tensor]) -> Tensor:
         return value + sum((0.0 * parameter.sum() for parameter in learning), value.new_zeros(()))
     found: Tensor = _Tied.apply(value, *learning)  # type: ignore[no-untyped-call]
     return found
-
-
-def _weights(reader: Reader, batch: CostInputs) -> tuple[list[int], Tensor | None]:
-    """The t at which a task reads, and how each sample weighs there."""
-    lengths = batch.lengths or (batch.length,)
-    bits = {length: times(reader, length) for length in set(lengths)}
-    read = [t for t in range(batch.length) if any(mask >> t & 1 for mask in bits.values())]
-    if batch.lengths is None and isinstance(reader.when, str):
-        return read, None
-    by_time = reader.when if isinstance(reader.when, tuple) else [1.0] * batch.length
-    table = [[by_time[t] * (bits[length] >> t & 1) for length in lengths] for t in read]
-    return read, torch.tensor(table, device=batch.frames.device)

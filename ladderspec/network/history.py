@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -29,11 +29,18 @@ class History:
     None is a value that does not exist: from before the first t, not needed, or dropped.
     """
 
-    def __init__(
-        self, slots: Mapping[str, Slot], lead: int, length: int, like: Tensor, batch: int
-    ) -> None:
-        self.slots, self.lead, self.length, self.like, self.batch = slots, lead, length, like, batch
-        self.rows: dict[str, Row] = {name: [None] * (lead + length) for name in slots}
+    def __init__(self, slots: Mapping[str, Slot], length: int, like: Tensor, batch: int) -> None:
+        self.slots, self.length, self.like, self.batch = slots, length, like, batch
+        self.lead = max((slot.depth for slot in slots.values()), default=0)
+        self.rows: dict[str, Row] = {name: [None] * (self.lead + length) for name in slots}
+
+    def begin(self, initial: Mapping[str, Tensor], carry: Carry | None) -> None:
+        """Fill the past: what was carried, else initial values that are not zero."""
+        for name, slot in self.slots.items():
+            if slot.depth and carry is not None:
+                self.rows[name][self.lead - slot.depth : self.lead] = reversed(carry.values[name])
+            elif slot.depth and name in initial:
+                self.rows[name][: self.lead] = [initial[name]] * self.lead
 
     def zeros(self, name: str) -> Tensor:
         return self.like.new_zeros(self.batch, *self.slots[name].shape)
@@ -44,14 +51,11 @@ class History:
     def put(self, name: str, t: int, value: Tensor) -> None:
         self.rows[name][self.lead + t] = value
 
-    def put_from(self, name: str, t: int, value: Tensor) -> None:
-        """The same value at `t` and at all later iterations."""
-        self.rows[name][self.lead + t :] = [value] * (self.length - t)
-
-    def drop(self, names: Iterable[str], t: int) -> None:
-        """Let go of the values that no iteration after `t` reads."""
-        for name in names:
-            self.rows[name][self.lead + t - self.slots[name].depth] = None
+    def drop(self, t: int, kept: Collection[str]) -> None:
+        """Let go of the values that no iteration after `t` reads, but for those slots."""
+        for name, slot in self.slots.items():
+            if name not in kept:
+                self.rows[name][self.lead + t - slot.depth] = None
 
     def series(self, name: str, times: list[int]) -> Tensor:
         """The values of some iterations, (n, B, ...)."""
@@ -60,7 +64,18 @@ class History:
             raise RuntimeError(f"not all values of {name} were kept")
         return torch.stack(values)
 
-    def last(self, name: str, age: int = 1, ends: tuple[int, ...] | None = None) -> Tensor:
+    def carry(self, before: Carry | None, ends: tuple[int, ...] | None) -> Carry:
+        """What the next iteration reads, after what was carried before."""
+        values = {
+            name: tuple(self._last(name, age, ends) for age in range(1, slot.depth + 1))
+            for name, slot in self.slots.items()
+            if slot.depth
+        }
+        start = 0 if before is None else before.t
+        steps = self.length if ends is None else torch.tensor(ends, device=self.like.device)
+        return Carry(start + steps, values)
+
+    def _last(self, name: str, age: int, ends: tuple[int, ...] | None) -> Tensor:
         """The last value (age 1) or an earlier one; by sequence if these have their own ends."""
         if ends is None:
             value = self.at(name, self.length - age)
@@ -68,14 +83,6 @@ class History:
         values = {end: self.at(name, end - age) for end in set(ends)}
         whole = {end: self.zeros(name) if v is None else v for end, v in values.items()}
         return torch.stack([whole[end][b] for b, end in enumerate(ends)])
-
-    def begin(self, initial: Mapping[str, Tensor], carry: Carry | None) -> None:
-        """Fill the past: what was carried, else initial values that are not zero."""
-        for name, slot in self.slots.items():
-            if slot.depth and carry is not None:
-                self.rows[name][self.lead - slot.depth : self.lead] = reversed(carry.values[name])
-            elif slot.depth and name in initial:
-                self.rows[name][: self.lead] = [initial[name]] * self.lead
 
 
 def channels_last(value: Tensor) -> Tensor:

@@ -1,18 +1,19 @@
-"""Validation of what a network is called with: inputs, lengths, carries, names of nodes."""
+"""What a network is called with: inputs, their noise, lengths, carries, names of nodes."""
 
 from __future__ import annotations
 
 import operator
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from ladderspec.cells.fields import Noise
 from ladderspec.names import BOTTOM, INPUT, Shape, is_input, split_node
-from ladderspec.network.carry import Carry
+from ladderspec.network.carry import Carry, fold
 from ladderspec.network.history import Slot
 from ladderspec.wiring.graph import Graph, inputs_of
 from ladderspec.wiring.selection import missing_node
@@ -48,29 +49,71 @@ def forms_of(graph: Graph) -> list[InputForm]:
     return found
 
 
+@dataclass(frozen=True)
+class Given:
+    """What a call was given, checked."""
+
+    values: dict[str, Tensor]  # inputs by node, (B, T, ...) or (B, ...), without noise
+    length: int
+    ends: tuple[int, ...] | None  # of every sequence, if they differ
+    carry: Carry | None
+
+    @property
+    def frames(self) -> Tensor:
+        return self.values[BOTTOM]
+
+
 class Inputs:
     """What a network takes: inputs of given shapes, over time or alone, and its own carry."""
 
-    def __init__(
-        self,
-        forms: Sequence[InputForm],
-        iterations: int | None,
-        slots: Iterable[Slot],
-        groups: int | None = None,
-    ) -> None:
-        self.forms, self.iterations, self.groups = forms, iterations, groups
+    def __init__(self, graph: Graph, slots: Iterable[Slot], groups: int | None) -> None:
+        self.forms, self.groups = forms_of(graph), groups
+        self.iterations: int | None = graph.graph["iterations"]
         self.slots = [slot for slot in slots if slot.depth]
 
-    # --- values ----------------------------------------------------------------------------------
-
-    def values(self, given: Any, like: Tensor | None, alone: bool = False) -> dict[str, Tensor]:
-        """All inputs by node, (B, T, ...) or (B, ...), in the type of the network's weights.
+    def check(
+        self,
+        given: Any,
+        like: Tensor | None,
+        lengths: Lengths = None,
+        carry: Carry | None = None,
+        alone: bool = False,
+    ) -> Given:
+        """What a call was given, if it fits the network.
 
         Args:
             given: The frames, or all inputs by name.
-            like: A parameter of the network.
-            alone: The values of one t, (B, ...).
+            like: A parameter of the network: inputs get its type.
+            lengths: The length of each sequence, if they differ.
+            carry: What the network remembers of earlier frames.
+            alone: Inputs are those of one t, (B, ...).
         """
+        values = self._values(given, like, alone)
+        length, ends = (1, None) if alone else self._times(values[BOTTOM], lengths)
+        if alone and carry is None:
+            batch = len(values[BOTTOM])
+            raise ValueError(f"a carry is needed; the first is `net.initial_carry({batch})`")
+        self._check_carry(carry, values[BOTTOM], length)
+        for form in self.forms if ends is not None else ():
+            if form.timed:
+                lasts = torch.tensor(ends, device=values[BOTTOM].device)
+                values[form.node] = _zero_from(lasts, values[form.node])
+        return Given(values, length, ends, carry)
+
+    def shown(self, given: Given, noise: Noise | None) -> dict[str, Tensor]:
+        """Inputs as the executor reads them: with noise, hidden after `until`, for every group."""
+        found = {**given.values, BOTTOM: noisy(given.frames, noise)}
+        start = 0 if given.carry is None else given.carry.t
+        for form in self.forms:
+            if form.until is not None:
+                value = found[form.node]
+                if value.dim() == 1 + len(form.shape):
+                    value = value[:, None].expand(-1, given.length, *form.shape)
+                found[form.node] = _zero_from(form.until - start, value)
+        return {node: fold(value, self.groups) for node, value in found.items()}
+
+    def _values(self, given: Any, like: Tensor | None, alone: bool) -> dict[str, Tensor]:
+        """All inputs by node, (B, T, ...) or (B, ...), in the type of the network's weights."""
         names = [form.name for form in self.forms]
         if not isinstance(given, Mapping):
             given = {INPUT: given}
@@ -93,23 +136,7 @@ class Inputs:
                 )
         return found
 
-    def shown(
-        self, values: Mapping[str, Tensor], start: int | Tensor, length: int
-    ) -> dict[str, Tensor]:
-        """The inputs with zeros at the t at which they are hidden: (B, T, ...) if they may be."""
-        found = dict(values)
-        for form in self.forms:
-            if form.until is None:
-                continue
-            value = values[form.node]
-            if value.dim() == 1 + len(form.shape):
-                value = value[:, None].expand(-1, length, *form.shape)
-            t = torch.arange(length, device=value.device) + _column(start)
-            hidden = (t >= form.until).view(-1, length, *(1 for _ in form.shape))
-            found[form.node] = value.masked_fill(hidden, 0)
-        return found
-
-    def times(self, frames: Tensor, lengths: Lengths) -> tuple[int, tuple[int, ...] | None]:
+    def _times(self, frames: Tensor, lengths: Lengths) -> tuple[int, tuple[int, ...] | None]:
         """How many t there are, and the end of every sequence if they differ."""
         if self.iterations is not None:
             if lengths is not None:
@@ -127,16 +154,8 @@ class Inputs:
             raise ValueError(f"lengths are {batch} whole numbers from 0 to {length}, not {plain}")
         return length, ends
 
-    # --- the carry -------------------------------------------------------------------------------
-
-    def check_carry(self, carry: Carry | None, frames: Tensor, steps: int = 1) -> None:
-        """The carry is one of this network, for as many sequences, in the type of the frames.
-
-        Args:
-            carry: The carry.
-            frames: The input of the call.
-            steps: The number of iterations of the call.
-        """
+    def _check_carry(self, carry: Carry | None, frames: Tensor, steps: int) -> None:
+        """The carry is one of this network, for as many sequences, in the type of the frames."""
         if carry is None or torch.compiler.is_compiling():
             return
         if not isinstance(carry, Carry):
@@ -155,9 +174,8 @@ class Inputs:
         if differences:
             raise ValueError(f"this carry is of another network: it {' and '.join(differences)}")
         for name, slot in wanted.items():
-            grouped = self.groups is not None and not is_input(name)
-            shape = (*((self.groups,) if grouped else ()), *slot.shape)
-            _check_carried(replace(slot, shape=shape), carry.values[name], frames)
+            groups = () if self.groups is None or is_input(name) else (self.groups,)
+            _check_carried(slot, (len(frames), *groups, *slot.shape), carry.values[name], frames)
         if isinstance(carry.t, Tensor) and carry.t.dim() and carry.t.shape != (len(frames),):
             raise ValueError(
                 f"carry.t counts for each of {len(frames)} sequences,"
@@ -174,8 +192,15 @@ class Inputs:
                 f"the network has groups and `time: {{iterations: {self.iterations}}}`: they get"
                 f" worse after iteration {self.iterations}; begin again with `net.initial_carry`,"
                 " or train with more iterations",
-                stacklevel=4,
+                stacklevel=6,
             )
+
+
+def _zero_from(end: int | Tensor, value: Tensor) -> Tensor:
+    """Zeros at t >= end, which may be (B,), so that nothing there, not even NaN, is read."""
+    ends = end[:, None] if isinstance(end, Tensor) and end.dim() else end
+    beyond = torch.arange(value.shape[1], device=value.device) >= ends
+    return value.masked_fill(beyond.view(-1, value.shape[1], *(1 for _ in value.shape[2:])), 0)
 
 
 def _value(form: InputForm, given: Any, like: Tensor | None, alone: bool) -> Tensor:
@@ -208,11 +233,6 @@ def _sizes(sizes: Sequence[int]) -> str:
     return " of ".join(f"{n} {word}{'s' * (n != 1)}" for n, word in zip(sizes, words, strict=False))
 
 
-def _column(start: int | Tensor) -> int | Tensor:
-    """The number of earlier t; one row for each sequence if it differs."""
-    return start[:, None] if isinstance(start, Tensor) and start.dim() else start
-
-
 def _tensor(form: InputForm, given: Any, like: Tensor | None) -> Tensor:
     if isinstance(given, Tensor):
         return given
@@ -224,10 +244,9 @@ def _tensor(form: InputForm, given: Any, like: Tensor | None) -> Tensor:
         raise ValueError(f"{what} a tensor or an array of numbers, not {kind}") from None
 
 
-def _check_carried(slot: Slot, values: tuple[Tensor, ...], frames: Tensor) -> None:
+def _check_carried(slot: Slot, shape: Shape, values: tuple[Tensor, ...], frames: Tensor) -> None:
     if len(values) != slot.depth:
         raise ValueError(f"the carry keeps {slot.depth} values of {slot.name}, not {len(values)}")
-    shape = (frames.shape[0], *slot.shape)
     for value in values:
         if value.shape != shape:
             raise ValueError(
@@ -242,6 +261,38 @@ def _check_carried(slot: Slot, values: tuple[Tensor, ...], frames: Tensor) -> No
                 f"the carry of {slot.name} is {value.dtype} on {value.device}, but the frames are"
                 f" {frames.dtype} on {frames.device}: `carry.to(...)` moves it"
             )
+
+
+# --- noise ----------------------------------------------------------------------------------------
+
+
+def noisy(frames: Tensor, noise: Noise | None) -> Tensor:
+    """Frames with the noise of the spec, as a network in training reads them."""
+    if noise is None:
+        return frames
+    if noise.gaussian:
+        frames = frames + noise.gaussian * torch.randn_like(frames)
+    if noise.flip:
+        flipped = torch.rand_like(frames) < noise.flip
+        frames = torch.where(flipped, 1 - frames, frames)
+    return frames
+
+
+def noisy_items(
+    frames: Tensor, noise: Noise, seeds: Sequence[int], lengths: Sequence[int] | None = None
+) -> Tensor:
+    """Frames (B, ...) with noise for evaluation, which follows from the seed of each item alone.
+
+    The other items of a batch, their order and their padding change nothing; nor does the global
+    random state change.
+    """
+    found = frames.clone()
+    with torch.random.fork_rng(devices=[]):
+        for i, seed in enumerate(seeds):
+            item = frames[i] if lengths is None else frames[i, : lengths[i]]
+            torch.default_generator.manual_seed(seed)
+            found[i, : len(item)] = noisy(item, noise)
+    return found
 
 
 # --- numbers and names ---------------------------------------------------------------------------
@@ -284,13 +335,3 @@ def check_nodes(given: Sequence[str], known: Collection[str], graph: Graph) -> N
         what = f"no node {', '.join(unknown)}" if unknown else "say which nodes"
         there = ", ".join(graph)
         raise ValueError(f"{what}{f' ({hint})' if hint else ''}; there are {there}")
-
-
-def without_padding(frames: Tensor, ends: tuple[int, ...] | None) -> Tensor:
-    """Zeros beyond the end of every sequence, so that nothing there, not even NaN, is read."""
-    if ends is None:
-        return frames
-    lasts = torch.tensor(ends, device=frames.device)
-    alive = torch.arange(frames.shape[1], device=frames.device) < lasts[:, None]
-    wide = alive.view(*alive.shape, *(1 for _ in frames.shape[2:]))
-    return frames.masked_fill(~wide, 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
@@ -14,40 +14,36 @@ from ladderspec.cells.grouping import Groups
 from ladderspec.display import svg
 from ladderspec.errors import UsageError, tick
 from ladderspec.names import BOTTOM, is_input
-from ladderspec.network.carry import Carry
+from ladderspec.network.carry import Carry, fold_carry, unfold, unfold_carry
 from ladderspec.network.checkpointing import run_checkpointed
 from ladderspec.network.costs import (
     Clean,
-    CostInputs,
     Costs,
     Targets,
     TaskCost,
-    add_up,
     check_tasks,
+    costs_of,
     later,
-    read_by,
+    mean_of_nodes,
     tied,
 )
-from ladderspec.network.executor import TAPPED, Call, Executor, Values, home_of
+from ladderspec.network.executor import TAPPED, Call, Executor, Values
 from ladderspec.network.generate import generate
-from ladderspec.network.groups import fold, fold_carry, fold_ends, unfold, unfold_carry
 from ladderspec.network.history import History, channels_last
 from ladderspec.network.inputs import (
     Frames,
+    Given,
     Inputs,
     Lengths,
     check_count,
     check_names,
     check_nodes,
-    forms_of,
     names_of_nodes,
-    without_padding,
 )
-from ladderspec.network.noise import noisy
 from ladderspec.network.readouts import TaskReadout, readout_name, readouts_of
 from ladderspec.network.replay import Replay
 from ladderspec.nn import CellModule, initialise
-from ladderspec.nn.modules import Declared, Lender, nest
+from ladderspec.nn.modules import Declared, nest, path_to
 from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.plan import Plan
 from ladderspec.tasks import Task
@@ -90,8 +86,7 @@ class Net(nn.Module):
         self.groups = copies(graph)
         self.executor = Executor(plan, self)
         self.replay = Replay()
-        once = plan.length if plan.iterations else None
-        self.inputs = Inputs(forms_of(graph), once, self.executor.slots.values(), self.groups)
+        self.inputs = Inputs(graph, self.executor.slots.values(), self.groups)
 
     @property
     def is_random(self) -> bool:
@@ -104,8 +99,8 @@ class Net(nn.Module):
         found: dict[str, dict[str, TaskReadout]] = {}
         for reader in self.plan.tasks:
             several = len(reader.at) > 1
-            homes = {n: home_of(self, readout_name(reader.name, n, several)) for n in reader.at}
-            found[reader.name] = {n: cast(TaskReadout, home.module) for n, home in homes.items()}
+            paths = {n: path_to(self, readout_name(reader.name, n, several)) for n in reader.at}
+            found[reader.name] = {n: cast(TaskReadout, path.module) for n, path in paths.items()}
         return found
 
     # --- all t at once ---------------------------------------------------------------------------
@@ -123,18 +118,11 @@ class Net(nn.Module):
                 sequence mean nothing.
             carry: What the network remembers of earlier frames. Default: the initial values.
         """
-        given, length, ends = self._enter(frames, lengths, carry)
-        shown = self._shown(given, length, carry)
-        call, before = self._call(shown, length, ends), fold_carry(carry, self.groups)
-        history = self.executor.run(shown, call, before)
-        outputs = Outputs()
-        for name in self.tasks:
-            seen = {
-                node: value.transpose(0, 1)
-                for node, value in self._see(history, name, list(range(call.length))).items()
-            }
-            outputs[name] = seen if len(seen) > 1 else next(iter(seen.values()))
-        outputs.carry = unfold_carry(self.executor.carry(history, call, before), self.groups)
+        given = self._enter(frames, lengths, carry)
+        history = self._run(given, self._shown(given), self._call(given))
+        times = list(range(given.length))
+        outputs = Outputs(self._outputs(history, times, lambda value: value.transpose(0, 1)))
+        outputs.carry = self._carry(history, given)
         return outputs
 
     def cost(
@@ -162,60 +150,57 @@ class Net(nn.Module):
             checkpoint: Activation checkpointing in segments of so many t; True chooses their
                 length. Less memory for a second forward pass.
         """
-        given, length, ends = self._enter(frames, lengths, carry)
+        given = self._enter(frames, lengths, carry)
         counting = (tasks,) if isinstance(tasks, str) else self.tasks if tasks is None else tasks
         check_tasks(self.tasks, targets, counting, weights or {})
         chosen = {name: task for name, task in self.tasks.items() if name in counting}
-        whole = self.plan.tasks if carry is None else later(self.plan.tasks, carry.t)
-        batch = CostInputs(given[BOTTOM], targets, length, ends)
-        readings = read_by(chosen, whole, batch, self.groups is not None)
-        readers = tuple(reading.reader() for reading in readings)
-        shown, before = self._shown(given, length, carry), fold_carry(carry, self.groups)
-        call = self._call(shown, length, ends, readers, carries=carry is not None)
-        clean_call = self._clean_call(call, readings)
+        readers = self.plan.tasks if carry is None else later(self.plan.tasks, carry.t)
+        found = costs_of(chosen, readers, given, targets, self.groups is not None)
+        shown = self._shown(given)
+        needed = tuple(each.needed() for each in found)
+        call = self._call(given, needed, carries=carry is not None)
         clean: History | None = None
-        if clean_call is not None:
-            without = self._shown(given, length, carry, noise=False)
-            clean = self._run(without, clean_call, before, checkpoint)
-            needed = self.executor.needs(clean_call).items()
-            call = replace(call, counted=frozenset(node for node, mask in needed if mask))
-        history = self._run(shown, call, before, checkpoint)
-        costs = add_up(
-            readings,
-            lambda reading: self._see(history, reading.name, reading.times),
-            lambda reading, node: self._see_clean(clean, reading, node),
-            weights or {},
-            self.node_weights,
-            self.likelihood(),
-            self,
-            given[BOTTOM].new_zeros(()),
-        )
+        if (clean_call := self._clean_call(call, found)) is not None:
+            without = self._shown(given, noise=False)
+            clean = self._run(given, without, clean_call, checkpoint)
+            masks = self.executor.needs(clean_call)
+            call = replace(call, counted=frozenset(node for node, mask in masks.items() if mask))
+        history = self._run(given, shown, call, checkpoint)
+        costs = Costs()
+        costs.total = zero = given.frames.new_zeros(())
+        for each in found:
+            cost = self._cost(each, history, clean) if each.times else tied(zero, self.parameters())
+            weight = (weights or {}).get(each.name, each.task.weight_at())
+            costs[each.name], costs.total = cost, costs.total + weight * cost
         if carry is not None:
-            costs.carry = unfold_carry(self.executor.carry(history, call, before), self.groups)
-        if carry is None and self.executor.has_unused_delays(call):
+            costs.carry = self._carry(history, given)
+        elif self.executor.has_unused_delays(call):
             costs.total = tied(costs.total, self.parameters())
-        elif unread := self.executor.unread_initial_values(call, carry):
-            costs.total = tied(costs.total, unread)
+        if learned := self.executor.learned_initial_values():  # a call need not read them
+            costs.total = tied(costs.total, learned.values())
         return costs
 
-    def _run(
-        self, frames: Values, call: Call, carry: Carry | None, checkpoint: bool | int
-    ) -> History:
-        if checkpoint is False:
-            return self.executor.run(frames, call, carry)
-        return run_checkpointed(self.executor, frames, call, carry, checkpoint)
+    def _cost(self, task: TaskCost, history: History, clean: History | None) -> Tensor:
+        """What one task costs, whose nodes are read at some t."""
+        costs = {}
+        for node, seen in self._see(history, task.name, task.times).items():
+            if clean is not None and task.task.clean:
+                costs[node] = task.clean_cost(seen, self._see_clean(clean, task, node))
+            else:
+                costs[node] = task.cost(seen, self.likelihood())
+        return mean_of_nodes(costs, self.node_weights[task.name])
 
-    def _clean_call(self, call: Call, readings: Sequence[TaskCost]) -> Call | None:
+    def _clean_call(self, call: Call, costs: Sequence[TaskCost]) -> Call | None:
         """The pass without noise, if a task compares with it.
 
         It also computes what the other tasks read: running statistics are those of this pass.
         """
         readers: list[Reader] = []
         keep: list[str] = []
-        for reading in readings:
-            reader = reading.reader()
-            if reading.task.clean:
-                targets = self.clean_targets(reading.name).values()
+        for each in costs:
+            reader = each.needed()
+            if each.task.clean:
+                targets = self.clean_targets(each.name).values()
                 reader = replace(reader, at=tuple(dict.fromkeys(node for node, _ in targets)))
                 for node, tap in targets:
                     further = TAPPED if tap == "normalised" else ()
@@ -230,16 +215,15 @@ class Net(nn.Module):
         found: dict[str, tuple[str, str]] = self.graph.graph["tasks"][task]["clean"]
         return found
 
-    def _see_clean(self, history: History | None, reading: TaskCost, node: str) -> Clean:
+    def _see_clean(self, history: History, task: TaskCost, node: str) -> Clean:
         """What a task compares a node with, (n, B, ...), and how that was normalised."""
-        assert history is not None
-        target, tap = self.clean_targets(reading.name)[node]
+        target, tap = self.clean_targets(task.name)[node]
         if tap == "output":
-            return Clean(history.series(target, reading.times), None, None)
+            return Clean(history.series(target, task.times), None, None)
         value, mean, std = (f"{target}.{name}" for name in TAPPED)
-        if history.at(mean, reading.times[0]) is None:  # of a norm without statistics
-            return Clean(history.series(value, reading.times), None, None)
-        return Clean(*(history.series(slot, reading.times) for slot in (value, mean, std)))
+        if history.at(mean, task.times[0]) is None:  # of a norm without statistics
+            return Clean(history.series(value, task.times), None, None)
+        return Clean(*(history.series(slot, task.times) for slot in (value, mean, std)))
 
     def values(
         self,
@@ -264,11 +248,10 @@ class Net(nn.Module):
         check_nodes(names, self.executor.slots, self.graph)
         owners = tuple(".".join(name.split(".")[:2]) for name in names)
         readers = (Reader("values", owners, "all", 0, 0, 0),)
-        given, length, ends = self._enter(frames, lengths, carry)
-        shown = self._shown(given, length, carry)
-        call = self._call(shown, length, ends, readers, carries=False, keep=tuple(names))
-        history = self.executor.run(shown, call, fold_carry(carry, self.groups))
-        times, found = list(range(length)), {}
+        given = self._enter(frames, lengths, carry)
+        call = self._call(given, readers, carries=False, keep=tuple(names))
+        history = self._run(given, self._shown(given), call)
+        times, found = list(range(given.length)), {}
         for name in names:
             series = unfold(history.series(name, times), self.groups, 1).transpose(0, 1)
             found[name] = series[:, :, 0] if self.groups and is_input(name) else series
@@ -286,13 +269,13 @@ class Net(nn.Module):
             check_count(batch, 1, "a batch is a number of sequences")
         like = next(self.parameters(), torch.zeros(()))
         folded = batch * (self.groups or 1)
-        start = History(self.executor.slots, self.executor.lead, 0, like, folded)
+        start = History(self.executor.slots, 0, like, folded)
         start.begin(self.executor.initial_values(folded), None)
-        values = {}
-        for name in self.executor.carried:
+        values = {
             # Apart from each other: torch.export takes one tensor twice for one input.
-            ages = range(1, self.executor.slots[name].depth + 1)
-            values[name] = tuple(channels_last(start.last(name, age)).clone() for age in ages)
+            name: tuple(channels_last(value).clone() for value in kept)
+            for name, kept in start.carry(None, None).values.items()
+        }
         return unfold_carry(Carry(0, values), self.groups)
 
     def iterate(self, frame: Frames, carry: Carry) -> tuple[dict[str, Any], Carry]:
@@ -305,21 +288,15 @@ class Net(nn.Module):
         Returns:
             What each task reads, by its name, and the next carry.
         """
-        given = self.inputs.values(frame, self._like(), alone=True)
-        if carry is None:
-            batch = len(given[BOTTOM])
-            raise ValueError(f"a carry is needed; the first is `net.initial_carry({batch})`")
-        self.inputs.check_carry(carry, given[BOTTOM])
-        return self.replay.iterate(self, self._iterate, self._shown(given, 1, carry), carry)
+        given = self._enter(frame, None, carry, alone=True)
+        shown = self._shown(given)
 
-    def _iterate(self, shown: Values, carry: Carry) -> tuple[dict[str, Any], Carry]:
-        call, before = self._call(shown, 1), cast(Carry, fold_carry(carry, self.groups))
-        history = self.executor.run(shown, call, before)
-        outputs: dict[str, Any] = {}
-        for name in self.tasks:
-            seen = {node: value[0] for node, value in self._see(history, name, [0]).items()}
-            outputs[name] = seen if len(seen) > 1 else next(iter(seen.values()))
-        return outputs, unfold_carry(self.executor.carry(history, call, before), self.groups)
+        def plain() -> tuple[dict[str, Any], Carry]:
+            history = self._run(given, shown, self._call(given))
+            outputs = self._outputs(history, [0], lambda value: value[0])
+            return outputs, self._carry(history, given)
+
+        return self.replay.iterate(self, plain, shown, carry)
 
     def generate(
         self,
@@ -366,7 +343,7 @@ class Net(nn.Module):
         if self.groups is None:
             raise ValueError("only networks with groups keep the mean and spread of their data")
         for node in self.executor.nodes.values():
-            module = node.home.module
+            module = node.path.module
             if isinstance(module, CellModule) and module.cell.first_value is not None:
                 for name, value in (("mean", mean), ("std", std)):
                     _set_buffer(cast(Tensor, getattr(module, name)), name, value)
@@ -408,53 +385,61 @@ class Net(nn.Module):
             tuple(name for name in shared if name not in kept),
         )
 
-    # --- validation ------------------------------------------------------------------------------
+    # --- one call --------------------------------------------------------------------------------
 
     def _enter(
-        self, given: Frames, lengths: Lengths, carry: Carry | None
-    ) -> tuple[dict[str, Tensor], int, tuple[int, ...] | None]:
-        """Inputs by node, how many t there are, and where sequences end."""
-        found = self.inputs.values(given, self._like())
-        length, ends = self.inputs.times(found[BOTTOM], lengths)
-        self.inputs.check_carry(carry, found[BOTTOM], length)
-        for form in self.inputs.forms:
-            if form.timed:
-                found[form.node] = without_padding(found[form.node], ends)
-        return found, length, ends
+        self, frames: Frames, lengths: Lengths, carry: Carry | None, alone: bool = False
+    ) -> Given:
+        """What a call was given, checked."""
+        like = None if torch.compiler.is_compiling() else next(self.parameters(), None)
+        return self.inputs.check(frames, like, lengths, carry, alone)
 
-    def _like(self) -> Tensor | None:
-        """A parameter: where the network is, and in which type."""
-        return None if torch.compiler.is_compiling() else next(self.parameters(), None)
-
-    def _shown(
-        self, given: Values, length: int, carry: Carry | None, noise: bool = True
-    ) -> dict[str, Tensor]:
-        """Inputs as the executor reads them: with noise, in training, and for every group."""
-        found = dict(given)
-        if self.training and noise:
-            found[BOTTOM] = noisy(found[BOTTOM], self.noise)
-        found = self.inputs.shown(found, 0 if carry is None else carry.t, length)
-        return {node: fold(value, self.groups) for node, value in found.items()}
+    def _shown(self, given: Given, noise: bool = True) -> dict[str, Tensor]:
+        """Inputs as the executor reads them: in training with noise, and for every group."""
+        return self.inputs.shown(given, self.noise if noise and self.training else None)
 
     def _call(
         self,
-        shown: Values,
-        length: int,
-        ends: tuple[int, ...] | None = None,
+        given: Given,
         readers: tuple[Reader, ...] | None = None,
         *,
         carries: bool = True,
         keep: tuple[str, ...] = (),
     ) -> Call:
         """What is asked of the executor, which has the groups in its batch."""
-        batch = shown[BOTTOM].shape[0]
-        return Call(batch, length, fold_ends(ends, self.groups), readers, carries, keep)
+        groups = self.groups or 1
+        ends = None if given.ends is None else tuple(n for n in given.ends for _ in range(groups))
+        return Call(len(given.frames) * groups, given.length, ends, readers, carries, keep)
+
+    def _run(
+        self, given: Given, shown: Values, call: Call, checkpoint: bool | int = False
+    ) -> History:
+        before = fold_carry(given.carry, self.groups)
+        if checkpoint is False:
+            return self.executor.run(shown, call, before)
+        return run_checkpointed(self.executor, shown, call, before, checkpoint)
+
+    def _carry(self, history: History, given: Given) -> Carry:
+        """The carry of the next iteration, as users see it."""
+        call, before = self._call(given), fold_carry(given.carry, self.groups)
+        return unfold_carry(history.carry(before, call.ends), self.groups)
+
+    def _outputs(
+        self, history: History, times: list[int], form: Callable[[Tensor], Tensor]
+    ) -> dict[str, Any]:
+        """What each task sees in some form by its name; by node where it reads several."""
+        found = {}
+        for name in self.tasks:
+            seen = self._see(history, name, times)
+            by_node = {node: form(value) for node, value in seen.items()}
+            found[name] = by_node if len(by_node) > 1 else next(iter(by_node.values()))
+        return found
 
     def likelihood(self) -> dict[str, Any]:
         """What the cost of groups reads besides their mu and pi."""
         if self.groups is None:
             return {}
-        module = home_of(self, GROUPS).module
+        module = path_to(self, GROUPS).module
         cell = cast(Groups, module.cell)
         learned = getattr(module, "log_variance", None)
         variance = cell.initial_variance if learned is None else learned.exp()
@@ -526,7 +511,6 @@ def nest_cells(root: nn.Module, graph: Graph) -> dict[str, CellModule]:
             removed[owner].declare(each.parameters)
             nest(root, {owner: removed[owner]})
     for name, each in shares.items():
-        side, *path = each.attributes["shared"].split(".")
-        borrower = cast(Declared, home_of(root, name).module)
-        borrower.lender = Lender(home_of(root, side).module, tuple(path))
+        borrower = cast(Declared, path_to(root, name).module)
+        borrower.lender = path_to(root, each.attributes["shared"])
     return cells

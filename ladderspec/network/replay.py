@@ -30,7 +30,6 @@ AFTER = 3  # calls of a kind before it is captured
 MOST = 32  # programs at a time
 
 Iterated = tuple[dict[str, Any], Carry]
-Iterate = Callable[[Values, Carry], Iterated]
 
 
 class Replay:
@@ -44,24 +43,23 @@ class Replay:
     def __reduce__(self) -> tuple[type[Replay], tuple[()]]:
         return Replay, ()  # a copy of a network captures its own
 
-    def iterate(self, net: nn.Module, plain: Iterate, frames: Values, carry: Carry) -> Iterated:
-        """`plain(frames, carry)`, from a captured program if there is one."""
-        names = tuple(carry.values)
+    def iterate(
+        self, net: nn.Module, plain: Callable[[], Iterated], frames: Values, carry: Carry
+    ) -> Iterated:
+        """`plain()`, one iteration from these frames and this carry; captured if it comes again."""
         given = (*frames.values(), *chain.from_iterable(carry.values.values()))
         if torch.is_grad_enabled() or not isinstance(carry.t, int) or not _is_usual(given):
-            return plain(frames, carry)
+            return plain()
         if self.guard is None or not self.guard.holds():
             self.guard = Guard(net)
             self.programs.clear()
             self.seen.clear()
         if not self.guard.is_usable():
-            return plain(frames, carry)
-        depths = tuple(map(len, carry.values.values()))
+            return plain()
         ids = [id(x) for x in given]
         key = (
             min(carry.t, self.guard.last),
-            names,
-            depths,
+            tuple((name, len(kept)) for name, kept in carry.values.items()),
             tuple([(x.shape, x.dtype, x.device) for x in given]),
             tuple(map(ids.index, ids)),  # which of them are one tensor
         )
@@ -71,9 +69,9 @@ class Replay:
             return outputs, Carry(carry.t + 1, values)
         self.seen[key] = self.seen.get(key, 0) + 1
         if self.seen[key] != AFTER or len(self.programs) >= MOST:  # a failed capture stays so
-            return plain(frames, carry)
+            return plain()
         with Recorder(given, self.guard.rows) as recorder:
-            outputs, after = plain(frames, carry)
+            outputs, after = plain()
         if not recorder.failed:
             self.programs[key] = recorder.program((outputs, after.values))
         return outputs, after

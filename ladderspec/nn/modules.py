@@ -23,8 +23,8 @@ Values = Mapping[str, Tensor]
 Result = tuple[Tensor, dict[str, Tensor]]
 
 
-class Lender(NamedTuple):
-    """Where shared parameters are registered: looked up at every call, as modules may change."""
+class ModulePath(NamedTuple):
+    """Where a module stands: looked up at every call, so that another one can take its place."""
 
     parent: nn.Module
     path: tuple[str, ...]
@@ -33,8 +33,14 @@ class Lender(NamedTuple):
     def module(self) -> nn.Module:
         found = self.parent
         for part in self.path:
-            found = cast(nn.Module, found._modules[part])
+            found = cast(nn.Module, found._modules[part])  # not getattr: a level may be `train`
         return found
+
+
+def path_to(root: nn.Module, name: str) -> ModulePath:
+    """Where the module of a dotted name stands, from the first part of its name on."""
+    first, *path = name.split(".")
+    return ModulePath(cast(nn.Module, root._modules[first]), tuple(path))
 
 
 class Declared(nn.Module):
@@ -47,7 +53,7 @@ class Declared(nn.Module):
         super().__init__()
         self.declared: dict[str, Parameter] = {}
         self.borrowed: frozenset[str] = frozenset()
-        self.lender: Lender | None = None  # of what is borrowed
+        self.lender: ModulePath | None = None  # of what is borrowed
 
     def tensor(self, name: str) -> Tensor:
         """A parameter or buffer, its own or borrowed."""

@@ -26,7 +26,6 @@ class TimeStep:
     Args:
         t: The index of the iteration; 0 is the first. In evaluation it may be a tensor.
         alive: A mask (B,) of the sequences that have not ended. Default: all.
-        repeats: The number of iterations for which this one value stands.
         recomputed: Whether this is a second pass, which running statistics do not count again.
         ops: The algorithms with which edges compute their maps.
         noise: The noise of cells by node, drawn before the first iteration. Default: a cell in
@@ -36,7 +35,6 @@ class TimeStep:
 
     t: int | Tensor = 0
     alive: Tensor | None = None
-    repeats: int = 1
     recomputed: bool = False
     ops: Plain = PLAIN
     noise: Mapping[str, Tensor] | None = None
@@ -156,27 +154,25 @@ class BatchNorm(nn.Module):
             _refuse_one_value(x)
         if step.alive is not None or processes() > 1:
             return self._train_on_part(x, gain, bias, step)
-        if step.repeats > 1:
-            return self._train_repeated(x, gain, bias, step)
-        row = self.rows(step)[0]
+        row = self.row(step)
         mean, var = self.running_mean[row], self.running_var[row]
         if step.recomputed:  # copies, so that as many tensors wait for the backward pass as before
             mean, var = mean.clone(), var.clone()
         return functional.batch_norm(x, mean, var, gain, bias, True, MOMENTUM, EPS)
 
-    def rows(self, step: TimeStep) -> list[int]:
-        """The rows of running statistics that a training call updates."""
+    def row(self, step: TimeStep) -> int:
+        """The row of running statistics that a training call updates."""
         if self.iterations == 1:
-            return [0] * step.repeats
+            return 0
         # Sequences that ended earlier no longer count.
         t = step.t if isinstance(step.t, int) else int(step.t.max())
-        return [min(t + i, self.iterations - 1) for i in range(step.repeats)]
+        return min(t, self.iterations - 1)
 
     def moments(self, x: Tensor, step: TimeStep) -> tuple[Tensor, Tensor]:
         """The mean and standard deviation by which x is normalised: (1, C) or (B, C)."""
         if self.training:
             n, mean, var = statistics_of(x, step.alive)
-            row, enough = self.rows(step)[0], n > 1
+            row, enough = self.row(step), n > 1
             mean = torch.where(enough, mean, self.running_mean[row].to(mean.dtype))
             var = torch.where(enough, var, self.running_var[row].to(var.dtype))
         else:
@@ -196,30 +192,20 @@ class BatchNorm(nn.Module):
         mean, var = self.running_mean[row], self.running_var[row]
         return functional.batch_norm(x, mean, var, gain, bias, False, MOMENTUM, EPS)
 
-    def _train_repeated(
-        self, x: Tensor, gain: Tensor | None, bias: Tensor | None, step: TimeStep
-    ) -> Tensor:
-        mean, var = torch.zeros_like(self.running_mean[0]), torch.ones_like(self.running_var[0])
-        y = functional.batch_norm(x, mean, var, gain, bias, True, 1.0, EPS)
-        for row in () if step.recomputed else self.rows(step):
-            self.running_mean[row].lerp_(mean, MOMENTUM)
-            self.running_var[row].lerp_(var, MOMENTUM)
-        return y
-
     def _train_on_part(
         self, x: Tensor, gain: Tensor | None, bias: Tensor | None, step: TimeStep
     ) -> Tensor:
         n, mean, var = statistics_of(x, step.alive)
-        rows = self.rows(step)
-        enough = n > 1
-        unbiased = var.detach() * (n / (n - 1).clamp(min=1))
-        for row in () if step.recomputed else rows:
+        row, enough = self.row(step), n > 1
+        running_mean, running_var = self.running_mean[row], self.running_var[row]
+        if not step.recomputed:
             share = MOMENTUM * enough
-            for running, seen in ((self.running_mean, mean.detach()), (self.running_var, unbiased)):
-                running[row].add_((share * (seen - running[row])).to(running.dtype))
+            unbiased = var.detach() * (n / (n - 1).clamp(min=1))
+            for running, seen in ((running_mean, mean.detach()), (running_var, unbiased)):
+                running.add_((share * (seen - running)).to(running.dtype))
         # CHOICE: if only one value per channel is still alive, running statistics normalise it.
-        mean = torch.where(enough, mean, self.running_mean[rows[0]].to(mean.dtype))
-        var = torch.where(enough, var, self.running_var[rows[0]].to(var.dtype))
+        mean = torch.where(enough, mean, running_mean.to(mean.dtype))
+        var = torch.where(enough, var, running_var.to(var.dtype))
         return _normalise(x, mean, var, gain, bias)
 
 

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 
 from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.phases import Kind, Phase
 from ladderspec.schedule.plan import Plan
 
-Needs = dict[str, tuple[bool, ...]]  # by node, from t = 1
-
-
-def needs(plan: Plan, length: int, tasks: Collection[str] | None = None) -> Needs:
-    """For every node, at which of t = 1..length the costs of the tasks (default: all) need it.
-
-    A task whose weight is 0 still reads: its cost is reported. What is needed is no prefix: with a
-    state of delay 2, the last t needs every second one before it.
-    """
-    masks = need_masks(plan, length, tasks)
-    return {node: tuple(bit == "1" for bit in _bits(masks[node], length)) for node in masks}
+Needs = dict[str, int]  # by node, the t at which it is needed, as bits: bit 0 is t = 1
 
 
 def times(reader: Reader, length: int) -> int:
@@ -34,13 +24,16 @@ def times(reader: Reader, length: int) -> int:
     return every if reader.when == "all" else every ^ (every >> 1)
 
 
-def need_masks(plan: Plan, length: int, tasks: Collection[str] | None = None) -> dict[str, int]:
-    """`needs` as bits: bit 0 is t = 1."""
+def need_masks(plan: Plan, length: int, readers: Sequence[Reader] | None = None) -> Needs:
+    """For every node, at which of t = 1..length the tasks (default: those of the plan) need it.
+
+    A task whose weight is 0 still reads: its cost is reported. What is needed is no prefix: with a
+    state of delay 2, the last t needs every second one before it.
+    """
     masks = dict.fromkeys(plan.equations, 0)
-    for reader in plan.tasks:
-        if tasks is None or reader.name in tasks:
-            for node in reader.at:
-                masks[node] |= times(reader, length)
+    for reader in plan.tasks if readers is None else readers:
+        for node in reader.at:
+            masks[node] |= times(reader, length)
     for phase in reversed(plan.phases):
         if phase.kind is not Kind.ONCE:
             _need_past(plan, phase, masks, length)
@@ -50,7 +43,7 @@ def need_masks(plan: Plan, length: int, tasks: Collection[str] | None = None) ->
     return masks
 
 
-def _need_past(plan: Plan, phase: Phase, masks: dict[str, int], length: int) -> None:
+def _need_past(plan: Plan, phase: Phase, masks: Needs, length: int) -> None:
     """Inside a loop, backwards over t.
 
     Every node of a loop is read inside it. So once all nodes were needed at as many t in a row as
@@ -73,11 +66,3 @@ def _need_past(plan: Plan, phase: Phase, masks: dict[str, int], length: int) -> 
             for node in phase.nodes:
                 masks[node] |= (1 << t) - 1
             break
-
-
-def _bits(mask: int, length: int) -> str:
-    """
-    >>> _bits(0b011, 3)
-    '110'
-    """
-    return f"{mask:0{length}b}"[::-1] if length else ""

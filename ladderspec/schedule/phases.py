@@ -8,16 +8,16 @@ delayed arrow inside is a loop over t. A delayed arrow between two is a shift in
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from heapq import heappop, heappush
 from itertools import groupby
 
 import networkx as nx
 
 from ladderspec.schedule.equations import Equation, Term
-from ladderspec.wiring.graph import Graph, inputs_of
+from ladderspec.wiring.graph import Graph
 
 
 class Kind(StrEnum):
@@ -33,18 +33,9 @@ class Phase:
 
     kind: Kind
     nodes: tuple[str, ...]
-    static: bool = False  # follows from an input that is the same at every t: one evaluation
     reads: tuple[Term, ...] = ()  # from earlier phases, at the same t
     shifts: tuple[Term, ...] = ()  # delayed, from what is known for all t by then
     carries: tuple[Term, ...] = ()  # delayed, from inside the loop
-
-
-class _Mode(IntEnum):
-    """Which components may share a phase."""
-
-    STATIC = 0
-    ONCE = 1
-    LOOP = 2  # none: each has its own
 
 
 def find_phases(graph: Graph, equations: Mapping[str, Equation]) -> tuple[Phase, ...]:
@@ -60,41 +51,23 @@ def find_phases(graph: Graph, equations: Mapping[str, Equation]) -> tuple[Phase,
         first: [home[edge.source] for edge in edges[first] if home[edge.source] != first]
         for first in members
     }
-    mode: dict[int, _Mode] = {}
-    hidden = {node for node in inputs_of(graph) if graph.nodes[node]["cell"].until}
-
-    def find_mode(first: int) -> _Mode:
-        """Called when the modes of all that the component reads are known."""
-        if len(before[first]) < len(edges[first]):
-            mode[first] = _Mode.LOOP
-        elif (
-            graph.graph["iterations"] is not None
-            and not hidden & {*members[first]}
-            and all(
-                edge.delay == 0 and mode[home[edge.source]] is _Mode.STATIC for edge in edges[first]
-            )
-        ):
-            mode[first] = _Mode.STATIC
-        else:
-            mode[first] = _Mode.ONCE
-        return mode[first]
-
+    kinds = {
+        first: Kind.LOOP if len(before[first]) < len(edges[first]) else Kind.ONCE
+        for first in members
+    }
     phases: list[Phase] = []
-    for shared, run in groupby(_visit(before, find_mode), key=mode.__getitem__):
-        if shared is _Mode.LOOP:
+    for kind, run in groupby(_visit(before, kinds), key=kinds.__getitem__):
+        if kind is Kind.LOOP:
             phases += [_loop(members[first], equations, position) for first in run]
         else:
-            nodes = [members[first][0] for first in run]
-            phases.append(_phase(Kind.ONCE, nodes, equations, shared is _Mode.STATIC))
+            phases.append(_phase(kind, [members[first][0] for first in run], equations))
     return tuple(phases)
 
 
-def _visit(
-    before: Mapping[int, Sequence[int]], mode: Callable[[int], _Mode] = lambda _: _Mode.ONCE
-) -> Iterator[int]:
-    """Topological order; stays in one mode while it can, and takes the lower number first.
+def _visit(before: Mapping[int, Sequence[int]], kinds: Mapping[int, Kind]) -> Iterator[int]:
+    """Topological order; stays in one kind while it can, and takes the lower number first.
 
-    >>> list(_visit({0: [], 1: [3], 2: [0], 3: [0]}))
+    >>> list(_visit({0: [], 1: [3], 2: [0], 3: [0]}, dict.fromkeys(range(4), Kind.ONCE)))
     [0, 2, 3, 1]
     """
     after = defaultdict(list)
@@ -102,20 +75,20 @@ def _visit(
         for source in sources:
             after[source].append(item)
     waiting = {item: len(sources) for item, sources in before.items()}
-    ready: dict[_Mode, list[int]] = {each: [] for each in _Mode}
+    ready: dict[Kind, list[int]] = {each: [] for each in Kind}
     for item in before:
         if not waiting[item]:
-            heappush(ready[mode(item)], item)
-    now = _Mode.STATIC
+            heappush(ready[kinds[item]], item)
+    now = Kind.ONCE
     while any(ready.values()):
         if not ready[now]:
-            now = next(each for each in _Mode if ready[each])
+            now = next(each for each in Kind if ready[each])
         done = heappop(ready[now])
         yield done
         for item in after[done]:
             waiting[item] -= 1
             if not waiting[item]:
-                heappush(ready[mode(item)], item)
+                heappush(ready[kinds[item]], item)
 
 
 def _loop(
@@ -131,19 +104,17 @@ def _loop(
         ]
         for node in nodes
     }
-    return _phase(Kind.LOOP, [called[index] for index in _visit(before)], equations)
+    order = _visit(before, dict.fromkeys(before, Kind.LOOP))
+    return _phase(Kind.LOOP, [called[index] for index in order], equations)
 
 
-def _phase(
-    kind: Kind, nodes: Sequence[str], equations: Mapping[str, Equation], static: bool = False
-) -> Phase:
+def _phase(kind: Kind, nodes: Sequence[str], equations: Mapping[str, Equation]) -> Phase:
     inside = set(nodes)
     looped = set() if kind is Kind.ONCE else inside
     edges = [edge for node in nodes for edge in equations[node].edges]
     return Phase(
         kind=kind,
         nodes=tuple(nodes),
-        static=static,
         reads=tuple(edge for edge in edges if not edge.delay and edge.source not in inside),
         shifts=tuple(edge for edge in edges if edge.delay and edge.source not in looped),
         carries=tuple(edge for edge in edges if edge.delay and edge.source in looped),

@@ -129,7 +129,7 @@ class PlanError(Exception):
 
 def check(plan: Plan, graph: Graph) -> None:
     """The rules of a plan, each said of the node or arrow that breaks it."""
-    for rule in (_each_node_once, _known_before_use, _same_at_every_t, _carry_is_read, _gone_late):
+    for rule in (_each_node_once, _known_before_use, _carry_is_read, _gone_late):
         for problem in rule(plan, graph):
             raise PlanError(f"plan of {plan.name}: {problem}")
 
@@ -149,13 +149,6 @@ def _known_before_use(plan: Plan, graph: Graph) -> Iterator[str]:
         looped = delay and at[source] == at[target] and at[target][1].kind is not Kind.ONCE
         if order[source] >= order[target] and not looped:
             yield f"{show_arrow(source, target, delay)} reads what is not there yet"
-
-
-def _same_at_every_t(plan: Plan, graph: Graph) -> Iterator[str]:
-    static = {node for phase in plan.phases if phase.static for node in phase.nodes}
-    for source, target, delay in graph.edges(data="delay"):
-        if target in static and (delay or source not in static):
-            yield f"{target} is not the same at every t: {show_arrow(source, target, delay)}"
 
 
 def _carry_is_read(plan: Plan, graph: Graph) -> Iterator[str]:

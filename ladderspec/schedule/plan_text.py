@@ -45,7 +45,7 @@ def to_text(plan: Plan, width: int = WIDTH) -> str:
         lines += ["", f"{number}. {_time(phase)}: {_count(phase.nodes, 'node')}"]
         lines += wrapped("   ", _show_work(plan, work_of(plan, [phase])))
         for reason, nodes in grouped(reasons, phase.nodes).items():
-            why = f"{ranges(nodes, position)}: {phrase(plan, phase, reason)}"
+            why = f"{ranges(nodes, position)}: {phrase(plan, reason)}"
             lines += wrapped("   ", why, hang=5)
         lines += ["", *_equations(plan, phase, wrapped)]
     lines += ["", *_costs(plan, position, wrapped)] if plan.tasks else []
@@ -78,14 +78,13 @@ def as_dict(plan: Plan) -> dict[str, Any]:
         "phases": [
             {
                 "kind": phase.kind.value,
-                "static": phase.static,
                 **vars(work_of(plan, [phase])),
                 "reads": [str(edge) for edge in phase.reads],
                 "shifts": [str(edge) for edge in phase.shifts],
                 "carries": [str(edge) for edge in phase.carries],
                 "frees": list(frees),
                 "nodes": [
-                    _node_dict(plan.equations[node], phrase(plan, phase, reasons[node]))
+                    _node_dict(plan.equations[node], phrase(plan, reasons[node]))
                     for node in phase.nodes
                 ],
             }
@@ -150,10 +149,9 @@ def _costs(plan: Plan, position: Mapping[str, int], wrapped: Wrap) -> list[str]:
     always, masks = (1 << length) - 1, need_masks(plan, length)
     if plan.length is None:  # only what is so for every T can be said: at the last t
         masks = {node: mask | always >> 1 for node, mask in masks.items()}
-    still = {node for phase in plan.phases if phase.static for node in phase.nodes}
     unread: dict[int, list[str]] = {}
     for node in position:
-        if masks[node] != always and not (node in still and masks[node]):
+        if masks[node] != always:
             unread.setdefault(masks[node] ^ always, []).append(node)
     for mask, group in unread.items():
         when = iterations(mask) if plan.length else "T"
@@ -182,7 +180,7 @@ def _settled(reader: Reader) -> int:
 # --- words ----------------------------------------------------------------------------------------
 
 
-def phrase(plan: Plan, phase: Phase, reason: Reason) -> str:
+def phrase(plan: Plan, reason: Reason) -> str:
     """Why a node stands in its phase."""
     edges = reason.edges
     past = " and ".join(map(value, edges))
@@ -197,10 +195,8 @@ def phrase(plan: Plan, phase: Phase, reason: Reason) -> str:
             )
         case Why.OWN:
             return f"reads its own past {past}, and is on no other cycle"
-        case Why.ALONE if phase.static:
-            return "from the input alone, the same at every t"
         case Why.ALONE:
-            return "from the frame at t alone"
+            return f"from the {'input' if plan.iterations else 'frame at t'} alone"
         case Why.BEFORE:
             said = "a way leads into a later loop, and none back"
         case Why.AFTER:
@@ -211,21 +207,17 @@ def phrase(plan: Plan, phase: Phase, reason: Reason) -> str:
 
 
 def _time(phase: Phase) -> str:
-    if phase.static:
-        return "once, the same at every t"
     return "loop over t" if phase.kind is Kind.LOOP else "needs nothing from its own past"
 
 
 def _show_work(plan: Plan, work: Work) -> str:
     unit = _unit(plan)
-    flop = [f"{show_flop(work.flop_once)} once"] if work.bytes_once else []
-    flop += [f"{show_flop(work.flop_each)} per {unit}"] if work.bytes_each else []
+    flop = f"{show_flop(work.flop_each)} per {unit}"
     memory = f"{show_bytes(work.bytes_each)} of activations per {unit}"
     if plan.length is not None:
-        memory = f"{show_bytes(work.bytes(plan.length))} of activations"
-        if work.bytes_each:
-            flop.append(f"{show_flop(work.flop(plan.length))} in {_many(plan.length, unit)}")
-    return f"{work.parameters:,} parameters; {', '.join(flop)}; {memory}"
+        flop += f", {show_flop(plan.length * work.flop_each)} in {_many(plan.length, unit)}"
+        memory = f"{show_bytes(plan.length * work.bytes_each)} of activations"
+    return f"{work.parameters:,} parameters; {flop}; {memory}"
 
 
 def _unit(plan: Plan) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ladderspec.schedule.equations import Reader
+from ladderspec.schedule.equations import Equation, Reader
 from ladderspec.schedule.needs import need_masks, times
 from ladderspec.schedule.phases import Phase
 from ladderspec.schedule.plan import Plan
@@ -15,7 +15,7 @@ BYTES = 4  # of a number in float32
 
 @dataclass(frozen=True)
 class Work:
-    """For one sample; `_each` t, or `_once` where the input is the same at every t.
+    """For one sample, at each t.
 
     A FLOP is half a multiply-add of a linear map; norms, activations, gates and pools are left out.
     Bytes are those of the outputs and states of all nodes in float32, as the backward pass needs
@@ -24,46 +24,29 @@ class Work:
 
     parameters: int
     flop_each: int
-    flop_once: int
     bytes_each: int
-    bytes_once: int
-
-    def flop(self, length: int) -> int:
-        return self.flop_once + length * self.flop_each
-
-    def bytes(self, length: int) -> int:
-        return self.bytes_once + length * self.bytes_each
 
 
 def work_of(plan: Plan, phases: Iterable[Phase], readers: Iterable[Reader] = ()) -> Work:
     """The work of phases, and of the tasks' own read-outs."""
-    flop, numbers = {True: 0, False: 0}, {True: 0, False: 0}
-    parameters = 0
-    for reader in readers:
-        parameters += reader.parameters
-        flop[False] += 2 * reader.multiplications
-    for phase in phases:
-        for node in phase.nodes:
-            equation = plan.equations[node]
-            parameters += equation.parameters
-            flop[phase.static] += 2 * equation.multiplications
-            numbers[phase.static] += BYTES * equation.numbers
-    return Work(parameters, flop[False], flop[True], numbers[False], numbers[True])
+    equations = [plan.equations[node] for phase in phases for node in phase.nodes]
+    both: list[Equation | Reader] = [*equations, *readers]
+    return Work(
+        parameters=sum(each.parameters for each in both),
+        flop_each=sum(2 * each.multiplications for each in both),
+        bytes_each=sum(BYTES * each.numbers for each in equations),
+    )
 
 
 def flop_of_costs(plan: Plan, length: int) -> int:
     """The operations that the costs need, forward: only the (node, t) that they read."""
     total = sum(2 * each.multiplications * times(each, length).bit_count() for each in plan.tasks)
-    passes = [plan]
+    passes = [plan.tasks]
     if any(each.clean for each in plan.tasks):  # a second one, without noise
-        readers = tuple(replace(each, at=each.clean or each.at) for each in plan.tasks)
-        passes.append(replace(plan, tasks=readers))
-    for each in passes:
-        masks = need_masks(each, length)
-        for phase in plan.phases:
-            for node in phase.nodes:
-                evaluations = min(1, masks[node]) if phase.static else masks[node].bit_count()
-                total += 2 * plan.equations[node].multiplications * evaluations
+        passes.append(tuple(replace(each, at=each.clean or each.at) for each in plan.tasks))
+    for readers in passes:
+        for node, mask in need_masks(plan, length, readers).items():
+            total += 2 * plan.equations[node].multiplications * mask.bit_count()
     return total
 
 

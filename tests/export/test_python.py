@@ -28,8 +28,8 @@ from ladderspec.export.heading import class_name
 from ladderspec.export.network import RESERVED
 from ladderspec.language.read import Spec
 from ladderspec.names import LEVEL_NAME
+from ladderspec.network.inputs import noisy as add_noise
 from ladderspec.network.net import Net
-from ladderspec.network.noise import noisy as add_noise
 from ladderspec.plugins import load_plugin
 from tests.interpreter import Interpreter, apart, read
 from tests.random_specs import specs

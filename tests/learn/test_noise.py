@@ -25,8 +25,8 @@ from ladderspec.learn.batches import Collator, TensorBatch
 from ladderspec.learn.evaluation import recalibrated, split_batches, training_batches
 from ladderspec.learn.metrics import Report
 from ladderspec.learn.train import train
+from ladderspec.network.inputs import noisy_items
 from ladderspec.network.net import Net
-from ladderspec.network.noise import noisy_items
 from ladderspec.tasks import Classification, Denoising, Prediction
 from ladderspec.trained.evaluate import activations, evaluate, samples
 from ladderspec.trained.run import open_run

@@ -36,7 +36,6 @@ from ladderspec.learn.setup import check_runs
 from ladderspec.learn.train import train
 from ladderspec.learn.train_state import TrainState
 from ladderspec.learn.update import update
-from ladderspec.network.executor import Executor
 from ladderspec.network.net import Net
 from tests.training import EXPERIMENT, one_run
 
@@ -132,27 +131,18 @@ def cuda(tmp_path_factory: pytest.TempPathFactory) -> str:
     return "cuda"
 
 
-def assume(monkeypatch: pytest.MonkeyPatch, static: bool) -> None:
-    """Statistics of batch norms are compared once before the loop, which fake tensors cannot do."""
-    monkeypatch.setattr(Executor, "static_holds", lambda self: static)
-
-
 def frame_of(net: Net, frames: Tensor) -> Tensor:
     return frames if net.plan.iterations else frames[:, 0]
 
 
 @pytest.mark.parametrize("path", SMALL)
-def test_evaluation_costs_and_iterations(
-    path: Path, cuda: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_evaluation_costs_and_iterations(path: Path, cuda: str) -> None:
     net = ls.build(path)
     with fake(), torch.no_grad():
         onto(net, cuda)
         frames = frames_for(net, cuda)
-        assume(monkeypatch, static=True)
         targets = targets_for(net, frames)
         for mode in (True, False):
-            assume(monkeypatch, static=not mode)
             costs = net.train(mode).cost(frames, targets)
             assert costs.total.device.type == cuda
         carry = net.initial_carry(BATCH)
@@ -164,8 +154,7 @@ def test_evaluation_costs_and_iterations(
 
 
 @pytest.mark.parametrize("path", SMALL)
-def test_backward(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assume(monkeypatch, static=True)
+def test_backward(path: Path) -> None:
     net = ls.build(path)
     with fake():
         onto(net, "meta")

@@ -180,16 +180,6 @@ def test_if_one_sequence_is_left_the_running_statistics_serve():
     torch.testing.assert_close(y, norm.eval()(x[1], step=TimeStep(1)))
 
 
-def test_one_value_that_stands_for_several_iterations_counts_for_each():
-    once, each = BatchNorm(3, iterations=4), BatchNorm(3, iterations=4)
-    x = torch.randn(5, 3, 2, 2)
-    gain, bias = _affine(x)
-    y = once(x, gain, bias, TimeStep(1, repeats=2))
-    for t in (1, 2):
-        torch.testing.assert_close(each(x, gain, bias, TimeStep(t)), y)
-    torch.testing.assert_close(dict(once.named_buffers()), dict(each.named_buffers()))
-
-
 @pytest.mark.parametrize("alive", [None, torch.tensor([True, True, True, False])])
 def test_a_second_pass_leaves_the_running_statistics_as_they_are(alive):
     norm, x = BatchNorm(3), torch.randn(4, 3)

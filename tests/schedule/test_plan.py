@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -23,7 +23,7 @@ from ladderspec.cells.input import Input
 from ladderspec.cells.recurrent import GRU, LSTM, ConvLSTM
 from ladderspec.language.read import Spec
 from ladderspec.names import Role, Side, edge_key, split_node
-from ladderspec.schedule.needs import needs
+from ladderspec.schedule.needs import need_masks
 from ladderspec.schedule.phases import Kind
 from ladderspec.schedule.plan import Plan, PlanError, check, schedule
 from ladderspec.schedule.plan_text import WIDTH, as_dict, to_text
@@ -93,6 +93,15 @@ def test_phases_of_shipped_specs(
     path: str, variant: list[str], expected: list[tuple[str, int]]
 ) -> None:
     assert kinds(plan_of(path, *variant)) == expected
+
+
+def needs(
+    plan: Plan, length: int, tasks: Sequence[str] | None = None
+) -> dict[str, tuple[bool, ...]]:
+    """At which of t = 1..length each node is needed."""
+    readers = [reader for reader in plan.tasks if tasks is None or reader.name in tasks]
+    masks = need_masks(plan, length, readers)
+    return {node: tuple(bool(mask >> t & 1) for t in range(length)) for node, mask in masks.items()}
 
 
 def test_the_last_decoder_pass_is_not_needed() -> None:
@@ -180,19 +189,10 @@ def test_the_heads_of_tasks_are_counted() -> None:
     assert work.flop_each - work_of(plan, plan.phases).flop_each == 2 * 96 * 88
 
 
-def test_what_follows_from_a_still_input_is_counted_once() -> None:
-    plan = plan_of("specs/related/feedback_convrnn.yaml")
-    still, loop, _ = plan.phases
-    assert (still.static, loop.static) == (True, False)
-    work = work_of(plan, plan.phases)
-    assert work.bytes_once == 4 * 32 * 32
-    assert work.bytes(5) == work.bytes_once + 5 * work.bytes_each
-
-
 def test_costs_take_less() -> None:
     plan = plan_of(OMMNIST)
     down = sum(e.multiplications for n, e in plan.equations.items() if n.startswith("decoder"))
-    assert flop_of_costs(plan, 5) == work_of(plan, plan.phases).flop(5) - 2 * down
+    assert flop_of_costs(plan, 5) == 5 * work_of(plan, plan.phases).flop_each - 2 * down
 
 
 # --- random graphs -------------------------------------------------------------------------------
@@ -300,17 +300,14 @@ class Run:
         here = dict(self.kept)  # what is in memory
         for index, phase in enumerate(self.plan.phases):
             times = range(first, last + 1)
-            if phase.static:
-                order = [(node, first) for node in phase.nodes]
-            elif phase.kind is Kind.ONCE:
+            if phase.kind is Kind.ONCE:
                 order = [(node, t) for node in phase.nodes for t in times]
             else:
                 order = [(node, t) for t in times for node in phase.nodes]
             for node, t in order:
                 value = compute(self.built, node, t, lambda s, u: here[s, u], self.names)
-                for each in times if phase.static else (t,):
-                    here[node, each] = self.seen[node, each] = value
-                    self.counts[node, each] += 1
+                here[node, t] = self.seen[node, t] = value
+                self.counts[node, t] += 1
             for node in set(phase.nodes) & self.plan.carry.keys():
                 back = range(last + 1 - self.plan.carry[node].depth, last + 1)
                 self.kept |= {(node, t): here[node, t] for t in back}
@@ -347,12 +344,7 @@ def test_phases_are_the_components(built: nx.MultiDiGraph) -> None:
     components = map(frozenset, nx.strongly_connected_components(built))
     assert found == {each for each in components if len(each) > 1 or each & looped}
     for one, two in pairwise(plan.phases):
-        assert one.kind is not Kind.ONCE or two.kind is not Kind.ONCE or one.static != two.static
-    alone = {
-        n for n in built if not any(d for *_, d in built.in_edges(past(built, n), data="delay"))
-    }
-    static = {node for phase in plan.phases if phase.static for node in phase.nodes}
-    assert static == (alone if built.graph["iterations"] else set())
+        assert one.kind is not Kind.ONCE or two.kind is not Kind.ONCE
 
 
 def test_loops_that_are_ready_run_before_what_they_feed() -> None:
@@ -465,14 +457,12 @@ def test_a_broken_plan_is_refused() -> None:
     plan = schedule(built)
     first, loop, last = plan.phases
     backwards = replace(loop, nodes=loop.nodes[::-1])
-    still = replace(last, static=True)
     for broken, message in [
         (replace(plan, phases=(loop, first, last)), "encoder.input -> encoder.lstm1 reads what is"),
         (replace(plan, phases=(first, backwards, last)), "reads what is not there yet"),
         (replace(plan, phases=(first, loop)), "decoder.input is in 0 phases"),
         (replace(plan, phases=(first, loop, last, last)), "decoder.input is in 2 phases"),
         (replace(plan, phases=(first, replace(loop, kind=Kind.ONCE), last)), r"\(t-1\) -> .*yet"),
-        (replace(plan, phases=(first, loop, still)), "decoder.input is not the same at every t"),
         (replace(plan, carry={}), "encoder.lstm1 is read 1 iterations later, but 0"),
         (replace(plan, last_use=dict.fromkeys(built, 0)), "reads what is gone"),
     ]:
