@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import sqrt
 
+import torch
 from torch.utils.checkpoint import checkpoint
 
 from ladderspec.names import BOTTOM, size_of
@@ -72,7 +73,8 @@ def _segment(
             history.rows[name][: history.lead] = row
         executor.read_input(history, frames)
         timed = [replace(step, recomputed=computed) for step in steps]
-        computed = True
+        if not torch.compiler.is_compiling():  # which traces one pass, and recomputes by itself
+            computed = True
         executor.loop(history, needs, timed, call)
         rows = history.rows
         last = {name: rows[name][history.length :] for name in executor.carried}

@@ -31,7 +31,7 @@ class History:
 
     def __init__(self, slots: Mapping[str, Slot], length: int, like: Tensor, batch: int) -> None:
         self.slots, self.length, self.like, self.batch = slots, length, like, batch
-        self.lead = max((slot.depth for slot in slots.values()), default=0)
+        self.lead = max([0, *(slot.depth for slot in slots.values())])
         self.rows: dict[str, Row] = {name: [None] * (self.lead + length) for name in slots}
 
     def begin(self, initial: Mapping[str, Tensor], carry: Carry | None) -> None:

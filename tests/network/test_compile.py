@@ -122,6 +122,15 @@ def targets_of(net: Net, batch: int) -> dict[str, Tensor]:
 @pytest.mark.parametrize("path", SPECS, ids=NAMES)
 @pytest.mark.parametrize("called", [False, True], ids=["cold", "after a call"])
 def test_cost_and_backward_of_a_sequence_are_one_graph(path, called):
+    compiled_cost_is_one_graph(path, called)
+
+
+@pytest.mark.parametrize("text", [SMALL, GROUPS], ids=["plain", "groups"])
+def test_a_checkpointed_cost_is_one_graph(text):
+    compiled_cost_is_one_graph(text, False, checkpoint=1)
+
+
+def compiled_cost_is_one_graph(path: str, called: bool, **options: int) -> None:
     """Cold and after a call: one graph, the same numbers, nothing compiled at the second call."""
     net, plain = (made(path).double() for _ in range(2))
     net.noise = plain.noise = None
@@ -139,7 +148,9 @@ def test_cost_and_backward_of_a_sequence_are_one_graph(path, called):
         graphs.append(graph)
         return aot(graph, inputs)
 
-    compiled = torch.compile(lambda *given: net.cost(*given).total, fullgraph=True, backend=counted)
+    compiled = torch.compile(
+        lambda *given: net.cost(*given, **options).total, fullgraph=True, backend=counted
+    )
     for _ in range(2):
         torch.manual_seed(1)
         cost = compiled(frames, targets)
