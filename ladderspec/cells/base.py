@@ -48,7 +48,8 @@ class Site:
     @property
     def estimate(self) -> Shape:
         """Decoders: the shape of the level that they estimate."""
-        assert self.level is not None
+        if self.level is None:
+            raise ShapeProblem("only a decoder estimates a level", "`site.main().shape`")
         return self.level
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
 from ladderspec.cells.base import DecoderCell, Site, register
+from ladderspec.cells.common import NORM_TEXT, STATISTICS, EstimateMaps, Filtered, Normed
 from ladderspec.cells.fields import (
     Count,
-    Five,
     FunctionStart,
     NormChoice,
     NormField,
@@ -24,12 +24,9 @@ from ladderspec.cells.projections import (
     Projection,
     ShapeProblem,
     between,
-    joint_gain,
-    joint_norm,
     need_map,
     need_vector,
     odd,
-    pre_activation,
 )
 from ladderspec.names import Role, Shape, Side, show_shape, size_of
 
@@ -41,19 +38,8 @@ if TYPE_CHECKING:
 # learning rates from 1e-3 to 1e-2. Cells that read the estimate normalise it.
 SMALL = 0.01
 
-_STATISTICS = Field(None, description="Statistics that batch norm keeps for evaluation.")
-_FILTER = Field((3, 3), description="Filter size, one number or [height, width].")
-_CHANNELS = Field(None, description="Output channels. Default: those of the level it estimates.")
-_NORM_OF_U = Field("batch", description="Norm of u.")
-_LAYER_NORM = Field(
-    NormChoice(), description="Norm: layer (default) or another norm; joint or separate."
-)
 _W = Field((1, 1, 0, 0, 0), description="Initial w: `even`, `ladder` or five numbers.")
-_GATE: Any = Field(
-    "none",
-    description="Squashing of the gate s: `none` (the paper), or `sigmoid` (Tagger's code).",
-)
-_W_S = Field((1, 1, 0, 0, 0), description="Initial w_s: `even`, `ladder` or five numbers.")
+_LAYER_NORM = Field(NormChoice(), description=NORM_TEXT.format("layer"))
 
 
 class _Gate(DecoderCell):
@@ -62,12 +48,14 @@ class _Gate(DecoderCell):
     With `gate: sigmoid`, s = sigmoid(f(u, w_s)). Without the lateral edge, y = f(u, w).
     """
 
-    if TYPE_CHECKING:  # fields, which each cell declares in its own order
-        norm: str
-        w: Five
-        w_s: Five
-        gate: Literal["none", "sigmoid"]
-        weights: str
+    norm: NormName = Field("batch", description="Norm of u.")
+    statistics: Statistics | None = STATISTICS
+    w: FunctionStart = _W
+    w_s: FunctionStart = Field((1, 1, 0, 0, 0), description="Initial w_s of the gate, likewise.")
+    gate: Literal["none", "sigmoid"] = Field(
+        "none",
+        description="`sigmoid` squashes the gate s, as in Tagger's code; `none` is the paper.",
+    )
 
     offset: ClassVar = "b"
 
@@ -132,19 +120,13 @@ class _Gate(DecoderCell):
 
 
 @register
-class ConvG1(_Gate):
+class ConvG1(_Gate, Filtered):
     """Convolutional gate: G1 with u = BN(A * v_top + b) and one w per channel.
 
     CHOICE: normalised like G1, although the printed formula has no BN.
     """
 
     cell: Literal["convG1"] = "convG1"
-    filter: PairField = _FILTER
-    norm: NormName = _NORM_OF_U
-    statistics: Statistics | None = _STATISTICS
-    w: FunctionStart = _W
-    w_s: FunctionStart = _W_S
-    gate: Literal["none", "sigmoid"] = _GATE
     weights: Literal["conv", "none"] = Field(
         "conv", description="Map A of v_top: a convolution (`conv`), or no map (`none`)."
     )
@@ -170,11 +152,6 @@ class G1(_Gate):
     """Dense gate: u = BN(A v_top + b), y = s . h + (1 - s) . f(u, w), s = f(u, w_s)."""
 
     cell: Literal["G1"] = "G1"
-    norm: NormName = _NORM_OF_U
-    statistics: Statistics | None = _STATISTICS
-    w: FunctionStart = _W
-    w_s: FunctionStart = _W_S
-    gate: Literal["none", "sigmoid"] = _GATE
     weights: Literal["dense", "none"] = Field(
         "dense", description="Map A of v_top: a matrix (`dense`), or no map (`none`)."
     )
@@ -192,39 +169,31 @@ class G1(_Gate):
 
 
 @register
-class ConvG2(DecoderCell):
+class ConvG2(Normed, EstimateMaps):
     """Gate of three branches f(LN(A * v_top) + LN(B * h) + c, w): y = s . mu_1 + (1 - s) . mu_2."""
 
     cell: Literal["convG2"] = "convG2"
-    channels: Count | None = _CHANNELS
-    filter: PairField = _FILTER
+    norm: NormField = _LAYER_NORM
     inner: Count | None = Field(
         None,
         description="Channels of the branches; a 1x1 read-out D follows. Default: no read-out.",
     )
-    norm: NormField = _LAYER_NORM
-    statistics: Statistics | None = _STATISTICS
     w: FunctionStart = _W
 
     offset: ClassVar = "c"
-
-    def out_shape(self, site: Site) -> Shape:
-        need_map(site.estimate, "convG2", "G1")
-        return (self.channels or site.estimate[0], *site.estimate[1:])
+    default_norm: ClassVar = "layer"
+    norm_parts: ClassVar = 3
+    on_vectors: ClassVar = "G1"
 
     def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
-        branches = (3 * (self.inner or out[0]), *out[1:])
-        return pre_activation(inlet, branches, self.filter, self.norm, "layer", groups=3)
-
-    def node_norm(self) -> tuple[str, str, int]:
-        return joint_norm(self.norm, "layer", 3)
+        return self.term(inlet, (3 * (self.inner or out[0]), *out[1:]), self.filter)
 
     def parameters(self, site: Site, out: Shape) -> Parameters:
         branches = 3 * (self.inner or out[0])
         found = {"c": zeros(branches), "w": blocks(5, branches, values=self.w)}
         if self.inner:
             found["D"] = weight(out[0], self.inner, 1, 1, scale=SMALL)
-        return {**found, **joint_gain(self.norm, "layer", branches)}
+        return {**found, **self.gain(branches)}
 
     @staticmethod
     def compute(a: Tensor, *, w: Tensor, D: Tensor | None = None) -> Tensor:
@@ -234,38 +203,30 @@ class ConvG2(DecoderCell):
 
 
 @register
-class ConvG3(DecoderCell):
+class ConvG3(Normed, EstimateMaps):
     """Gate over a hidden layer u: y = s . D * u + (1 - s) . E * u, s = sigmoid(W_s * u).
 
     u = relu(LN(A * v_top) + LN(B * h) + c)
     """
 
     cell: Literal["convG3"] = "convG3"
-    channels: Count | None = _CHANNELS
     filter: PairField = Field(
         (3, 3), description="Filter of A and B, one number or [height, width]."
     )
+    norm: NormField = _LAYER_NORM
     inner: Count | None = Field(None, description="Channels of u. Default: those of its row.")
     inner_filter: PairField = Field((1, 1), description="Filter of W_s, D and E.")
-    norm: NormField = _LAYER_NORM
-    statistics: Statistics | None = _STATISTICS
 
     offset: ClassVar = "c"
-
-    def out_shape(self, site: Site) -> Shape:
-        need_map(site.estimate, "convG3", "G1")
-        return (self.channels or site.estimate[0], *site.estimate[1:])
+    default_norm: ClassVar = "layer"
+    on_vectors: ClassVar = "G1"
 
     def width(self, site: Site) -> int:
-        assert site.row is not None
-        return self.inner or site.row[0]
+        """The channels of u."""
+        return self.inner or (site.row or site.estimate)[0]
 
     def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
-        u = (self.width(site), *out[1:])
-        return pre_activation(inlet, u, self.filter, self.norm, "layer")
-
-    def node_norm(self) -> tuple[str, str, int]:
-        return joint_norm(self.norm, "layer")
+        return self.term(inlet, (self.width(site), *out[1:]), self.filter)
 
     def parameters(self, site: Site, out: Shape) -> Parameters:
         width = self.width(site)
@@ -276,7 +237,7 @@ class ConvG3(DecoderCell):
             "W_s": weight(*inner),
             "D": weight(*inner, scale=SMALL),
             "E": weight(*inner, scale=SMALL),
-            **joint_gain(self.norm, "layer", width),
+            **self.gain(width),
         }
 
     @staticmethod

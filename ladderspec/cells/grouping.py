@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from ladderspec.cells.base import Cell, DecoderCell, Site, register
-from ladderspec.cells.fields import Config, NormName, PairField, Statistics, by_form
+from ladderspec.cells.common import STATISTICS, Filtered
+from ladderspec.cells.fields import Config, NormName, Statistics, by_form
 from ladderspec.cells.functions import per_channel
 from ladderspec.cells.parameters import Parameter, Parameters, blocks, normal, ones, zeros
 from ladderspec.cells.projections import Inlet, Projection, ShapeProblem, between
@@ -253,7 +254,7 @@ def bernoulli_maps(
 
 
 @register
-class Readout(DecoderCell):
+class Readout(DecoderCell, Filtered):
     """What each group explains: mu = c . BN(W * d) + b and pi = softmax over groups of c_pi BN(.).
 
     mu is in the units of the data: times their standard deviation, plus their mean. With a
@@ -261,11 +262,8 @@ class Readout(DecoderCell):
     """
 
     cell: Literal["Readout"] = "Readout"
-    filter: PairField = Field((3, 3), description="Filter size, one number or [height, width].")
-    norm: NormName = Field("batch", description="Norm of the pre-activation of mu and pi.")
-    statistics: Statistics | None = Field(
-        None, description="Statistics that batch norm keeps for evaluation."
-    )
+    norm: NormName = Field("batch", description="Norm of what mu and pi are made of.")
+    statistics: Statistics | None = STATISTICS
 
     takes: ClassVar = frozenset({Role.DECODER, Role.DOWNWARD_DIAGONAL, Role.RECURRENT_DECODER})
 

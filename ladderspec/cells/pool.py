@@ -176,17 +176,23 @@ class Average(DecoderCell):
 class _Sum(Cell):
     """y = act(the sum of what arrives, each times its `scale`); crelu(a) = [relu(a), relu(-a)]"""
 
-    if TYPE_CHECKING:  # fields, which each cell declares in its own order
-        resample: Literal["nearest", "bilinear"] | None
-        activation: str
-        crelu: bool
+    resample: Literal["nearest", "bilinear"] | None = Field(
+        None, description="Resampling of arrows from maps of another size."
+    )
+    activation: ActivationName = Field("none", description="Activation function of the sum.")
+    crelu: bool = Field(
+        False,
+        description="Concatenated ReLU: the positive and the negative part of the sum, side by"
+        " side.",
+    )
 
-    def summed(self, out: Shape) -> Shape:
-        """The shape of the sum."""
-        return (out[0] // 2, *out[1:]) if self.crelu else out
+    def made(self, summed: Shape) -> Shape:
+        """The shape of the output, from that of the sum."""
+        return (2 * summed[0], *summed[1:]) if self.crelu else summed
 
     def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
-        return identity(inlet, self.summed(out), self.resample)
+        summed = (out[0] // 2, *out[1:]) if self.crelu else out
+        return identity(inlet, summed, self.resample)
 
     @staticmethod
     def compute(a: Tensor, *, activation: Callable[[Tensor], Tensor], crelu: bool) -> Tensor:
@@ -197,30 +203,18 @@ class _Sum(Cell):
         return activation(a)
 
 
-_RESAMPLE = Field(None, description="Resampling of arrows from maps of another size.")
-_ACTIVATION = Field("none", description="Activation function of the sum.")
-_CRELU = Field(
-    False,
-    description="Concatenated ReLU: positive and negative part of the sum as separate channels.",
-)
-
-
 @register
 class Sum(_Sum, EncoderCell):
     """The sum of what arrives, without weights: residual connections, prediction errors."""
 
     cell: Literal["Sum"] = "Sum"
-    resample: Literal["nearest", "bilinear"] | None = _RESAMPLE
-    activation: ActivationName = _ACTIVATION
-    crelu: bool = _CRELU
 
     @property
     def row_stride(self) -> Pair:
         return (1, 1)
 
     def out_shape(self, site: Site) -> Shape:
-        channels, *size = site.main().shape
-        return (2 * channels if self.crelu else channels, *size)
+        return self.made(site.main().shape)
 
 
 @register
@@ -228,10 +222,6 @@ class DecoderSum(_Sum, DecoderCell):
     """The sum of what arrives, without weights, in the shape of the level that it estimates."""
 
     cell: Literal["Sum"] = "Sum"
-    resample: Literal["nearest", "bilinear"] | None = _RESAMPLE
-    activation: ActivationName = _ACTIVATION
-    crelu: bool = _CRELU
 
     def out_shape(self, site: Site) -> Shape:
-        channels, *size = site.estimate
-        return (2 * channels if self.crelu else channels, *size)
+        return self.made(site.estimate)

@@ -20,7 +20,7 @@ from ladderspec.cells.functions import (
     spread,
 )
 from ladderspec.cells.norms import NORMS, norm_names
-from ladderspec.cells.parameters import Parameter, Parameters, blocks, ones, weight
+from ladderspec.cells.parameters import Parameter, Parameters, blocks, weight
 from ladderspec.errors import did_you_mean, one_of
 from ladderspec.names import Role, Shape, show_shape, size_of
 
@@ -336,7 +336,7 @@ def pre_activation(
         projection = replace(projection, dilation=dilation)
     kind = inlet.norm or ("none" if norm.terms == "joint" else norm.kind or default)
     scale = scale if kind == "none" and norm.terms != "joint" else 1.0
-    gain, groups = inlet.initial_gain, _groups(kind, norm, groups)
+    gain, groups = inlet.initial_gain, group_count(kind, norm, groups)
     return replace(projection, norm=kind, gain=gain, groups=groups, scale=scale)
 
 
@@ -375,23 +375,7 @@ def check_channel_groups(source: int, target: int, groups: int) -> None:
             )
 
 
-def joint_gain(norm: NormChoice, default: str, channels: int) -> Parameters:
-    """The gain that `norm: joint` moves to the node."""
-    return {"gain": ones(channels)} if joint_kind(norm, default) != "none" else {}
-
-
-def joint_kind(norm: NormChoice, default: str) -> str:
-    """The norm of the sum of all edges, under `norm: joint`."""
-    return (norm.kind or default) if norm.terms == "joint" else "none"
-
-
-def joint_norm(norm: NormChoice, default: str, parts: int = 1) -> tuple[str, str, int]:
-    """The norm of the node under `norm: joint`; see `Cell.node_norm`."""
-    kind = joint_kind(norm, default)
-    return "joint", kind, _groups(kind, norm, parts)
-
-
-def _groups(kind: str, norm: NormChoice, parts: int) -> int:
+def group_count(kind: str, norm: NormChoice, parts: int) -> int:
     """Groups of channels that a norm normalises separately, in `parts` parts of its cell."""
     if kind != "group":
         return parts

@@ -6,26 +6,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from ladderspec.cells.base import (
-    STATEFUL_TAKES,
-    Cell,
-    DecoderCell,
-    EncoderCell,
-    Site,
-    register,
-)
-from ladderspec.cells.fields import Count, NormChoice, NormField, Pair, PairField, Statistics
+from ladderspec.cells.base import STATEFUL_TAKES, DecoderCell, Site, register
+from ladderspec.cells.common import NORM_TEXT, EncoderMaps, EncoderUnits, EstimateMaps, Normed
+from ladderspec.cells.fields import Count, NormChoice, NormField, Pair, PairField
 from ladderspec.cells.functions import mix, per_channel
 from ladderspec.cells.parameters import Parameters, blocks, zeros
-from ladderspec.cells.projections import (
-    Inlet,
-    Projection,
-    joint_gain,
-    joint_norm,
-    need_map,
-    pre_activation,
-    strided,
-)
+from ladderspec.cells.projections import Inlet, Projection
 from ladderspec.names import Role, Shape, Side
 
 if TYPE_CHECKING:
@@ -34,90 +20,55 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class _Recurrent(Cell):
+class _Recurrent(Normed):
     """What all share: `gates` blocks of channels in the pre-activation."""
 
     stateful: ClassVar = True
     offset: ClassVar = "bias"
     gates: ClassVar[int]
-    default_norm: ClassVar[str]
-
-    if TYPE_CHECKING:  # fields, which each cell declares in its own order
-        channels: int | None
-        norm: NormChoice
 
     def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
-        gates = (self.gates * out[0], *out[1:])
-        return pre_activation(inlet, gates, (1, 1), self.norm, self.default_norm)
-
-    def node_norm(self) -> tuple[str, str, int]:
-        return joint_norm(self.norm, self.default_norm)
-
-    def _gain(self, out: Shape) -> Parameters:
-        return joint_gain(self.norm, self.default_norm, self.gates * out[0])
+        return self.term(inlet, (self.gates * out[0], *out[1:]))
 
 
-class _Dense(_Recurrent, EncoderCell):
-    """An encoder on vectors."""
+class _Dense(_Recurrent, EncoderUnits):
+    """On vectors."""
+
+    norm: NormField = Field(
+        NormChoice(), description="Norm: none (default) or a norm; joint or separate."
+    )
 
     takes: ClassVar = STATEFUL_TAKES
-    if TYPE_CHECKING:
-        channels: int
-
-    def out_shape(self, site: Site) -> Shape:
-        return (self.channels,)
+    default_norm: ClassVar = "none"
 
 
-class _OnMaps(_Recurrent):
-    """What encoders and decoders on maps share."""
+class _Convolutional(_Recurrent):
+    """On maps."""
 
-    dense_twin: ClassVar[str]
+    norm: NormField = Field(NormChoice(), description=NORM_TEXT.format("layer"))
+    dilation: PairField = Field(
+        (1, 1), description="Dilation of the main filter and of that of the state."
+    )
+
+    default_norm: ClassVar = "layer"
     if TYPE_CHECKING:
         filter: Pair
-        dilation: Pair
 
     def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
-        return pre_activation(
-            inlet,
-            (self.gates * out[0], *out[1:]),
-            self.filter,
-            self.norm,
-            self.default_norm,
-            stride=self.row_stride,
-            dilation=self.dilation,
-        )
+        gates, stride = (self.gates * out[0], *out[1:]), self.row_stride
+        return self.term(inlet, gates, self.filter, stride=stride, dilation=self.dilation)
 
 
-class _Convolutional(_OnMaps, EncoderCell):
-    """An encoder on maps."""
-
+class _Encoder(_Convolutional, EncoderMaps):
     takes: ClassVar = STATEFUL_TAKES
-    if TYPE_CHECKING:
-        channels: int
-        stride: Pair
-
-    @property
-    def row_stride(self) -> Pair:
-        return self.stride
-
-    def out_shape(self, site: Site) -> Shape:
-        below = site.main().shape
-        need_map(below, self.cell, self.dense_twin)
-        return (self.channels, *strided(below, self.stride))
 
 
-class _ConvolutionalDecoder(_OnMaps, DecoderCell):
-    """A decoder on maps: what comes from above is resampled to the level that it estimates."""
-
+class _Decoder(_Convolutional, EstimateMaps):
     takes: ClassVar = DecoderCell.takes - {Role.RECURRENT_DECODER} | {Role.STATE}
-    dense_twin: ClassVar = "FC"
+    on_vectors: ClassVar = "FC"
 
     def needs(self, side: Side) -> frozenset[Role]:
         return frozenset({Role.STATE})
-
-    def out_shape(self, site: Site) -> Shape:
-        need_map(site.estimate, self.cell, self.dense_twin)
-        return (self.channels or site.estimate[0], *site.estimate[1:])
 
 
 class _LSTM(_Recurrent):
@@ -126,13 +77,12 @@ class _LSTM(_Recurrent):
     gates: ClassVar = 4
     returns: ClassVar = ("c",)
 
-    if TYPE_CHECKING:
-        forget_bias: float
-        gate_bias: float
+    forget_bias: float = Field(1.0, description="Initial bias of the forget gate.")
+    gate_bias: float = Field(0.0, description="Initial bias of the input and the output gate.")
 
     def parameters(self, site: Site, out: Shape) -> Parameters:
         starts = (self.gate_bias, self.forget_bias, self.gate_bias, 0.0)
-        return {"bias": blocks(4 * out[0], values=starts), **self._gain(out)}
+        return {"bias": blocks(4 * out[0], values=starts), **self.gain(4 * out[0])}
 
     def state_shapes(self, out: Shape) -> dict[str, Shape]:
         return {"c": out}
@@ -159,7 +109,8 @@ class _GRU(_Recurrent):
 
     def parameters(self, site: Site, out: Shape) -> Parameters:
         # Two sums: that of the inputs, and the state's part of n, which the reset gate scales.
-        return {"bias": zeros(3 * out[0]), "state_bias": zeros(out[0]), **self._gain(out)}
+        channels = 3 * out[0]
+        return {"bias": zeros(channels), "state_bias": zeros(out[0]), **self.gain(channels)}
 
     @staticmethod
     def compute(
@@ -186,22 +137,8 @@ class _GRU(_Recurrent):
         return n - z * n if h is None else mix(z, h, n)
 
 
-_CHANNELS = Field(None, description="Output channels. Default: those of the level it estimates.")
-_DILATION = Field((1, 1), description="Dilation of the main filter and of the state filter.")
-_UNITS = Field(description="Number of units.")
-_FILTER = Field((3, 3), description="Filter size, one number or [height, width].")
-_STRIDE = Field((1, 1), description="Stride: output size = input size / stride, rounded up.")
-_DENSE_NORM = Field(NormChoice(), description="Norm: none (default) or a norm; joint or separate.")
-_CONV_NORM = Field(
-    NormChoice(), description="Norm: layer (default) or another norm; joint or separate."
-)
-_STATISTICS = Field(None, description="Statistics that batch norm keeps for evaluation.")
-_FORGET_BIAS = Field(1.0, description="Initial bias of the forget gate.")
-_GATE_BIAS = Field(0.0, description="Initial bias of the input gate and the output gate.")
-
-
 @register
-class ConvLSTM(_LSTM, _Convolutional):
+class ConvLSTM(_Encoder, _LSTM):
     """Convolutional LSTM; the term of every edge is layer-normalised.
 
     a = LN(W_x * e_below) + LN(W_d * d(t-1)) + LN(W_h * h(t-1)) + b
@@ -209,91 +146,49 @@ class ConvLSTM(_LSTM, _Convolutional):
 
     cell: Literal["ConvLSTM"] = "ConvLSTM"
     channels: Count = Field(description="Output channels, also those of the state.")
-    filter: PairField = _FILTER
-    stride: PairField = _STRIDE
-    norm: NormField = _CONV_NORM
-    statistics: Statistics | None = _STATISTICS
-    forget_bias: float = _FORGET_BIAS
-    gate_bias: float = _GATE_BIAS
-    dilation: PairField = _DILATION
 
-    default_norm: ClassVar = "layer"
-    dense_twin: ClassVar = "LSTM"
+    on_vectors: ClassVar = "LSTM"
 
 
 @register
-class DecoderConvLSTM(_LSTM, _ConvolutionalDecoder):
+class DecoderConvLSTM(_Decoder, _LSTM):
     """Convolutional LSTM as a decoder; the term of every edge is layer-normalised.
 
     a = LN(A * v_top) + LN(B * h) + LN(W_h * d(t-1)) + b
     """
 
     cell: Literal["ConvLSTM"] = "ConvLSTM"
-    channels: Count | None = _CHANNELS
-    filter: PairField = _FILTER
-    norm: NormField = _CONV_NORM
-    statistics: Statistics | None = _STATISTICS
-    forget_bias: float = _FORGET_BIAS
-    gate_bias: float = _GATE_BIAS
-    dilation: PairField = _DILATION
-
-    default_norm: ClassVar = "layer"
 
 
 @register
-class LSTM(_LSTM, _Dense):
+class LSTM(_Dense, _LSTM):
     """Dense LSTM with one bias vector; maps that arrive are flattened.
 
     a = W_x e_below + W_d d(t-1) + W_h h(t-1) + b
     """
 
     cell: Literal["LSTM"] = "LSTM"
-    channels: Count = _UNITS
-    norm: NormField = _DENSE_NORM
-    statistics: Statistics | None = _STATISTICS
-    forget_bias: float = _FORGET_BIAS
-    gate_bias: float = _GATE_BIAS
-
-    default_norm: ClassVar = "none"
 
 
 @register
-class ConvGRU(_GRU, _Convolutional):
+class ConvGRU(_Encoder, _GRU):
     """Convolutional GRU; the term of every edge is layer-normalised."""
 
     cell: Literal["ConvGRU"] = "ConvGRU"
     channels: Count = Field(description="Output channels; the output is the state.")
-    filter: PairField = _FILTER
-    stride: PairField = _STRIDE
-    norm: NormField = _CONV_NORM
-    statistics: Statistics | None = _STATISTICS
-    dilation: PairField = _DILATION
 
-    default_norm: ClassVar = "layer"
-    dense_twin: ClassVar = "GRU"
+    on_vectors: ClassVar = "GRU"
 
 
 @register
-class DecoderConvGRU(_GRU, _ConvolutionalDecoder):
+class DecoderConvGRU(_Decoder, _GRU):
     """Convolutional GRU as a decoder; the term of every edge is layer-normalised."""
 
     cell: Literal["ConvGRU"] = "ConvGRU"
-    channels: Count | None = _CHANNELS
-    filter: PairField = _FILTER
-    norm: NormField = _CONV_NORM
-    statistics: Statistics | None = _STATISTICS
-    dilation: PairField = _DILATION
-
-    default_norm: ClassVar = "layer"
 
 
 @register
-class GRU(_GRU, _Dense):
+class GRU(_Dense, _GRU):
     """Dense GRU; maps that arrive are flattened."""
 
     cell: Literal["GRU"] = "GRU"
-    channels: Count = _UNITS
-    norm: NormField = _DENSE_NORM
-    statistics: Statistics | None = _STATISTICS
-
-    default_norm: ClassVar = "none"
