@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class _Layer(Normed):
-    """e = act(BN(W e_below) + b)"""
+class _FeedForward(Normed):
+    """What all but SoftMax share: a bias and an activation."""
 
     activation: ActivationName = Field(
         "relu", description="Activation function of the normalised sum."
@@ -39,6 +39,10 @@ class _Layer(Normed):
 
     def parameters(self, site: Site, out: Shape) -> Parameters:
         return {"bias": zeros(out[0]), **self.gain(out[0])}
+
+
+class _Layer(_FeedForward):
+    """e = act(BN(W e_below) + b)"""
 
     @staticmethod
     def compute(a: Tensor, *, activation: Callable[[Tensor], Tensor]) -> Tensor:
@@ -89,7 +93,7 @@ class FC(_Layer, EncoderUnits):
 
 
 @register
-class DecoderFC(_Layer, Estimate):
+class DecoderFC(_FeedForward, Estimate):
     """Plain dense decoder: d = act(BN(A v_top) + BN(B h) + b), in the shape of its level."""
 
     cell: Literal["FC"] = "FC"

@@ -153,10 +153,10 @@ class _Moments:
         found = statistics_of(args[0], step.alive)
         n, mean, var = (value.to(self.mean.dtype) for value in found)
         var = var * (n / (n - 1).clamp(min=1))
-        for row in norm.rows(step):
-            self.count[row] += n
-            self.mean[row] += n * mean
-            self.var[row] += n * var
+        row = norm.row(step)
+        self.count[row] += n
+        self.mean[row] += n * mean
+        self.var[row] += n * var
 
     def apply(self, norm: BatchNorm) -> None:
         """Replace the running averages of the iterations that had any input."""

@@ -9,7 +9,7 @@ one name each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,7 +31,7 @@ class Unrolled(nn.Module):
 
     def __init__(self, net: Net) -> None:
         super().__init__()
-        self.weights = _Weights(net)
+        self.weights = _Weights(net, Net.__call__)
 
     def forward(self, frames: Frames) -> dict[str, Any]:
         return dict(self.weights(frames))
@@ -49,40 +49,31 @@ class Iteration(nn.Module):
 
     def __init__(self, net: Net) -> None:
         super().__init__()
-        self.weights = _Weights(_Iterate(net), "net.")
+        self.weights = _Weights(net, Net.iterate)
 
     def forward(self, frame: Frames, carry: Carry) -> tuple[dict[str, Any], Carry]:
         outputs: tuple[dict[str, Any], Carry] = self.weights(frame, carry)
         return outputs
 
 
-class _Iterate(nn.Module):
-    def __init__(self, net: Net) -> None:
-        super().__init__()
-        self.net = net
-
-    def forward(self, frame: Frames, carry: Carry) -> tuple[dict[str, Any], Carry]:
-        return self.net.iterate(frame, carry)
-
-
 class _Weights(nn.Module):
-    """Calls a module with its own weights, kept as `encoder/class/bias`."""
+    """Calls a function of a network with its own weights, kept as `encoder/class/bias`."""
 
-    def __init__(self, module: nn.Module, prefix: str = "") -> None:
+    def __init__(self, net: Net, function: Callable[..., Any]) -> None:
         super().__init__()
-        self.called = (module,)  # in a tuple, so that its weights are not counted twice
+        self.called = net, function  # in a tuple, so that weights are not counted twice
         self.names = {}
-        for key, parameter in module.named_parameters():
-            self.names[key] = key.removeprefix(prefix).replace(".", "/")
+        for key, parameter in net.named_parameters():
+            self.names[key] = key.replace(".", "/")
             self.register_parameter(self.names[key], parameter)
-        for key, buffer in module.named_buffers():
-            self.names[key] = key.removeprefix(prefix).replace(".", "/")
+        for key, buffer in net.named_buffers():
+            self.names[key] = key.replace(".", "/")
             self.register_buffer(self.names[key], buffer)
 
     def forward(self, *inputs: Any) -> Any:
-        (module,) = self.called
-        with _holding(module, {key: getattr(self, name) for key, name in self.names.items()}):
-            return module(*inputs)
+        net, function = self.called
+        with _holding(net, {key: getattr(self, name) for key, name in self.names.items()}):
+            return function(net, *inputs)
 
 
 @contextmanager
