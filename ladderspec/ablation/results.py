@@ -13,7 +13,7 @@ from ladderspec.experiments.config import Quoted, base_row
 from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.experiments.training import TEACHER, EvaluationNoise, noise_of, tasks_of
 from ladderspec.learn.run_folder import check, damaged_result, read_result, read_rows
-from ladderspec.wiring.shapes import steps_of
+from ladderspec.wiring.graph import steps_of
 
 Result = dict[str, Any]  # content of result.json
 

@@ -109,11 +109,9 @@ class DecoderFC(_FeedForward, Estimate):
         return activation(a).view(a.shape[0], *out)
 
 
-@register
-class SoftMax(Normed, EncoderCell):
-    """Dense layer, batch norm, softmax: e = softmax(BN(W e_below) + b); tasks read the logits."""
+class _Classes(EncoderCell):
+    """An encoder that makes classes: one vector, or the classes of every place."""
 
-    cell: Literal["SoftMax"] = "SoftMax"
     channels: Count | None = Field(
         None, description="Number of classes. Not needed with `weights: none`."
     )
@@ -124,11 +122,8 @@ class SoftMax(Normed, EncoderCell):
         " the input.",
     )
 
-    offset: ClassVar = "bias"
-    returns: ClassVar = ("logits",)
-
     @model_validator(mode="after")
-    def _has_size(self) -> SoftMax:
+    def _has_size(self) -> _Classes:
         if self.weights != "none" and self.channels is None:
             hint = "the number of classes; or `weights: none` for a bare softmax"
             raise refusal("S102", "SoftMax needs `channels`", hint)
@@ -147,6 +142,16 @@ class SoftMax(Normed, EncoderCell):
                 f"channels: {below[0]}, or leave it out",
             )
         return below
+
+
+@register
+class SoftMax(Normed, _Classes):
+    """Dense layer, batch norm, softmax: e = softmax(BN(W e_below) + b); tasks read the logits."""
+
+    cell: Literal["SoftMax"] = "SoftMax"
+
+    offset: ClassVar = "bias"
+    returns: ClassVar = ("logits",)
 
     def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
         if self.weights == "none":

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypedDict
 
 from ladderspec.drawing.picture import Picture
 from ladderspec.errors import UsageError, did_you_mean, one_of
-from ladderspec.wiring.graph import Graph
+from ladderspec.wiring.graph import Graph, steps_of
 
 KINDS = ("unrolled", "rolled", "mini")
 LABELS = ("cell", "shape", "params", "name", "none")
@@ -181,15 +181,9 @@ def parse_length(length: str | float | None, kind: str = "width") -> float | Non
 # --- iterations -----------------------------------------------------------------------------------
 
 
-def length_of(graph: Graph) -> int | None:
-    """The number of iterations of a spec; None if it depends on the number of frames."""
-    frames, iterations = graph.graph["frames"], graph.graph["iterations"]
-    return frames if isinstance(frames, int) else iterations
-
-
 def check_length(view: View, graph: Graph) -> None:
     """Refuse to draw more iterations than the spec has."""
-    length = length_of(graph)
+    length = steps_of(graph)
     if length and (view.iterations or 1) > length:
         many = "one iteration" if length == 1 else f"{length} iterations"
         raise UsageError(f"cannot draw {view.iterations} iterations: this spec has {many} (`time`)")

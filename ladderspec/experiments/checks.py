@@ -21,9 +21,8 @@ from ladderspec.experiments.training import (
 from ladderspec.language.read import Spec
 from ladderspec.text.notation import matches, parse_selector
 from ladderspec.text.tree import Node
-from ladderspec.wiring.graph import Graph
+from ladderspec.wiring.graph import Graph, steps_of
 from ladderspec.wiring.selection import select
-from ladderspec.wiring.shapes import steps_of
 
 _WATCHES = (("stop", "watch"), ("optimiser", "schedule", "watch"))
 

@@ -14,7 +14,7 @@ from ladderspec.export.network import Network
 from ladderspec.export.source import IMPORTS, REFERENCE, TYPES, WIDTH, Definitions, names_in
 from ladderspec.language.read import Spec
 from ladderspec.names import is_input
-from ladderspec.wiring.graph import Graph, copies, in_order
+from ladderspec.wiring.graph import Graph, copies, in_order, steps_of
 
 __all__ = ["to_python"]
 
@@ -33,8 +33,7 @@ def to_python(spec: Spec | Graph, name: str | None = None) -> str:
         UsageError: if the source of a user's cell, norm or activation cannot be used.
     """
     graph, config = graph_of(spec), getattr(spec, "config", None)  # Spec -> graph
-    length = graph.graph["frames"] or graph.graph["iterations"]
-    rows = None if length == "any" else length
+    rows = steps_of(graph)
     cells = {n: cell_instance(graph, n, rows) for n in in_order(graph) if not is_input(n)}
     cells = {node: each for node, each in cells.items() if not _is_copy(each)}
     definitions = Definitions()

@@ -47,7 +47,7 @@ from ladderspec.nn.modules import Declared, nest, path_to
 from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.plan import Plan
 from ladderspec.tasks import Task
-from ladderspec.wiring.graph import Graph, copies, describe, is_tapped
+from ladderspec.wiring.graph import Graph, copies, describe, is_tapped, steps_of
 from ladderspec.wiring.shapes import site_of
 from ladderspec.wiring.sharing import holders
 
@@ -481,7 +481,6 @@ def cell_module(graph: Graph, node: str) -> CellModule:
     site = site_of(graph, node)
     edges = {key: edge for _, _, key, edge in graph.in_edges(node, keys=True, data=True)}
     projections = {inlet.key: edges[inlet.key]["projection"] for inlet in site.inlets}
-    length = graph.graph["frames"] or graph.graph["iterations"]
     cell = attributes["cell"]
     return CellModule(
         cell,
@@ -489,7 +488,7 @@ def cell_module(graph: Graph, node: str) -> CellModule:
         attributes["shape"],
         projections,
         attributes["own"],
-        iterations_of(cell, None if length == "any" else length),
+        iterations_of(cell, steps_of(graph)),
         node,
         draw=False,
         shared=[key for key, each in {"": attributes, **edges}.items() if each["shared"]],

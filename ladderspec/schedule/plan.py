@@ -11,7 +11,7 @@ from ladderspec.display import svg
 from ladderspec.names import Role, Shape, show_arrow
 from ladderspec.schedule.equations import Equation, Reader, equation_of, reader_of
 from ladderspec.schedule.phases import Kind, Phase, find_phases
-from ladderspec.wiring.graph import Graph, copies, in_order
+from ladderspec.wiring.graph import Graph, copies, in_order, steps_of
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,11 @@ def schedule(graph: Graph) -> Plan:
     equations = {node: equation_of(graph, node) for node in in_order(graph)}
     tasks = tuple(reader_of(graph, name) for name in graph.graph["tasks"])
     phases = find_phases(graph, equations)
-    frames, iterations = graph.graph["frames"], graph.graph["iterations"]
     plan = Plan(
         name=graph.graph["name"],
         title=graph.graph["title"],
-        length=iterations if frames is None else None if frames == "any" else frames,
-        iterations=frames is None,
+        length=steps_of(graph),
+        iterations=graph.graph["frames"] is None,
         phases=phases,
         equations=equations,
         carry=_carry(equations),

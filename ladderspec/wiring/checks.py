@@ -19,6 +19,8 @@ from ladderspec.wiring.graph import (
     now,
     parameters,
     place_of,
+    steps_of,
+    unit_of,
 )
 from ladderspec.wiring.selection import missing_node
 from ladderspec.wiring.wire import Compilation
@@ -145,10 +147,8 @@ def _instead(node: str, role: Role | None, source: str) -> str:
 
 def _check_delays(graph: LadderGraph, findings: Findings) -> None:
     """An edge whose delay is longer than the sequence has weights, but never carries a value."""
-    frames = graph.graph["frames"]
-    unit = "iterations" if frames is None else "frames"
-    steps = graph.graph["iterations"] if frames is None else frames
-    if not isinstance(steps, int):
+    steps, unit = steps_of(graph), unit_of(graph)
+    if steps is None:
         return
     reported = set()
     for source, target, edge in graph.edges(data=True):
@@ -162,13 +162,11 @@ def _check_delays(graph: LadderGraph, findings: Findings) -> None:
 
 def _check_inputs(graph: LadderGraph, findings: Findings) -> None:
     """`until` lies within time; an input that is the same at every t is read without a delay."""
-    frames = graph.graph["frames"]
-    unit = "iterations" if frames is None else "frames"
-    steps = graph.graph["iterations"] if frames is None else frames
+    steps, unit = steps_of(graph), unit_of(graph)
     for node in inputs_of(graph):
         attributes = graph.nodes[node]
         until = getattr(attributes["cell"], "until", None)
-        if until is not None and isinstance(steps, int) and until >= steps:
+        if until is not None and steps is not None and until >= steps:
             message = f"`until: {until}` of {node} hides nothing: there are {steps} {unit}"
             place, path = place_of(attributes), attributes["path"]
             findings.add(Finding("S106", message, place, path, "leave it out, or say less"))

@@ -218,6 +218,18 @@ def copies_of(graph: Graph, node: str) -> int:
     return 1 if is_input(node) else copies(graph) or 1
 
 
+def steps_of(graph: Graph) -> int | None:
+    """The number of frames or iterations; None: any number of frames."""
+    frames = graph.graph["frames"]
+    steps: int | str = graph.graph["iterations"] if frames is None else frames
+    return steps if isinstance(steps, int) else None
+
+
+def unit_of(graph: Graph) -> str:
+    """What t counts."""
+    return "iterations" if graph.graph["frames"] is None else "frames"
+
+
 def inputs_of(graph: Graph) -> list[str]:
     """The nodes of all inputs: first the one at the bottom of the ladder."""
     further = [node for node, side in graph.nodes(data="side") if side is Side.INPUT]

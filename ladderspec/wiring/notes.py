@@ -10,7 +10,15 @@ from ladderspec.cells import ACTIVATIONS, Projection
 from ladderspec.language.edges import RoleConfig
 from ladderspec.language.read import Spec
 from ladderspec.names import TABLE, Role, Side, is_input, show_arrow, show_shape, split_node
-from ladderspec.wiring.graph import LadderGraph, TaskAttributes, cell_of, in_order, inputs_of
+from ladderspec.wiring.graph import (
+    LadderGraph,
+    TaskAttributes,
+    cell_of,
+    in_order,
+    inputs_of,
+    steps_of,
+    unit_of,
+)
 from ladderspec.wiring.shapes import reading_of
 from ladderspec.wiring.wire import Compilation
 
@@ -82,10 +90,7 @@ def limits_of(graph: LadderGraph, node: str) -> str:
 
 def _of_time(graph: LadderGraph) -> Iterator[str]:
     """The input must reach a cost, and a cost every arrow that has weights, within all t."""
-    frames = graph.graph["frames"]
-    steps = graph.graph["iterations"] if frames is None else frames
-    length = steps if isinstance(steps, int) else None
-    unit = "iterations" if frames is None else "frames"
+    length, unit = steps_of(graph), unit_of(graph)
     tasks: dict[str, TaskAttributes] = graph.graph["tasks"]
     last: dict[str, int] = {}  # the last t at which a node can change a cost that trains it
     inputs = set(inputs_of(graph))

@@ -210,9 +210,8 @@ def _levels(
                 accepts(graph, role, target) for _, target in ends(graph, role, level)
             ):
                 yield level, at
-        return
-    assert isinstance(config.levels, tuple)
-    yield from _named_levels(work, config.levels, at)
+    elif isinstance(config.levels, tuple):
+        yield from _named_levels(work, config.levels, at)
 
 
 def _named_levels(

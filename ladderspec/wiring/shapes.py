@@ -21,7 +21,7 @@ from ladderspec.names import (
     size_of,
     split_node,
 )
-from ladderspec.tasks import Reading, Task
+from ladderspec.tasks import Reading
 from ladderspec.tasks.base import ELSE
 from ladderspec.text.notation import matches
 from ladderspec.text.tree import Node
@@ -34,6 +34,7 @@ from ladderspec.wiring.graph import (
     in_order,
     level_at,
     place_of,
+    steps_of,
     stride_between,
 )
 from ladderspec.wiring.graph import LadderGraph as Graph
@@ -384,8 +385,6 @@ def _report(
 def _check_task(work: Compilation, name: str, entry: TaskAttributes) -> None:
     graph, findings = work.graph, work.findings
     task = entry["task"]
-    assert isinstance(task, Task)
-    assert isinstance(entry["at"], list)
     own: dict[str, Shape] = {}
     for node in entry["at"]:
         shape = graph.nodes[node].get("shape")
@@ -421,9 +420,10 @@ def _check_weights(work: Compilation, name: str, entry: TaskAttributes) -> None:
     """Weights by node cover all nodes that the task reads, and no others."""
     task = entry["task"]
     weights = task.node_weights(entry["at"])
-    if weights is None or "levels" in work.unsure or not entry["at"]:
+    if weights is None or not isinstance(task.weight, dict):
         return
-    assert isinstance(task.weight, dict)
+    if "levels" in work.unsure or not entry["at"]:
+        return
     place, path = _task_place(work, name, "`weight`")
     for node in entry["at"]:
         if node not in weights:
@@ -467,10 +467,3 @@ def _task_place(work: Compilation, name: str, message: str) -> tuple[Place | Non
     named = [key for key in fields if f"`{key}" in message]
     key = named[0] if named else "at"
     return fields[key] if key in fields else (place_of(entry), entry["path"])
-
-
-def steps_of(graph: Graph) -> int | None:
-    """The number of iterations or frames; None: any number of frames."""
-    frames = graph.graph["frames"]
-    steps = graph.graph["iterations"] if frames is None else frames
-    return None if isinstance(steps, str) else steps

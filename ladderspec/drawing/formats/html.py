@@ -19,7 +19,7 @@ from ladderspec.drawing.compose import Drawing, compose, compose_legend
 from ladderspec.drawing.formats import Format, register
 from ladderspec.drawing.formats.svg import to_svg
 from ladderspec.drawing.options import MAX_ITERATIONS as OPTIONS_MAX
-from ladderspec.drawing.options import View, iterations_shown, length_of
+from ladderspec.drawing.options import View, iterations_shown
 from ladderspec.drawing.picture import Picture, picture_of
 from ladderspec.drawing.scene import Scene
 from ladderspec.drawing.style import DARK, PAPER, Theme, theme_of
@@ -27,7 +27,7 @@ from ladderspec.drawing.typesetting import TIMES, text_of
 from ladderspec.errors import UsageError
 from ladderspec.escaping import escape_xml
 from ladderspec.names import Role, Side, node_name, show_shape
-from ladderspec.wiring.graph import Graph, in_order
+from ladderspec.wiring.graph import Graph, in_order, steps_of
 from ladderspec.wiring.sharing import holders
 
 MAX_ITERATIONS = 4  # that can be selected in the page, unless more are requested
@@ -139,7 +139,7 @@ def _drawings(
     graph: Graph, picture: Picture, view: View, only: Set[str] | None = None
 ) -> Iterator[tuple[str, tuple[str, str]]]:
     """A drawing of each view and its legend, which does not move with the drawing."""
-    for name, each in _views(picture, view, length_of(graph) or MAX_ITERATIONS):
+    for name, each in _views(picture, view, steps_of(graph) or MAX_ITERATIONS):
         if only is None or name in only:
             scene = compose(picture, each._replace(legend=False))
             legend = ""
