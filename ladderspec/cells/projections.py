@@ -27,7 +27,7 @@ from ladderspec.names import Role, Shape, show_shape, size_of
 if TYPE_CHECKING:
     from torch import Tensor
 
-Kind = Literal["none", "dense", "conv", "transposed", "spread", "scaled", "resampled"]
+MapKind = Literal["none", "dense", "conv", "transposed", "spread", "scaled", "resampled"]
 WEIGHTLESS = ("none", "scaled", "resampled")  # maps of arrows with `map: identity`
 MAIN_ROLES = (Role.ENCODER, Role.LATERAL, Role.DECODER)  # present at every t
 
@@ -82,7 +82,7 @@ class Projection:
     convolution that leads back; `spread` repeats a value over its window; `none` changes nothing.
     """
 
-    kind: Kind
+    kind: MapKind
     source: Shape
     target: Shape
     filter: Pair = (1, 1)
@@ -196,7 +196,7 @@ KEYWORDS: dict[Callable[..., Tensor], tuple[str, ...]] = {
 
 def _check(p: Projection) -> None:
     """Refuse what no edge can do: the cell of a user may ask for it."""
-    names = (("edge", p.kind, get_args(Kind)), ("norm", p.norm, norm_names()))
+    names = (("edge", p.kind, get_args(MapKind)), ("norm", p.norm, norm_names()))
     for what, name, known in names:
         if name not in known:
             hint = did_you_mean(name, known) or one_of(known)
@@ -354,7 +354,7 @@ def identity(inlet: Inlet, target: Shape, resample: str | None = None) -> Projec
             f"bring {target[0]} channels, or let the arrow have weights",
         )
     if source == target:
-        kind: Kind = "none" if factor == 1 else "scaled"
+        kind: MapKind = "none" if factor == 1 else "scaled"
         found = Projection(kind, source, target, factor=factor)
     elif mode is None:
         message = f"an arrow without weights leads from {show_shape(source)} to"
