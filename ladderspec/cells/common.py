@@ -70,7 +70,7 @@ class Estimate(DecoderCell):
     """A decoder that makes the estimate of its level, or other channels of that size."""
 
     channels: Count | None = Field(
-        None, description="Output channels. Default: those of its estimate."
+        None, description="Output channels. Default: those of the level it estimates."
     )
 
     def out_shape(self, site: Site) -> Shape:

@@ -51,10 +51,12 @@ class _Gate(DecoderCell):
     norm: NormName = Field("batch", description="Norm of u.")
     statistics: Statistics | None = STATISTICS
     w: FunctionStart = _W
-    w_s: FunctionStart = Field((1, 1, 0, 0, 0), description="Initial w_s of the gate, likewise.")
+    w_s: FunctionStart = Field(
+        (1, 1, 0, 0, 0), description="Initial w_s: `even`, `ladder` or five numbers."
+    )
     gate: Literal["none", "sigmoid"] = Field(
         "none",
-        description="`sigmoid` squashes the gate s, as in Tagger's code; `none` is the paper.",
+        description="Squashing of the gate s: `none` (the paper), or `sigmoid` (Tagger's code).",
     )
 
     offset: ClassVar = "b"

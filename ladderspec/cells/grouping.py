@@ -262,7 +262,7 @@ class Readout(DecoderCell, Filtered):
     """
 
     cell: Literal["Readout"] = "Readout"
-    norm: NormName = Field("batch", description="Norm of what mu and pi are made of.")
+    norm: NormName = Field("batch", description="Norm of the pre-activation of mu and pi.")
     statistics: Statistics | None = STATISTICS
 
     takes: ClassVar = frozenset({Role.DECODER, Role.DOWNWARD_DIAGONAL, Role.RECURRENT_DECODER})

@@ -182,8 +182,8 @@ class _Sum(Cell):
     activation: ActivationName = Field("none", description="Activation function of the sum.")
     crelu: bool = Field(
         False,
-        description="Concatenated ReLU: the positive and the negative part of the sum, side by"
-        " side.",
+        description="Concatenated ReLU: positive and negative part of the sum as separate"
+        " channels.",
     )
 
     def made(self, summed: Shape) -> Shape:

@@ -47,7 +47,7 @@ class _Convolutional(_Recurrent):
 
     norm: NormField = Field(NormChoice(), description=NORM_TEXT.format("layer"))
     dilation: PairField = Field(
-        (1, 1), description="Dilation of the main filter and of that of the state."
+        (1, 1), description="Dilation of the main filter and of the state filter."
     )
 
     default_norm: ClassVar = "layer"
@@ -78,7 +78,7 @@ class _LSTM(_Recurrent):
     returns: ClassVar = ("c",)
 
     forget_bias: float = Field(1.0, description="Initial bias of the forget gate.")
-    gate_bias: float = Field(0.0, description="Initial bias of the input and the output gate.")
+    gate_bias: float = Field(0.0, description="Initial bias of the input gate and the output gate.")
 
     def parameters(self, site: Site, out: Shape) -> Parameters:
         starts = (self.gate_bias, self.forget_bias, self.gate_bias, 0.0)
