@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class _Source(Cell):
+class InputCell(Cell):
+    """What the network is given: frames, or a further input."""
+
     cell: Literal["Input"] = Field("Input", exclude=True)
     channels: Count = Field(1, description="Channels of a frame, or values of a vector.")
     size: PairField | None = Field(
@@ -34,7 +36,7 @@ class _Source(Cell):
         return a
 
 
-class Input(_Source):
+class Input(InputCell):
     """What a frame is: its channels and size; without a size, a vector."""
 
     noise: Noise | None = Field(
@@ -44,7 +46,7 @@ class Input(_Source):
     sides: ClassVar = frozenset({Side.ENCODER})
 
 
-class FurtherInput(_Source):
+class FurtherInput(InputCell):
     """An input beside the frames, which single arrows read: `input.action -> encoder.lstm`."""
 
     per: Literal["frame", "sequence"] | None = Field(

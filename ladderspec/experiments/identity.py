@@ -262,7 +262,8 @@ def _node(graph: Graph, node: str, all_fields: bool) -> dict[str, Any]:
 
 def _edge(graph: Graph, source: str, target: str, key: str) -> dict[str, Any]:
     attributes = graph.edges[source, target, key]
-    found = {"source": source, "target": target, "key": key, "role": str(attributes["role"])}
+    found: dict[str, Any] = {"source": source, "target": target, "key": key}
+    found |= {"role": str(attributes["role"])}
     found |= {name: attributes[name] for name in ("delay", "parameters", "declared")}
     words = ("filter", "norm", "gain", "map", "resample", "scale", "share", "tap")
     optional = {name: attributes.get(name) for name in words}

@@ -12,9 +12,9 @@ from ladderspec.escaping import one_line
 from ladderspec.export.network import Output, axes, outputs_of
 from ladderspec.export.source import WIDTH
 from ladderspec.language.spec import SpecConfig
-from ladderspec.names import BOTTOM, Shape, Side, split_node
+from ladderspec.names import BOTTOM, Shape, Side
 from ladderspec.wiring import table
-from ladderspec.wiring.graph import Graph, copies, inputs_of
+from ladderspec.wiring.graph import Graph, InputForm, copies, forms_of
 from ladderspec.wiring.shapes import parameters
 
 _COLUMNS = ("level", "layer", "channels", "filter", "stride", "shape", "lateral", "decoder")
@@ -27,7 +27,7 @@ def docstring(graph: Graph, config: SpecConfig | None, name: str) -> list[str]:
     frames = graph.graph["frames"]
     groups = f" and each of K = {count} groups" if count else ""
     given = f"frames {_shape('B, T', shape)}" if frames else f"an input {_shape('B', shape)}"
-    given += "".join(f", {_further(graph, node)}" for node in inputs_of(graph)[1:])
+    given += "".join(f", {_further(form)}" for form in forms_of(graph)[1:])
     title = ": ".join(filter(None, (graph.graph["name"], graph.graph["title"])))
     description = wrap(_plain(config.description or "") if config else "", WIDTH)
     return [
@@ -48,15 +48,14 @@ def docstring(graph: Graph, config: SpecConfig | None, name: str) -> list[str]:
     ]
 
 
-def _further(graph: Graph, node: str) -> str:
+def _further(form: InputForm) -> str:
     """A further input and its shape."""
-    first = "B, T" if graph.nodes[node]["cell"].per == "frame" else "B"
-    return f"{split_node(node)[1]} {_shape(first, graph.nodes[node]['shape'])}"
+    return f"{form.name} {_shape('B, T' if form.timed else 'B', form.shape)}"
 
 
 def about(graph: Graph) -> list[str]:
     """The docstring of the class: what the letters in its loop mean."""
-    nodes = graph.nodes.values()
+    nodes = [graph.nodes[node] for node in graph]
     sides = {facts["side"] for facts in nodes}
     letters = "At level x, the encoder gives e_x"
     letters += ", the lateral cell h_x" if Side.LATERAL in sides else ""

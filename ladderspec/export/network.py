@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import networkx as nx
 
@@ -18,12 +18,12 @@ from ladderspec.export.table import comment, fields_of, quoted, rows_of, write
 from ladderspec.names import BOTTOM, Role, Shape, Side, is_input, node_name, split_node
 from ladderspec.schedule.equations import Term, equation_of
 from ladderspec.schedule.letters import LETTERS
-from ladderspec.tasks import Task
 from ladderspec.wiring.graph import (
     Graph,
+    TaskAttributes,
     copies,
+    forms_of,
     in_order,
-    inputs_of,
     is_tapped_by_arrows,
     now,
 )
@@ -70,8 +70,8 @@ def outputs_of(graph: Graph) -> list[Output]:
     return [each for name in tasks for each in _of_task(graph, name, tasks[name])]
 
 
-def _of_task(graph: Graph, name: str, entry: dict[str, Any]) -> Iterator[Output]:
-    task: Task = entry["task"]
+def _of_task(graph: Graph, name: str, entry: TaskAttributes) -> Iterator[Output]:
+    task = entry["task"]
     several = len(entry["at"]) > 1
     for node in entry["at"]:
         source: Shape = graph.nodes[node]["shape"]
@@ -379,9 +379,8 @@ class Network:
     def arguments(self) -> dict[str, str]:
         """The arguments of `forward` by the node of their input."""
         found = {BOTTOM: self.argument}
-        for node in inputs_of(self.graph)[1:]:
-            timed = self.graph.nodes[node]["cell"].per == "frame"
-            found[node] = f"{split_node(node)[1]}_frames" if timed else self.loop.value(node)
+        for form in forms_of(self.graph)[1:]:
+            found[form.node] = f"{form.name}_frames" if form.timed else self.loop.value(form.node)
         return found
 
     @property
@@ -425,8 +424,10 @@ class Network:
 
     def _inputs(self) -> Iterator[str]:
         """What the inputs give at one t."""
-        for node, argument in self.arguments.items():
-            value, until = self.loop.value(node), self.graph.nodes[node]["cell"].until
+        for (node, argument), form in zip(
+            self.arguments.items(), forms_of(self.graph), strict=True
+        ):
+            value, until = self.loop.value(node), form.until
             if node != BOTTOM and argument != value:
                 yield f"{value} = {argument}[:, t]"
             if until is not None:

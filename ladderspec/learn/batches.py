@@ -22,9 +22,10 @@ from ladderspec.data.batching import Batch, Indices, chunks
 from ladderspec.data.counter_rng import draws, key_of
 from ladderspec.experiments.fit import check_fit, target_field
 from ladderspec.names import INPUT, show_shape
-from ladderspec.network.inputs import Frames, InputForm, noisy_items
+from ladderspec.network.inputs import Frames, noisy_items
 from ladderspec.network.net import Net
 from ladderspec.tasks import Task
+from ladderspec.wiring.graph import InputForm
 
 CPU = torch.device("cpu")
 NOISY = "input with noise"  # a field beside the clean input, which targets are taken from

@@ -47,7 +47,7 @@ def draw_samples(
     if _is_roll(net.shape):
         return _rolls(batch, predicted, title, items)
     still = not collator.data.forms[collator.input].time
-    steps = net.graph.graph["iterations"] if still else batch.frames.shape[1]
+    steps = (net.plan.length or 1) if still else batch.frames.shape[1]
     shown = _beside_truth(collator, batch, steps, predicted)
     ends = batch.lengths or (steps,) * len(batch)
     times = [f"t = {t + 1}" for t in range(min(MOST_FRAMES, steps))]

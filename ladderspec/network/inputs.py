@@ -6,47 +6,21 @@ import operator
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ladderspec.cells.fields import Noise
-from ladderspec.names import BOTTOM, INPUT, Shape, is_input, split_node
+from ladderspec.names import BOTTOM, INPUT, Shape, is_input
 from ladderspec.network.carry import Carry, fold
 from ladderspec.network.history import Slot
-from ladderspec.wiring.graph import Graph, inputs_of
+from ladderspec.wiring.graph import Graph, InputForm, forms_of
 from ladderspec.wiring.selection import missing_node
 from ladderspec.wording import did_you_mean
 
 Frames = Tensor | Mapping[str, Any]  # of the one input, or of several by name
 Lengths = Tensor | Sequence[int] | None
-
-
-class InputForm(NamedTuple):
-    """One input of a network."""
-
-    node: str
-    shape: Shape
-    timed: bool  # (B, T, ...): a value for each t; else (B, ...)
-    until: int | None  # the last t at which it is shown
-    field: str | None = None  # the field of the data that a further input reads
-
-    @property
-    def name(self) -> str:
-        """Its name in a mapping of inputs."""
-        return split_node(self.node)[1]
-
-
-def forms_of(graph: Graph) -> list[InputForm]:
-    """The inputs of a network, first the frames."""
-    found = []
-    for node in inputs_of(graph):
-        cell, shape = graph.nodes[node]["cell"], tuple(graph.nodes[node]["shape"])
-        timed = graph.graph["iterations"] is None if node == BOTTOM else cell.per == "frame"
-        field = None if node == BOTTOM else cell.field
-        found.append(InputForm(node, shape, timed, cell.until, field))
-    return found
 
 
 @dataclass(frozen=True)

@@ -212,8 +212,7 @@ class Net(nn.Module):
 
     def clean_targets(self, task: str) -> dict[str, tuple[str, str]]:
         """What each node of a task is compared with in a pass without noise: a node, and a tap."""
-        found: dict[str, tuple[str, str]] = self.graph.graph["tasks"][task]["clean"]
-        return found
+        return self.graph.graph["tasks"][task]["clean"]
 
     def _see_clean(self, history: History, task: TaskCost, node: str) -> Clean:
         """What a task compares a node with, (n, B, ...), and how that was normalised."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -79,7 +78,7 @@ def _wide(value: Tensor) -> list[int]:
 
 def readouts_of(graph: Graph, name: str) -> dict[str, TaskReadout]:
     """What a task owns, by the node that it reads."""
-    entry: dict[str, Any] = graph.graph["tasks"][name]
+    entry = graph.graph["tasks"][name]
     task, several = entry["task"], len(entry["at"]) > 1
     found = {}
     for node in entry["at"]:

@@ -49,7 +49,7 @@ def check(work: Compilation) -> None:
 
 def _check_taken(graph: LadderGraph, node: str, findings: Findings) -> None:
     attributes = graph.nodes[node]
-    cell: Cell = attributes["cell"]
+    cell = attributes["cell"]
     arrows = [(source, edge) for source, _, edge in graph.in_edges(node, data=True)]
     refused = [(source, edge) for source, edge in arrows if edge["role"] not in cell.takes]
     for source, edge in refused:
@@ -91,7 +91,7 @@ def _possible(cell: Cell, side: Side) -> list[str]:
 def needed(graph: LadderGraph, node: str) -> list[Role | None]:
     """The roles that a node needs and lacks; None if it has no incoming edge at all."""
     attributes = graph.nodes[node]
-    cell: Cell = attributes["cell"]
+    cell = attributes["cell"]
     present = {role for _, _, role in graph.in_edges(node, data="role")}
     needs = cell.needs(attributes["side"])
     if not needs and not present and cell.cell not in ("Input", UNKNOWN):

@@ -16,12 +16,14 @@ from typing import (
     Protocol,
     TypeAlias,
     TypedDict,
+    cast,
 )
 
 import networkx as nx
 
 from ladderspec.cells import Cell, Projection
 from ladderspec.cells.grouping import Groups
+from ladderspec.cells.input import FurtherInput, InputCell
 from ladderspec.display import svg
 from ladderspec.errors import Place
 from ladderspec.escaping import fitted
@@ -35,6 +37,7 @@ from ladderspec.names import (
     node_name,
     show_arrow,
     show_shape,
+    split_node,
 )
 from ladderspec.tasks import Task
 
@@ -188,7 +191,7 @@ def describe(graph: nx.MultiDiGraph) -> str:
     )
 
 
-Graph: TypeAlias = nx.MultiDiGraph  # for packages that read attributes without their types
+Graph: TypeAlias = LadderGraph
 
 
 def _copied(value: Any) -> Any:
@@ -203,8 +206,7 @@ def _copied(value: Any) -> Any:
 
 def groups_of(graph: Graph) -> Groups | None:
     """The groups of a network, if it has some."""
-    found: Groups | None = graph.graph.get("groups")
-    return found
+    return graph.graph.get("groups")
 
 
 def copies(graph: Graph) -> int | None:
@@ -221,8 +223,7 @@ def copies_of(graph: Graph, node: str) -> int:
 def steps_of(graph: Graph) -> int | None:
     """The number of frames or iterations; None: any number of frames."""
     frames = graph.graph["frames"]
-    steps: int | str = graph.graph["iterations"] if frames is None else frames
-    return steps if isinstance(steps, int) else None
+    return graph.graph["iterations"] if frames is None else None if frames == "any" else frames
 
 
 def unit_of(graph: Graph) -> str:
@@ -234,6 +235,33 @@ def inputs_of(graph: Graph) -> list[str]:
     """The nodes of all inputs: first the one at the bottom of the ladder."""
     further = [node for node, side in graph.nodes(data="side") if side is Side.INPUT]
     return [BOTTOM, *further]
+
+
+class InputForm(NamedTuple):
+    """One input of a network."""
+
+    node: str
+    shape: Shape
+    timed: bool  # (B, T, ...): a value for each t; else (B, ...)
+    until: int | None  # the last t at which it is shown
+    field: str | None = None  # the field of the data that a further input reads
+
+    @property
+    def name(self) -> str:
+        """Its name in a mapping of inputs."""
+        return split_node(self.node)[1]
+
+
+def forms_of(graph: Graph) -> list[InputForm]:
+    """The inputs of a network, first the frames."""
+    found = []
+    for node in inputs_of(graph):
+        cell, shape = cast(InputCell, graph.nodes[node]["cell"]), graph.nodes[node]["shape"]
+        timed, field = graph.graph["frames"] is not None, None
+        if isinstance(cell, FurtherInput):
+            timed, field = cell.per == "frame", cell.field
+        found.append(InputForm(node, shape, timed, cell.until, field))
+    return found
 
 
 def level_at(graph: LadderGraph, level: str, offset: int, side: Side) -> str | None:
@@ -254,7 +282,7 @@ def table_rows(graph: Graph) -> Iterator[tuple[str, str]]:
 
     The level of the groups has no decoder: the one below it, "", does not exist.
     """
-    levels: list[str] = graph.graph["levels"]
+    levels = graph.graph["levels"]
     grouped = groups_of(graph) is not None
     below = INPUT
     for index, level in enumerate(levels[1:]):

@@ -91,7 +91,7 @@ def limits_of(graph: LadderGraph, node: str) -> str:
 def _of_time(graph: LadderGraph) -> Iterator[str]:
     """The input must reach a cost, and a cost every arrow that has weights, within all t."""
     length, unit = steps_of(graph), unit_of(graph)
-    tasks: dict[str, TaskAttributes] = graph.graph["tasks"]
+    tasks = graph.graph["tasks"]
     last: dict[str, int] = {}  # the last t at which a node can change a cost that trains it
     inputs = set(inputs_of(graph))
     backwards = _delays(graph).reverse(copy=False)

@@ -27,6 +27,7 @@ from ladderspec.text.notation import matches
 from ladderspec.text.tree import Node
 from ladderspec.wiring.graph import (
     EdgeAttributes,
+    Graph,
     TaskAttributes,
     copies,
     grid_of,
@@ -37,7 +38,6 @@ from ladderspec.wiring.graph import (
     steps_of,
     stride_between,
 )
-from ladderspec.wiring.graph import LadderGraph as Graph
 from ladderspec.wiring.graph import parameters as parameters
 from ladderspec.wiring.selection import few
 from ladderspec.wiring.sharing import share
@@ -124,7 +124,7 @@ class _Removed(Exception):
 def _infer_shape(work: Compilation, node: str) -> None:
     graph, findings = work.graph, work.findings
     attributes = graph.nodes[node]
-    cell: Cell = attributes["cell"]
+    cell = attributes["cell"]
     attributes.pop("shape", None)
     try:
         known = [
@@ -169,8 +169,8 @@ def _shaped_by(graph: Graph, node: str) -> str:
 def _infer_parameters(work: Compilation, node: str) -> None:
     graph, findings = work.graph, work.findings
     attributes = graph.nodes[node]
-    cell: Cell = attributes["cell"]
-    out: Shape = attributes["shape"]
+    cell = attributes["cell"]
+    out = attributes["shape"]
     try:
         site = site_of(graph, node)
     except UnknownShape:

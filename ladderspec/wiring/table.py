@@ -50,7 +50,7 @@ _BESIDE = 7  # the first column of what stands beside the encoder
 
 def lines(graph: LadderGraph) -> list[TableRow]:
     """The rows of the table, in the order of the spec."""
-    levels: list[str] = graph.graph["levels"]
+    levels = graph.graph["levels"]
     found = []
     for node in inputs_of(graph):
         level = INPUT if node == BOTTOM else node

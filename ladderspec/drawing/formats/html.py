@@ -24,7 +24,7 @@ from ladderspec.drawing.picture import Picture, picture_of
 from ladderspec.drawing.scene import Scene
 from ladderspec.drawing.style import DARK, PAPER, Theme, theme_of
 from ladderspec.drawing.typesetting import TIMES, text_of
-from ladderspec.errors import UsageError
+from ladderspec.errors import Place, UsageError
 from ladderspec.escaping import escape_xml
 from ladderspec.names import Role, Side, node_name, show_shape
 from ladderspec.wiring.graph import Graph, in_order, steps_of
@@ -293,7 +293,7 @@ def _node(graph: Graph, name: str) -> dict[str, Any]:
         "initial": [of_output, initial - of_output],  # of its output, of its state
         "needs": [role.value for role in Role if role in cell.needs(node["side"])],
         "row": re.split(r"[/\\]", str(place))[-1] if place else "",
-        "text": place.source.line(place.line).strip() if hasattr(place, "source") else "",
+        "text": place.source.line(place.line).strip() if isinstance(place, Place) else "",
         "path": node["path"],
     }
 
