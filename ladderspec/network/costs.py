@@ -14,6 +14,7 @@ from torch import Tensor
 from ladderspec.names import Shape
 from ladderspec.network.carry import Carry
 from ladderspec.network.inputs import Given, check_names
+from ladderspec.ops.transforms import is_transformed
 from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.needs import times
 from ladderspec.tasks import Task
@@ -243,7 +244,7 @@ def tied(value: Tensor, parameters: Iterable[Tensor]) -> Tensor:
     distributed training waits for each of them.
     """
     learning = [parameter for parameter in parameters if parameter.requires_grad]
-    if torch.compiler.is_compiling():  # which does not take the function below without a warning
+    if is_transformed():  # which does not take the function below, or not without a warning
         return value + sum((0.0 * parameter.sum() for parameter in learning), value.new_zeros(()))
     found: Tensor = _Tied.apply(value, *learning)  # type: ignore[no-untyped-call]
     return found
