@@ -408,7 +408,7 @@ class Net(nn.Module):
         """What is asked of the executor, which has the groups in its batch."""
         groups = self.groups or 1
         ends = None if given.ends is None else tuple(n for n in given.ends for _ in range(groups))
-        return Call(len(given.frames) * groups, given.length, ends, readers, carries, keep)
+        return Call(given.frames.shape[0] * groups, given.length, ends, readers, carries, keep)
 
     def _run(
         self, given: Given, shown: Values, call: Call, checkpoint: bool | int = False
