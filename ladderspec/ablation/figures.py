@@ -6,6 +6,7 @@ A network has one colour in all of them. Axes are named by the metric, its unit 
 from __future__ import annotations
 
 import io
+import logging
 import math
 import re
 from collections.abc import Sequence
@@ -45,12 +46,21 @@ STYLE: dict[Any, Any] = {
 
 
 def require_matplotlib() -> None:
-    """Raise UsageError if matplotlib is missing."""
+    """Import matplotlib, or raise UsageError if it is missing.
+
+    Its first import on a machine reports that it builds a font cache, which would break live lines.
+    """
+    log = logging.getLogger("matplotlib.font_manager")
+    level = log.level
+    log.setLevel(logging.ERROR)
     try:
-        import matplotlib.figure  # noqa: F401
+        import matplotlib.figure
+        import matplotlib.font_manager  # noqa: F401
     except ImportError:
         hint = "`pip install 'ladderspec[plot]'` brings it"
         raise UsageError(f"no figures: matplotlib is not installed; {hint}") from None
+    finally:
+        log.setLevel(level)
 
 
 def rendered(figure: Figure, suffix: str) -> bytes:
