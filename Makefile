@@ -1,5 +1,5 @@
 # Two targets do all the set-up they need, in a virtual environment of their own:
-#   make quickstart   check, draw and train a small RTagger, whole and without its arrows: a few minutes
+#   make quickstart   check, draw and train a small ladder with and without its memory: a few minutes
 #   make test         linters, types, tests
 # For a release, on a machine with time:
 #   make check-all    all tests with all tools, many cases more, examples, site, coverage, lowest versions
@@ -12,7 +12,7 @@ LOWEST ?= .venv-lowest
 PIP_LOWEST := $(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt
 SHORT_JOB := tests/language/test_bad_specs.py tests/wiring/test_attributes.py tests/learn/test_changed_inputs.py \
 	tests/experiments/test_identity.py tests/test_escaping.py tests/test_lowest.py
-SPEC   := specs/textured/rtagger_tiny.yaml
+SPEC   := specs/ommnist/rladder_quick.yaml
 
 .PHONY: quickstart test lint docs docs-site examples gallery bench check-all check-lowest clean
 
@@ -36,7 +36,7 @@ quickstart: $(VENV)/.quick
 	$(BIN)/ladderspec validate $(SPEC)
 	$(BIN)/ladderspec show $(SPEC)
 	mkdir -p out
-	$(BIN)/ladderspec draw $(SPEC) --variant no_decoder_to_encoder --changes -o out/quickstart.svg
+	$(BIN)/ladderspec draw $(SPEC) --view rolled --variant state --changes -o out/quickstart.svg
 	$(BIN)/ladderspec ablate specs/experiments/quickstart.yaml -o out/quickstart --processes 2 --resume
 
 # One process for each core, with one thread: the tensors of tests are small.

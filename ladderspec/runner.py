@@ -179,7 +179,7 @@ def evaluate(
 ) -> Report:
     """Measure a trained network, whole or with arrows removed.
 
-        ls.evaluate("out/quickstart/rtagger.seed0", without="decoder_to_encoder")
+        ls.evaluate("out/quickstart/both.seed0", without="decoder_to_encoder")
 
     Args:
         run: The folder of a run, or one of its checkpoints.

@@ -1,4 +1,4 @@
-"""The quickstart experiment, cut short: everything that it promises is there."""
+"""The quickstart and the grouping experiment, cut short: everything that they promise is there."""
 
 from __future__ import annotations
 
@@ -10,44 +10,56 @@ import pytest
 from ladderspec.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
-SHORT = {
-    "updates: 400": "updates: 2",
-    "every: 100, items: 100, batch: 100": "every: 2, statistics: 1, items: 30, batch: 300",
-}
+EXPERIMENTS = ROOT / "specs/experiments"
+SHORT = ["training.updates=2", "evaluation.every=2", "evaluation.statistics=1"]
+SHORT += ["evaluation.items=30", "evaluation.batch=300"]
 
 
-def short(folder: Path) -> Path:
-    text = (ROOT / "specs/experiments/quickstart.yaml").read_text(encoding="utf-8")
-    text = text.replace("../textured", str(ROOT / "specs/textured"))
-    for before, after in SHORT.items():
-        assert before in text
-        text = text.replace(before, after)
-    place = folder / "quickstart.yaml"
-    place.write_text(text, encoding="utf-8")
-    return place
+def ablate(name: str, out: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, list[str]]:
+    """What `ablate` prints about a shortened experiment, and the names of the files it writes."""
+    words = [word for change in SHORT for word in ("--set", change)]
+    assert main(["ablate", str(EXPERIMENTS / name), "-o", str(out), "--threads", "1", *words]) == 0
+    printed = capsys.readouterr().out
+    places = [word for word in printed[printed.index("wrote ") :].split()[1:] if word[0] != "."]
+    assert all(Path(place).stat().st_size for place in places)
+    return printed, [Path(place).with_suffix("").name for place in places]
 
 
 def test_quickstart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "out"
-    assert main(["ablate", str(short(tmp_path)), "-o", str(out), "--threads", "1"]) == 0
-    said = capsys.readouterr().out
-    assert re.search(r"^RTagger +62,175 +-?0\.\d+$", said, re.MULTILINE)
-    assert re.search(r"^w/o decoder-to-encoder +47,663 +-?0\.\d+ +[+-]0\.\d+$", said, re.MULTILINE)
-    assert re.search(r"^Tagger +21,463( +-?0\.\d+){3}$", said, re.MULTILINE)  # by iteration
-    places = said[said.index("wrote ") :].split()[1:]
-    stems = [Path(place).with_suffix("").name for place in places if not place.startswith(".")]
-    assert stems == [
-        "baselines", "table", "runs", "by_time", "predictions.rtagger",
-        "predictions.no_decoder_to_encoder", "predictions.tagger", "curves", "bars",
-    ]  # fmt: skip
-    assert all(Path(place).stat().st_size for place in places if not place.startswith("."))
+    printed, files = ablate("quickstart.yaml", tmp_path, capsys)
+    parameters = {
+        "no memory": "9,272",
+        "feedback only": "9,856",
+        "state only": "11,872",
+        "state and feedback": "14,208",
+        "w/o lateral": "11,800",
+        "copy of the last frame": "-",
+    }
+    for title, count in parameters.items():
+        assert re.search(rf"^{title} +{count} +\d+\.\d", printed, re.MULTILINE)
+    names = ["memoryless", "feedback", "state", "both", "no_lateral"]
+    predictions = [f"predictions.{name}" for name in names]
+    assert files == ["baselines", "table", "runs", *predictions, "curves", "bars"]
+    assert "so that validation and test differ" in printed
+
+
+def test_grouping(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    printed, files = ablate("grouping.yaml", tmp_path, capsys)
+    number = r"-?0\.\d+"
+    assert re.search(rf"^RTagger +62,175 +{number}$", printed, re.MULTILINE)
+    assert re.search(
+        rf"^w/o decoder-to-encoder +47,663 +{number} +[+-]0\.\d+$", printed, re.MULTILINE
+    )
+    assert re.search(rf"^Tagger +21,463( +{number}){{3}}$", printed, re.MULTILINE)  # by iteration
+    predictions = [f"predictions.{name}" for name in ("rtagger", "no_decoder_to_encoder", "tagger")]
+    assert files == ["baselines", "table", "runs", "by_time", *predictions, "curves", "bars"]
 
 
 def test_what_the_makefile_runs() -> None:
     """`make quickstart` checks and draws the spec that the experiment trains."""
     makefile = (ROOT / "Makefile").read_text()
     (spec,) = re.findall(r"^SPEC +:= (.+)$", makefile, re.MULTILINE)
-    experiment = ROOT / "specs/experiments/quickstart.yaml"
+    experiment = EXPERIMENTS / "quickstart.yaml"
     (said,) = re.findall(r"^spec: (.+)$", experiment.read_text(), re.MULTILINE)
     assert (ROOT / spec).samefile(experiment.parent / said)
     words = [line.split("ladderspec ")[1].split() for line in makefile.splitlines()

@@ -38,7 +38,7 @@ def test_a_text_extends_a_shipped_spec() -> None:
 def test_an_experiment_names_shipped_files(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(
-        "extends: ladderspec:experiments/quickstart\nspec: ladderspec:textured/rtagger_small\n"
+        "extends: ladderspec:experiments/grouping\nspec: ladderspec:textured/rtagger_small\n"
         "rows: [{name: a}, {name: b, spec: ladderspec:textured/rtagger_tiny}]\nbase: a\n"
         "data: {canvas: 24}"
     )

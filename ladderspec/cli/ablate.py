@@ -88,15 +88,15 @@ def add_ablate_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_ablate(args: argparse.Namespace) -> int:
-    """Train all runs of an experiment, and print what came out beside the paper's numbers.
+    """Train all runs of an experiment, and print tables beside the numbers of the paper.
 
-    Finished runs are never repeated; the table holds all that are finished. --each-role and
-    --each-edge leave out one kind of arrow, or one arrow, after the other, and draw what each was
+    Finished runs are never repeated; the tables contain all finished runs. --each-role and
+    --each-edge remove one kind of arrow, or one arrow, at a time, and draw what each is
     worth.
 
     Example:
       ladderspec ablate specs/experiments/quickstart.yaml -o out/quickstart --processes 2
-      ladderspec ablate specs/experiments/quickstart.yaml --each-role --processes 2
+      ladderspec ablate specs/experiments/quickstart.yaml --each-role --of both
       ladderspec ablate mine.yaml --like specs/experiments/quickstart.yaml --each-edge
     """
     load_plugins(args.plugin)

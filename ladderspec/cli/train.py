@@ -23,14 +23,21 @@ from ladderspec.escaping import one_line
 def add_train_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", metavar="EXPERIMENT", type=Path, help="an experiment file")
     add_runs(parser)
-    parser.add_argument("-o", "--output", metavar="FOLDER", type=Path,
-                        help="one folder for each run in it; default: out/EXPERIMENT")  # fmt: skip
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FOLDER",
+        type=Path,
+        help="output folder, with a folder for each run; default: out/EXPERIMENT",
+    )
     parser.add_argument("--resume", action="store_true",
-                        help="go on with runs that were interrupted")  # fmt: skip
+                        help="continue runs that were interrupted")  # fmt: skip
     parser.add_argument("--data", metavar="FOLDER", type=Path, help="the data folder")
     parser.add_argument("--threads", metavar="N", type=at_least(1), help="instead of the file's")
     parser.add_argument("--workers", metavar="N", type=at_least(0), help="that make batches ahead")
-    parser.add_argument("--device", metavar="NAME", help="instead of the file's: cpu, cuda")
+    parser.add_argument(
+        "--device", metavar="NAME", help="device, like cpu or cuda; default: that of the file"
+    )
     parser.add_argument("--list", action="store_true", help="print the runs, and train none")
     add_plugin(parser)
 
@@ -39,7 +46,7 @@ def run_train(args: argparse.Namespace) -> int:
     """Train the runs of an experiment, one after another.
 
     Example:
-      ladderspec train specs/experiments/quickstart.yaml --row rtagger -o out/quickstart
+      ladderspec train specs/experiments/quickstart.yaml --row both -o out/quickstart
       ladderspec train specs/experiments/quickstart.yaml --set training.updates=50 -o out/short
     """
     load_plugins(args.plugin)

@@ -73,7 +73,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
     """Evaluate a trained network: measures by t, confusion, pictures, lesions, activations.
 
     Example:
-      ladderspec evaluate out/quickstart/rtagger.seed0 --without decoder_to_encoder
+      ladderspec evaluate out/quickstart/both.seed0 --without decoder_to_encoder
     """
     from ladderspec.trained.evaluate import evaluate, samples
     from ladderspec.trained.lesion import notes_on
@@ -154,18 +154,19 @@ LONGEST = 64  # quarters of a step of music
 
 def add_generate_arguments(parser: argparse.ArgumentParser) -> None:
     add_run(parser)
-    parser.add_argument("--frames", metavar="N", type=int, default=6, help="how many; default: 6")
+    parser.add_argument("--frames", metavar="N", type=int, default=6,
+                        help="number of generated frames; default: 6")  # fmt: skip
     parser.add_argument("--given", metavar="N", type=int,
                         help="frames that are given first; default: as many as the shortest"
                         " item has, at most the `steps` of its training")  # fmt: skip
     parser.add_argument("--first", metavar="N", type=int, default=0, help="the first item")
     parser.add_argument(
-        "--count", metavar="N", type=at_least(1), default=4, help="how many; default: 4"
+        "--count", metavar="N", type=at_least(1), default=4, help="number of items; default: 4"
     )
     parser.add_argument("--sample", action="store_true",
                         help="draw from probabilities instead of feeding them back")  # fmt: skip
     parser.add_argument("--seed", metavar="N", type=at_least(0),
-                        help="of the draws of --sample; default: 0")  # fmt: skip
+                        help="seed of --sample; default: 0")  # fmt: skip
     parser.add_argument("--step", metavar="QUARTERS", type=float, default=0.5,
                         help="length of a step of music; default: an eighth, 0.5")  # fmt: skip
     parser.add_argument("-o", "--output", metavar="FILE", type=Path,
@@ -174,10 +175,12 @@ def add_generate_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_generate(args: argparse.Namespace) -> int:
-    """Let a trained network go on by itself: pictures, and for music a MIDI file.
+    """Continue sequences with a trained network, whose predictions become its input.
+
+    Writes pictures, and for music a MIDI file.
 
     Example:
-      ladderspec generate out/moving/rtagger.seed0 --frames 6 -o future.png
+      ladderspec generate out/quickstart/both.seed0 --frames 6 -o future.png
     """
     from ladderspec.trained.generate import continuation_sheet, generate
 

@@ -175,7 +175,7 @@ def open_run(
     if home.is_file():
         raise UsageError(
             f"{home} is a file, but a trained network is the folder of a run, like"
-            " out/quickstart/rtagger.seed0, or one of its checkpoints"
+            " out/quickstart/both.seed0, or one of its checkpoints"
         )
     try:
         content = read_sealed(record)

@@ -497,18 +497,18 @@ def test_a_drawing_of_standard_input_is_named_after_the_spec(
 def test_set_changes_all_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     from ladderspec.experiments.reader import open_experiment
 
-    changes = ["training.updates=3", "task.segment.weight=2", "seeds=2"]
+    changes = ["training.updates=3", "task.next_frame.weight=2", "seeds=2"]
     changes += ["evaluation.split=valid"]
     before, after = open_experiment(QUICK), open_experiment(QUICK, changes=changes)
     assert len(after.runs) == 2 * len(before.runs)
     assert all(run.training.updates == 3 for run in after)
     assert all(run.evaluation.split == "valid" for run in after)
-    assert all(run.spec.config.tasks["segment"].weight == 2 for run in after)
+    assert all(run.spec.config.tasks["next_frame"].weight == 2 for run in after)
     assert {run.training.batch for run in after} == {16}
     file = tmp_path / "mine.yaml"
     file.write_text(
         "extends: ladderspec:experiments/quickstart\n"
-        "rows: [{name: rtagger, training: {epochs: 2}}]\nbaselines: []\n"
+        "rows: [{name: both, training: {epochs: 2}}]\nbase: both\nbaselines: []\n"
     )
     (long,) = open_experiment(file, changes=["training.updates=7"])  # before that of the row
     assert (long.training.updates, long.training.epochs) == (7, None)
@@ -517,10 +517,10 @@ def test_set_changes_all_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert "did you mean `updates`?" in err
     code, _, err = run(capsys, "train", QUICK, "--set", "training", "--list")
     assert "`training` sets nothing" in err
-    words = ["--row", "tagger,rtagger", "--seed", "4,5"]
+    words = ["--row", "state,feedback", "--seed", "4,5"]
     code, out, _ = run(capsys, "train", *words, QUICK, "--list")
     assert [line.split()[0] for line in out.splitlines()] == [
-        f"{row}.seed{seed}" for row in ("rtagger", "tagger") for seed in (4, 5)
+        f"{row}.seed{seed}" for row in ("feedback", "state") for seed in (4, 5)
     ]
 
 

@@ -481,7 +481,6 @@ LINES = {
     "music/rladder": 467,
     "ommnist/appendix_c": 514,
     "ommnist/rladder": 481,
-    "ommnist/rladder_quick": 429,
     "ommnist/static_classifier": 205,
     "ommnist/temporal_baseline": 256,
     "related/feedback_convrnn": 254,
