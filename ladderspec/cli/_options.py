@@ -75,7 +75,7 @@ def seed_list(text: str) -> list[int]:
 
 
 def add_runs(parser: argparse.ArgumentParser) -> None:
-    """Which runs of an experiment, and what is changed in them; for `train` and `ablate`."""
+    """Runs of an experiment, changes to them, and their folders; for `train` and `ablate`."""
     chosen = parser.add_argument_group("which runs", "may be repeated; default: all of the file")
     for option, metavar, type in (
         ("--row", "NAME,...", comma_list),
@@ -95,6 +95,12 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
         "--split", choices=["test", "valid"],
         help="data on which trained networks are measured; valid: not the test data",
     )  # fmt: skip
+    parser.add_argument(
+        "-o", "--output", metavar="FOLDER", type=Path,
+        help="output folder, with a folder for each run; default: out/EXPERIMENT",
+    )  # fmt: skip
+    parser.add_argument("--resume", action="store_true", help="continue interrupted runs")
+    parser.add_argument("--data", metavar="FOLDER", type=Path, help="the data folder")
 
 
 def changes_of(args: argparse.Namespace) -> list[str]:

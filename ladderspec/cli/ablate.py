@@ -49,15 +49,6 @@ def add_ablate_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_runs(parser)
     parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FOLDER",
-        type=Path,
-        help="output folder, with a folder for each run; default: out/EXPERIMENT",
-    )
-    parser.add_argument("--resume", action="store_true",
-                        help="continue runs that were interrupted")  # fmt: skip
-    parser.add_argument(
         "--table-only",
         action="store_true",
         help="write tables and figures of finished runs; train nothing",
@@ -83,7 +74,6 @@ def add_ablate_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument(
         "--device", metavar="NAME", help="device, like cpu or cuda; default: that of the file"
     )
-    parser.add_argument("--data", metavar="FOLDER", type=Path, help="the data folder")
     add_plugin(parser)
 
 

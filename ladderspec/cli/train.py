@@ -23,18 +23,10 @@ from ladderspec.escaping import one_line
 def add_train_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", metavar="EXPERIMENT", type=Path, help="an experiment file")
     add_runs(parser)
+    parser.add_argument("--threads", metavar="N", type=at_least(1), help="number of CPU threads")
     parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FOLDER",
-        type=Path,
-        help="output folder, with a folder for each run; default: out/EXPERIMENT",
+        "--workers", metavar="N", type=at_least(0), help="threads that load batches"
     )
-    parser.add_argument("--resume", action="store_true",
-                        help="continue runs that were interrupted")  # fmt: skip
-    parser.add_argument("--data", metavar="FOLDER", type=Path, help="the data folder")
-    parser.add_argument("--threads", metavar="N", type=at_least(1), help="instead of the file's")
-    parser.add_argument("--workers", metavar="N", type=at_least(0), help="that make batches ahead")
     parser.add_argument(
         "--device", metavar="NAME", help="device, like cpu or cuda; default: that of the file"
     )
