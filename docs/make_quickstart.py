@@ -1,4 +1,4 @@
-"""Write the pictures of docs/quickstart.md from the folder of its finished runs.
+"""Record the runs of the quickstart: their numbers, and the pictures of docs/quickstart.md.
 
 ladderspec ablate specs/experiments/quickstart.yaml -o out/quickstart --seeds 3
 python docs/make_quickstart.py out/quickstart
@@ -54,6 +54,7 @@ def main() -> None:
     folder = parser.parse_args().folder
     picture(folder).save(DOCS / "pictures/quickstart_predictions.png")
     shutil.copy(folder / "curves.png", DOCS / "pictures/quickstart_curves.png")
+    shutil.copy(folder / "runs.csv", DOCS / "results/quickstart/runs.csv")
 
 
 if __name__ == "__main__":

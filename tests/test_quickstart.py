@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from pathlib import Path
+from statistics import mean, stdev
 
 import pytest
 
 from ladderspec.cli import main
+from ladderspec.experiments.reader import open_experiment
 
 ROOT = Path(__file__).resolve().parent.parent
 EXPERIMENTS = ROOT / "specs/experiments"
@@ -53,6 +56,27 @@ def test_grouping(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert re.search(rf"^Tagger +21,463( +{number}){{3}}$", printed, re.MULTILINE)  # by iteration
     predictions = [f"predictions.{name}" for name in ("rtagger", "no_decoder_to_encoder", "tagger")]
     assert files == ["baselines", "table", "runs", "by_time", *predictions, "curves", "bars"]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md"])
+def test_pages_show_the_recorded_runs(page: str) -> None:
+    """Every line of the table has the mean and the deviation of the recorded runs."""
+    with (ROOT / "docs/results/quickstart/runs.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    numbers = {
+        name: [float(row["value"]) for row in rows if row["row"] == name]
+        for name in dict.fromkeys(row["row"] for row in rows)
+    }
+    titles = {run.row: run.title for run in open_experiment(EXPERIMENTS / "quickstart.yaml")}
+    text = (ROOT / page).read_text()
+    shown = re.findall(r"^(\w.*?) {2,}[\d,-]+ +([\d.]+) ± ([\d.]+)(?= |$)", text, re.MULTILINE)
+    assert len(shown) >= len(titles)
+    found = {title: (float(first), float(second)) for title, first, second in shown}
+    for name, values in numbers.items():
+        title = titles.get(name, name)
+        if title in found or name in titles:
+            assert len(values) == 3
+            assert found[title] == (round(mean(values), 1), round(stdev(values), 1))
 
 
 def test_what_the_makefile_runs() -> None:
