@@ -21,11 +21,10 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.utils._python_dispatch import _disable_current_modes
 
-from ladderspec.cells.functions import convolve
+from ladderspec.cells.functions import Pair, convolve
 from ladderspec.names import Shape
 from ladderspec.ops.transforms import wants_derivatives
 
-Pair = tuple[int, int]
 Gradients = tuple[Tensor | None, Tensor | None]  # of x and weight
 
 WIDE = 16  # taps of a filter; below, it was never faster

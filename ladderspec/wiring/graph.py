@@ -22,6 +22,7 @@ from typing import (
 import networkx as nx
 
 from ladderspec.cells import Cell, Projection
+from ladderspec.cells.fields import Pair
 from ladderspec.cells.grouping import Groups
 from ladderspec.cells.input import FurtherInput, InputCell
 from ladderspec.display import svg
@@ -41,7 +42,6 @@ from ladderspec.names import (
 )
 from ladderspec.tasks import Task
 
-Pair = tuple[int, int]
 EdgeKey = tuple[str, str, str]  # source, target, key
 
 

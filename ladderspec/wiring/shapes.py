@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from ladderspec.cells import Cell, Inlet, Parameters, ShapeProblem, Site, UnknownShape, zeros
 from ladderspec.cells.base import NoNorm, normalised_shape
@@ -142,7 +143,7 @@ def _infer_shape(work: Compilation, node: str) -> None:
     except _Removed as removed:
         _report_removed(work, node, str(removed))
     except ShapeProblem as problem:
-        _report(graph, node, problem, findings, source=_shaped_by(graph, node))
+        _report(graph, node, findings, problem, source=_shaped_by(graph, node))
 
 
 def _report_removed(work: Compilation, node: str, encoder: str) -> None:
@@ -180,11 +181,12 @@ def _infer_parameters(work: Compilation, node: str) -> None:
         source, edge = edges[inlet.key]
         if inlet.role not in cell.takes:
             continue  # refused already
+        arrow = show_arrow(source, node, edge["delay"])
+        report = partial(_report, graph, node, findings, arrow=arrow, source=source, edge=edge)
         try:
             projection = cell.project(site, inlet, out)
         except ShapeProblem as problem:
-            arrow = show_arrow(source, node, edge["delay"])
-            _report(graph, node, problem, findings, arrow, source, edge)
+            report(problem)
             continue
         for word in ("filter", "norm", "gain"):
             lacks_norm = word == "gain" and projection.norm == "none"
@@ -193,12 +195,9 @@ def _infer_parameters(work: Compilation, node: str) -> None:
             ):
                 if word == "gain" and inlet.role in work.gains:
                     continue  # said of the role: it is for the arrows that have a norm
-                arrow = show_arrow(source, node, edge["delay"])
-                lacks = ShapeProblem(f"{cell.cell} gives this arrow no `{word}` of its own")
-                _report(graph, node, lacks, findings, arrow, source, edge)
+                report(ShapeProblem(f"{cell.cell} gives this arrow no `{word}` of its own"))
         if weighted := _not_weightless(cell, edge, projection):
-            arrow = show_arrow(source, node, edge["delay"])
-            _report(graph, node, weighted, findings, arrow, source, edge)
+            report(weighted)
         if site.groups is not None and projection.kind == "transposed":
             # CHOICE: the phases of strided transposed filters start alike, or groups settle on a
             # checkerboard and never leave it.
@@ -210,7 +209,7 @@ def _infer_parameters(work: Compilation, node: str) -> None:
             f"what {cell.cell} gives before the first iteration is random, not learned",
             "leave out `initial`; `groups: {start: {pixel: 1, group: 1}}` sets the noise",
         )
-        _report(graph, node, random, findings)
+        _report(graph, node, findings, random)
     _check_node_norm(graph, node, findings)
     _check_noise(graph, node, findings)
     own = {**cell.parameters(site, out), **_initial(graph, node, cell, out)}
@@ -243,7 +242,7 @@ def _check_node_norm(graph: Graph, node: str, findings: Findings) -> None:
     try:
         check_norm(kind, summed[0], groups) if summed else None
     except ShapeProblem as problem:
-        _report(graph, node, problem, findings)
+        _report(graph, node, findings, problem)
 
 
 def _check_noise(graph: Graph, node: str, findings: Findings) -> None:
@@ -263,7 +262,7 @@ def _check_noise(graph: Graph, node: str, findings: Findings) -> None:
         message = f"`noise` is added to the normalised pre-activation; {problem.message}"
         if cell.noise.flip:
             message = problem.message
-        _report(graph, node, ShapeProblem(message, problem.hint), findings)
+        _report(graph, node, findings, ShapeProblem(message, problem.hint))
 
 
 def _projections(graph: Graph, node: str) -> dict[str, Projection] | None:
@@ -359,8 +358,8 @@ def _initial(graph: Graph, node: str, cell: Cell, out: Shape) -> Parameters:
 def _report(
     graph: Graph,
     node: str,
-    problem: ShapeProblem,
     findings: Findings,
+    problem: ShapeProblem,
     arrow: str = "",
     source: str = "",
     edge: EdgeAttributes | None = None,

@@ -10,6 +10,7 @@ from typing import Literal
 import networkx as nx
 
 from ladderspec.cells import Cell, Unknown
+from ladderspec.cells.fields import Pair
 from ladderspec.cells.input import FurtherInput
 from ladderspec.errors import Finding, Findings, Place, did_you_mean, tick
 from ladderspec.language.edges import Tap
@@ -33,7 +34,6 @@ from ladderspec.wiring.graph import (
     GraphAttributes,
     LadderGraph,
     NodeAttributes,
-    Pair,
     TaskAttributes,
     cell_of,
     level_at,
