@@ -143,11 +143,7 @@ class Interpreter(nn.Module):
         channels = len(module.mean)
         found = []
         for sample in noise.split(groups.count):
-            offsets = sample[:, :1]
-            if groups.start.offsets == "spread":
-                middles = (torch.arange(groups.count) + 0.5) / groups.count
-                offsets = torch.special.ndtri(middles)[:, None]
-            logits = groups.start.group * offsets + groups.start.pixel * sample[:, 1:]
+            logits = groups.start.group * sample[:, :1] + groups.start.pixel * sample[:, 1:]
             pi = (logits.exp() / logits.exp().sum(0)).view(groups.count, -1, *shape[1:])
             mean = module.mean.view(-1, *(1 for _ in shape[1:]))
             mu = mean.expand(groups.count, channels, *shape[1:])

@@ -149,8 +149,7 @@ def with_groups(draw: st.DrawFn, spec: Words) -> Words:
     variance = st.sampled_from([0.5, {"learned": 0.3}])
     groups = {"count": draw(st.integers(1, 3)), "likelihood": likelihood}
     groups |= {"variance": draw(variance)} if likelihood == "gaussian" else {}
-    offsets = {"offsets": "spread"} if draw(st.booleans()) else {}
-    groups |= {"start": {"pixel": draw(st.sampled_from([0, 1])), "group": 0.5, **offsets}}
+    groups |= {"start": {"pixel": draw(st.sampled_from([0, 1])), "group": 0.5}}
     norm = {"norm": draw(PLAIN_NORMS)}
     spec["levels"][0]["decoder"] = {"cell": "Readout", "filter": draw(st.integers(1, 4)), **norm}
     noise = {"gaussian": 0.3} if likelihood == "gaussian" else {"flip": 0.2}

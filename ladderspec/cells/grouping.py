@@ -7,7 +7,6 @@ responsible for a place. The groups are folded into the batch, sample by sample:
 
 from __future__ import annotations
 
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -37,30 +36,13 @@ class Learned(Config):
 
 
 class Start(Config):
-    """The start of pi: softmax over groups of pixel * N(0, 1) + group * offset of the group."""
+    """The random start of pi: softmax over groups of pixel * N(0, 1) + group * N(0, 1)."""
 
     # CHOICE: Tagger's code has {pixel: 1, group: 0}, with which no small network separated groups.
     pixel: Spread = Field(1.0, description="Standard deviation of the noise of each pixel.")
     group: Spread = Field(
-        1.0, description="Standard deviation of the offset that a whole group shares."
+        1.0, description="Standard deviation of the noise that a whole group shares."
     )
-    # Groups are alike before the start, so that only the distances of their offsets matter.
-    # Groups with nearly equal offsets separate badly: with `spread` there are none.
-    offsets: Literal["drawn", "spread"] = Field(
-        "drawn",
-        description="Offsets of whole groups: `drawn` from a normal distribution, or `spread`: K"
-        " quantiles of it, the same in every start.",
-    )
-
-    def spread(self, count: int) -> tuple[float, ...]:
-        """The offsets of the groups; none if they are drawn.
-
-        >>> [round(each, 2) for each in Start(offsets="spread").spread(3)]
-        [-0.97, 0.0, 0.97]
-        """
-        if self.offsets == "drawn":
-            return ()
-        return tuple(NormalDist().inv_cdf((k + 0.5) / count) for k in range(count))
 
 
 if TYPE_CHECKING:
@@ -300,13 +282,11 @@ class Readout(DecoderCell, Filtered):
 
     def constants(self, site: Site, out: Shape) -> dict[str, Any]:
         groups = site.groups
-        start = groups.start if groups else Start()
         return {
             "count": site.count,
             "likelihood": groups.likelihood if groups else "gaussian",
-            "pixel": start.pixel,
-            "group": start.group,
-            "offsets": start.spread(site.count),
+            "pixel": groups.start.pixel if groups else 0.0,
+            "group": groups.start.group if groups else 0.0,
         }
 
     @staticmethod
@@ -333,21 +313,11 @@ class Readout(DecoderCell, Filtered):
 
     @staticmethod
     def first_value(
-        noise: Tensor,
-        *,
-        mean: Tensor,
-        count: int,
-        pixel: float,
-        group: float,
-        offsets: tuple[float, ...],
-        out: Shape,
+        noise: Tensor, *, mean: Tensor, count: int, pixel: float, group: float, out: Shape
     ) -> Tensor:
         import torch
 
-        shared = noise[:, :1]
-        if offsets:
-            shared = noise.new_tensor(offsets).repeat(noise.shape[0] // count)[:, None]
-        logits = group * shared + pixel * noise[:, 1:]
+        logits = group * noise[:, :1] + pixel * noise[:, 1:]
         pi = over_groups(logits.view(noise.shape[0], -1, *out[1:]), count)
         mu = per_channel(mean, pi).expand(noise.shape[0], -1, *out[1:])
         return torch.cat([mu, pi], dim=1)

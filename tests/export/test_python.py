@@ -200,7 +200,7 @@ tasks:
     "vectors": """
 input: {channels: 7, noise: {flip: 0.2}}
 time: {iterations: 2}
-groups: {count: 4, likelihood: bernoulli, start: {pixel: 1, group: 0.5, offsets: spread}}
+groups: {count: 4, likelihood: bernoulli, start: {pixel: 1, group: 0}}
 defaults: {G1: {w: ladder, w_s: ladder, gate: sigmoid}}
 levels:
   - {name: h1, encoder: {cell: FC, channels: 5}, decoder: {cell: Readout, norm: none}}

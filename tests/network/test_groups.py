@@ -391,18 +391,6 @@ def test_statistics_of_the_data_set_the_start():
             net.set_data_statistics(mean, std)
 
 
-@pytest.mark.parametrize("training", [True, False])
-def test_spread_offsets_are_the_same_in_every_start(training):
-    words = text(variance=", variance: 0.3, start: {pixel: 0, group: 2, offsets: spread}")
-    net = build(loads(words)).train(training)
-    pi = net.initial_carry(2).values["decoder.input"][0][:, :, 1]
-    wanted = torch.tensor([-0.967421566101701, 0, 0.967421566101701]).mul(2).softmax(0)
-    close(pi, wanted.view(1, 3, 1, 1).expand(2, 3, 6, 8))
-    drawn = build(loads(text(variance=", variance: 0.3, start: {pixel: 0, group: 2}")))
-    one, two = drawn.train(training).initial_carry(2).values["decoder.input"][0]
-    assert torch.equal(one, two) is not training
-
-
 def test_a_bernoulli_group_starts_at_a_half():
     net = build(loads(text(likelihood="bernoulli")))
     close(net.initial_carry(1).values["decoder.input"][0][:, :, 0], torch.full((1, 3, 6, 8), 0.5))
