@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
 
@@ -183,8 +182,8 @@ _PANEL_GAP = 26.0
 
 def _shown_alone(picture: Picture, view: View) -> View:
     """The view for a network that may have no delays, or lack levels that others have."""
-    names = {name for level in picture.levels for name in level.names}
-    show = view.show and tuple(p for p in view.show if any(fnmatchcase(n, p) for n in names))
+    levels = picture.levels
+    show = view.show and tuple(p for p in view.show if any(each.matches([p]) for each in levels))
     return view._replace(start=view.start and picture.has_delays, show=show)
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from fnmatch import fnmatchcase
 from itertools import groupby
 from typing import NamedTuple
 
 from ladderspec.drawing.coordinates import Coordinates
 from ladderspec.drawing.grid import Channel, Grid, Spot, horizontal
-from ladderspec.drawing.options import View, check_choice
+from ladderspec.drawing.options import View
 from ladderspec.drawing.picture import Level, Picture
 from ladderspec.drawing.routing import Lanes
 from ladderspec.drawing.scene import Backdrop, Ink, Rect, Rule, Text
 from ladderspec.drawing.style import Sizes, Theme
+from ladderspec.drawing.transforms import rows_named
 from ladderspec.drawing.typesetting import DASH, Runs, formula, plain, width_of_runs
 from ladderspec.errors import UsageError
 
@@ -129,27 +129,19 @@ class Plate(NamedTuple):
 
 def plates_of(view: View, picture: Picture) -> tuple[Plate, ...]:
     """The plates of a view and that of the groups, small ones first."""
-    rows = [level.names for level in picture.levels]
+    rows = picture.levels
     found = [_plate(label, list(levels), rows) for label, levels in (view.plates or {}).items()]
     if picture.groups:  # around all levels above the input [f:tagger]
         found.append(Plate(picture.plate_label, 1, len(rows) - 1))
     return tuple(sorted(found, key=lambda plate: plate.top - plate.bottom))
 
 
-def _plate(label: str, patterns: Sequence[str], levels: Sequence[Sequence[str]]) -> Plate:
-    names = [name for row in levels for name in row]
-    for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in names):
-            check_choice("level", pattern, names, f"plate `{label}`: ")
-    rows = [
-        index
-        for index, row in enumerate(levels)
-        if any(fnmatchcase(name, pattern) for name in row for pattern in patterns)
-    ]
+def _plate(label: str, patterns: Sequence[str], levels: Sequence[Level]) -> Plate:
+    rows = rows_named(levels, patterns, f"plate `{label}`: ")
     if not rows:
         raise UsageError(f"plate `{label}` needs at least one level")
     if rows != list(range(rows[0], rows[-1] + 1)):
-        between = levels[next(i for i in range(rows[0], rows[-1]) if i not in rows)][0]
+        between = levels[next(i for i in range(rows[0], rows[-1]) if i not in rows)].names[0]
         raise UsageError(f"plate `{label}`: level `{between}` is between its levels")
     return Plate(label, rows[0], rows[-1])
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from ladderspec.drawing.typesetting import TIMES
@@ -86,6 +87,10 @@ class Level(NamedTuple):
     def names(self) -> tuple[str, ...]:
         """The names of all levels in this row."""
         return self.members or (self.name,)
+
+    def matches(self, patterns: Iterable[str]) -> bool:
+        """Whether a name or a pattern like `conv_*` selects this row."""
+        return any(fnmatchcase(name, pattern) for pattern in patterns for name in self.names)
 
 
 class Picture(NamedTuple):

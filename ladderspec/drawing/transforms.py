@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from difflib import SequenceMatcher
-from fnmatch import fnmatchcase
 from itertools import groupby
 from math import isfinite
 from typing import Any
@@ -105,7 +104,7 @@ def merge_rows(picture: Picture, view: View) -> Picture:
     """The rows that a view shows: with `fold`, `group` or `show`, several as one."""
     picture = fold(picture) if view.fold else picture
     if view.mini and view.show is not None:
-        return _stubs(picture, set(_named(picture, view.show)))
+        return _stubs(picture, _named(picture, view.show))
     if not view.group and view.show is None:
         return picture
     return group(picture, view.show, view.plates or {})
@@ -169,9 +168,9 @@ def group(
         changed = (Change.CHANGED, Change.ADDED)
         kept |= {part.level for part in picture.parts.values() if part.change in changed}
     else:
-        kept |= set(_named(picture, show))
+        kept |= _named(picture, show)
     sides: dict[str, list[Any]] = {
-        level.name: [_any_match(level, patterns) for patterns in (plates or {}).values()]
+        level.name: [level.matches(patterns) for patterns in (plates or {}).values()]
         for level in picture.levels
     }
     for part in picture.parts.values():
@@ -183,16 +182,17 @@ def group(
     return _merged(picture, [list(run) for _, run in runs])
 
 
-def _named(picture: Picture, show: Sequence[str]) -> Iterator[str]:
-    names = [name for level in picture.levels for name in level.names]
-    for pattern in show:
-        if not any(fnmatchcase(name, pattern) for name in names):
-            check_choice("level", pattern, names, "show: ")
-    yield from (level.name for level in picture.levels if _any_match(level, show))
+def rows_named(levels: Sequence[Level], patterns: Sequence[str], prefix: str) -> list[int]:
+    """The rows that names or patterns select; each of them must select one."""
+    for pattern in patterns:
+        if not any(level.matches([pattern]) for level in levels):
+            names = [name for level in levels for name in level.names]
+            check_choice("level", pattern, names, prefix)
+    return [row for row, level in enumerate(levels) if level.matches(patterns)]
 
 
-def _any_match(level: Level, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for name in level.names for pattern in patterns)
+def _named(picture: Picture, show: Sequence[str]) -> set[str]:
+    return {picture.levels[row].name for row in rows_named(picture.levels, show, "show: ")}
 
 
 def _merged(picture: Picture, rows: Sequence[Sequence[Level]]) -> Picture:

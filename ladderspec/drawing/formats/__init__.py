@@ -153,9 +153,13 @@ class SceneWriter(ABC):
     def rule(self, rule: Rule) -> Iterator[str]:
         yield self.line(rule.start, (rule.end,), rule.ink)
 
-    def wire(self, wire: Wire) -> Iterator[str]:
+    def arrow(self, wire: Wire) -> Iterator[str]:
+        """The line of a wire and its head."""
         yield self.line(wire.start, wire.segments, wire.ink)
         yield self.polygon(head_of(wire), wire.ink.colour)
+
+    def wire(self, wire: Wire) -> Iterator[str]:
+        yield from self.arrow(wire)
         if wire.mark:
             yield from self.mark(wire.mark)
         if wire.label:

@@ -197,7 +197,7 @@ class _DotWriter(SceneWriter):
         line = self.line(rule.start, [rule.end], rule.ink)
         yield from (first, second, self._edge(source, target, line, rule.ink))
 
-    def wire(self, wire: Wire) -> Iterator[str]:
+    def arrow(self, wire: Wire) -> Iterator[str]:
         before = wire.iteration - (0 if wire.mark else wire.delay)
         source, target = self._name(wire.source, before), self._name(wire.target, wire.iteration)
         if wire.from_outside or not wire.source:
@@ -208,10 +208,6 @@ class _DotWriter(SceneWriter):
         line = self.line(wire.start, wire.segments, wire.ink)
         role = {"class": wire.role.value} if wire.role else {}
         yield self._edge(source, target, line, wire.ink, **role)
-        if wire.mark:
-            yield from self.mark(wire.mark)
-        if wire.label:
-            yield from self.text(wire.label)
 
 
 def _paper(scene: Scene) -> str:

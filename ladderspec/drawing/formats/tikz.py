@@ -225,15 +225,11 @@ class _TikZWriter(SceneWriter):
             for text in pill.texts:
                 yield from self._strike(text)
 
-    def wire(self, wire: Wire) -> Iterator[str]:
+    def arrow(self, wire: Wire) -> Iterator[str]:
         style = self.arrows.get((wire.role, wire.ink)) or self._style(
             "sample", f"->, {self._stroke(wire.ink)}"
         )
         yield rf"\draw[{style}] {self._between_nodes(wire) or self._route(wire)};"
-        if wire.mark:
-            yield from self.mark(wire.mark)
-        if wire.label:
-            yield from self.text(wire.label)
 
     def _route(self, wire: Wire) -> str:
         """The line to the tip: the last straight piece becomes longer."""
