@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 
+from ladderspec.cells.declarations import check_declarations
 from ladderspec.cells.fields import Config, Initial, Noise, OneLine, Pair
 from ladderspec.cells.parameters import Parameters
 from ladderspec.cells.projections import Inlet, Projection, ShapeProblem
-from ladderspec.errors import UsageError, did_you_mean, one_of
+from ladderspec.errors import UsageError
 from ladderspec.names import Role, Shape, Side
 
 if TYPE_CHECKING:
@@ -277,9 +278,7 @@ def register(cell: C) -> C:
         raise UsageError(f"the cell {name} has no `compute`, see docs/own_cells.md")
     if not isinstance(inspect.getattr_static(cell, "compute"), staticmethod):
         raise UsageError(f"`compute` of the cell {name} needs `@staticmethod`: it has no `self`")
-    for role in cell.takes - set(Role):
-        hint = did_you_mean(str(role), list(Role)) or one_of(list(Role))
-        raise UsageError(f"`takes` of the cell {name} names {role!r}, which is no role: {hint}")
+    check_declarations(cell, name)
     for side in cell.sides:
         _refuse_second(name, cell, _CELLS[side].get(name))
         _CELLS[side][name] = cell

@@ -1,478 +1,85 @@
-"""Instances -> the classes of an exported file, and how each instance is made.
+"""Nodes and edges of a graph -> the classes of an exported file, and how each module is made.
 
-Instances that compute the same share a class. Its constructor is generated from the parameters that
-they declare: a size that is the same for all stands in the class, others are arguments.
+A class is written from one module: its constructor from the declared parameters, its `forward` from
+the source of `compute`. Modules whose classes would differ in values alone share one; such values
+are its arguments.
 """
 
 from __future__ import annotations
 
 import inspect
-import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
 
-from ladderspec.cells import ACTIVATIONS, NORMS, Cell
-from ladderspec.cells.binding import Binding
-from ladderspec.cells.functions import per_channel
-from ladderspec.cells.projections import KEYWORDS
+from ladderspec.cells import NORMS, Parameter, Parameters
 from ladderspec.errors import UsageError
-from ladderspec.export.inline import PRESENT, Template, inline
-from ladderspec.export.instances import (
-    GROUPS,
-    UNSCALED,
-    ClassForm,
-    ModuleInstance,
-    Symbol,
-)
-from ladderspec.export.source import Definitions, fit
-from ladderspec.names import Side, size_of
+from ladderspec.export.source import REFERENCE, Definitions, fit, names_in
+from ladderspec.names import Shape, size_of
 
-FORMULAS = {
-    "conv": "W * x",
-    "transposed": "W * x",
-    "dense": "W x",
-    "spread": "x",
-    "none": "x",
-    "scaled": "s x",
-    "resampled": "s x",
-}
-
-KEYWORD_TYPES = {"target": "Shape", "channel_groups": "int", "mode": "str", "factor": "float"}
+GROUPS = "GROUPS"  # the constant of the file that counts groups
+NEUTRAL = (1.0, (1, 1))  # values that an argument has by default
 
 
-@dataclass
-class Classes:
-    """The classes of a file, made from all instances of a network."""
-
-    definitions: Definitions
-    texts: dict[str, str] = field(default_factory=dict)
-
-    def make(self, instances: Iterable[ModuleInstance]) -> None:
-        """Write a class for each form, and the expression of each instance."""
-        groups: dict[ClassForm, list[ModuleInstance]] = {}
-        for instance in instances:
-            groups.setdefault(instance.form, []).append(instance)
-        usual: dict[str, ClassForm] = {}
-        # The most used class of a name has it; others tell how they differ.
-        for form, group in sorted(groups.items(), key=lambda item: len(item[1]), reverse=True):
-            name = group[0].name
-            words = iter(_differences(form, usual.setdefault(name, form)))
-            while name in self.texts or name == "Cell":
-                name += next(words, "_")
-            body = _Class(self.definitions, group)
-            self.texts[name] = body.cell(name) if group[0].cell else body.edge(name)
-            for index, each in enumerate(group):
-                each.expression = f"{name}({', '.join(body.arguments_of(index))})"
+# --- named sizes ----------------------------------------------------------------------------------
 
 
-def _differences(form: ClassForm, usual: ClassForm) -> list[str]:
-    """What tells a class from the most used one of its name: `JointLN`, `WithoutLateral`."""
-    found: list[str] = []
-    for constant, value in form.decided:
-        if (constant, value) not in usual.decided:
-            found.append(f"without {constant}" if value is None else str(value))
-    if form.norm != usual.norm:
-        symbol = "Plain" if form.norm[1] == "none" else NORMS[form.norm[1]].symbol
-        found.append(f"Joint{symbol}" if form.norm[0] == "joint" and symbol != "Plain" else symbol)
-    found += [f"without {role}" for role in usual.separate if role not in form.separate]
-    found += [f"with {name}" for name in form.parameters if name not in usual.parameters]
-    found += [f"without {name}" for name in usual.parameters if name not in form.parameters]
-    return ["".join(part[:1].upper() + part[1:] for part in each.split()) for each in found]
+class Size(int):
+    """A size under the name that it has in a class. What follows from it is text as well.
 
-
-class _Class:
-    """One class: its constructor from what its instances declare."""
-
-    def __init__(self, definitions: Definitions, group: Sequence[ModuleInstance]) -> None:
-        self.definitions, self.group, self.first = definitions, group, group[0]
-        self.arguments: dict[str, tuple[str, list[str]]] = {}  # type, and a value per instance
-        self.lines: list[str] = []
-
-    # --- values that are the same for all, or arguments -------------------------------------------
-
-    def argument(self, name: str, kind: str, values: list[str]) -> str:
-        self.arguments.setdefault(name, (kind, values))
-        return name
-
-    def size(self, parameter: str, axis: int) -> str:
-        cell = self.first.cell
-        if parameter == "noise" and axis == 0 and cell is not None and cell.first_value:
-            return GROUPS
-        values = [each.parameters[parameter].shape[axis] for each in self.group]
-        blocks = self.first.parameters[parameter].values
-        if axis == 0 and len(blocks) > 1 and set(values) == {len(blocks)}:
-            return str(len(blocks))  # one value each
-        return self.named_size(values, f"{parameter}_{axis}")
-
-    def named_size(self, values: list[int], otherwise: str) -> str:
-        """A size by the name that it has in all instances, a number, or an argument."""
-        for name in self.first.sizes:
-            if all(each.sizes.get(name) == v for each, v in zip(self.group, values, strict=True)):
-                return self.argument(name, "int", list(map(str, values)))
-        if len(set(values)) == 1:
-            return str(values[0])
-        return self.argument(otherwise, "int", list(map(str, values)))
-
-    def declare(self) -> list[str]:
-        """Write what makes the parameters and buffers; the types of buffers are returned."""
-        buffers = []
-        for name, declared in self.first.parameters.items():
-            start, is_parameter = self.start(name)
-            if declared.buffer:
-                buffers.append(f"{name}: Tensor")
-                start = f"{start}.data" if is_parameter else start
-                self.lines.append(f'self.register_buffer("{name}", {start})')
-            else:
-                start = start if is_parameter else f"nn.Parameter({start})"
-                self.lines.append(f"self.{name} = {start}")
-        return buffers
-
-    def start(self, name: str) -> tuple[str, bool]:
-        """The expression of an initial value, and whether it makes a parameter already."""
-        declared = [each.parameters[name] for each in self.group]
-        shape = ", ".join(self.size(name, axis) for axis in range(len(declared[0].shape)))
-        if all(p.buffer and p.variance == 1.0 for p in declared):
-            return f"torch.randn({shape})", False
-        if declared[0].variance is not None:
-            scales = [f"{p.variance * size_of(p.shape[1:]):.10g}" for p in declared if p.variance]
-            taps = [repr(p.taps) for p in declared]
-            given = [shape]
-            if set(scales) != {"1"}:
-                given.append(f"scale={self.same_or_argument('scale', 'float', scales)}")
-            if set(taps) == {"(1, 1)"}:
-                return f"{self.helper('weight')}({', '.join(given)})", True
-            given.append(f"taps={self.same_or_argument('stride', 'Pair', taps)}")
-            return f"{self.helper('weight_in_blocks')}({', '.join(given)})", True
-        values = [p.values for p in declared]
-        if set(values) in ({(0.0,)}, {(1.0,)}):
-            return f"torch.{'zeros' if values[0] == (0.0,) else 'ones'}({shape})", False
-        if all(len(each) == 1 for each in values):
-            start = self.same_or_argument(name, "float", [repr(each[0]) for each in values])
-            return f"torch.full(({shape},), {start})", False
-        start = self.same_or_argument(name, "tuple[float, ...]", list(map(repr, values)))
-        return f"{self.helper('blocks')}({shape}, values={start})", True
-
-    def same_or_argument(self, name: str, kind: str, values: list[str]) -> str:
-        """A value that is the same for all instances as it is, else an argument."""
-        return values[0] if len(set(values)) == 1 else self.argument(name, kind, values)
-
-    def constant(self, name: str, kind: str) -> str:
-        """A value that the class reads: as it is, or an attribute from an argument."""
-        values = [_text(each.constants[name]) for each in self.group]
-        if name == "activation":
-            values = [self.activation(each.constants[name]) for each in self.group]
-        if len(set(values)) == 1:
-            return values[0]
-        self.lines.append(f"self.{name} = {self.argument(name, kind, values)}")
-        return f"self.{name}"
-
-    def activation(self, name: str) -> str:
-        return self.definitions.function(ACTIVATIONS[name].compute)
-
-    def helper(self, name: str) -> str:
-        return self.definitions.reference(name)
-
-    def normalised(self, kind: str, module: str, x: str, gain: str, bias: str, groups: str) -> str:
-        """The call of a norm on x."""
-        norm = NORMS[kind]
-        if "compute" in vars(norm):
-            name = self.definitions.function(norm.compute, f"{kind}_norm")
-            return f"{name}({x}, {gain}, {bias}, {groups})"
-        rest = ", ".join([gain, bias] if bias != "None" else [gain] if gain != "None" else [])
-        return f"{module}(t, {x}{', ' if rest else ''}{rest})"
-
-    def norm_module(self, kind: str, channels: str) -> str:
-        """The module of a norm that keeps statistics; empty if it keeps none."""
-        if kind == "none" or "compute" in vars(NORMS[kind]):
-            return ""
-        if kind != "batch":
-            raise UsageError(f"cannot export norm `{kind}`: it has no plain `compute`")
-        rows = [str(each.rows) for each in self.group]
-        count = rows[0] if len(set(rows)) == 1 else self.argument("rows", "int", rows)
-        return f"{self.helper('BatchNorm')}({channels}, {count})"
-
-    # --- edges ------------------------------------------------------------------------------------
-
-    def edge(self, name: str) -> str:
-        projection = self.first.projection
-        assert projection is not None
-        self.declare()
-        gain = self.size("gain", 0) if projection.norm != "none" else ""
-        if module := self.norm_module(projection.norm, gain):
-            self.lines.append(f"self.norm = {module}")
-        function = projection.function
-        given = ["x", *(["self.weight"] if projection.has_weight else [])]
-        for keyword in KEYWORDS[projection.function]:
-            value = self.constant(keyword, KEYWORD_TYPES.get(keyword, "Pair"))
-            default = inspect.signature(function).parameters[keyword].default
-            if value != repr(default):
-                given.append(f"{keyword}={value}")
-        y = "x"
-        if projection.kind != "none":
-            y = f"{self.definitions.function(function)}({', '.join(given)})"
-        doc, body = FORMULAS[projection.kind], list[str]()
-        if projection.norm != "none":
-            groups = self.constant("groups", "int")
-            linear, y = y, "y" if len(y) > 50 else y
-            body = [f"y = {linear}"] if y == "y" else []
-            scaled = ("gain", UNSCALED) not in self.first.form.decided
-            gain = "self.gain" if scaled else "None"
-            y = self.normalised(projection.norm, "self.norm", y, gain, "None", groups)
-            by = "" if scaled else ", which the cell applies"
-            doc = f"{NORMS[projection.norm].symbol}({doc}), with a gain per channel{by}"
-        if projection.extra:
-            doc = f"The value as it is, with {' and '.join(projection.extra)}"
-        notes = {"transposed": "; here * is transposed", "dense": "; maps are flattened"}
-        if projection.kind == "spread":
-            doc = "Each value over its window"
-        if projection.kind == "resampled" and projection.norm == "none":
-            doc = "The value, resampled to another size"
-        if projection.kind == "scaled" and projection.norm == "none":
-            doc = "The value, times a constant"
-        return self._text(
-            f"class {name}(nn.Module):",
-            [f'"""{doc}{notes.get(projection.kind, "")}."""'],
-            "super().__init__()",
-            "def forward(self, t: int, x: Tensor) -> Tensor:",
-            [*body, f"return {y}"],
-        )
-
-    # --- cells ------------------------------------------------------------------------------------
-
-    def cell(self, name: str) -> str:
-        cell = self.first.cell
-        assert cell is not None
-        self.definitions.owner = f"the cell `{cell.cell}`"
-        buffers = self.declare()
-        binding = self.first.binding
-        assert binding is not None
-        arguments = [name for _, name in binding.positional]
-        separate = [role for role in arguments if role in self.first.form.separate]
-        taken = [*separate, *(s for s in self.first.states if s in arguments)]
-        body = [] if "a" not in arguments else self._pre_activation(cell, binding)
-        known, names = self._arguments(cell, binding, separate)
-        source = self.definitions.method(cell.compute)
-        count = len(cell.returns) + self.first.tapped
-        result = f"tuple[Tensor, {', '.join(['Tensor'] * count)}]" if count else "Tensor"
-        owner = next(c for c in type(cell).__mro__ if "compute" in vars(c))
-        doc = inspect.cleandoc(_with_norm(owner.__doc__ or name, self._norms())).splitlines()
-        doc = [f'"""{doc[0]}"""'] if len(doc) == 1 else [f'"""{doc[0]}', *doc[1:], '"""']
-        given = "".join(f", {each}: Tensor" for each in taken)
-        first = self._first_value(cell)
-        text = self._text(
-            f"class {name}({self.helper('Cell')}):",
-            [*doc, "", *buffers] if buffers else doc,
-            "super().__init__(**edges)",
-            f"def forward(self, t: int{given}, **values: Tensor) -> {result}:",
-            [*body, *self._with_tap(inline(source, known, names, self.definitions))],
-            ["**edges: nn.Module"],
-        )
-        return "\n".join([text, *first])
-
-    def _with_tap(self, lines: Iterable[str]) -> list[str]:
-        """The lines of `compute`, which returns the normalised pre-activation too if tapped."""
-        if not self.first.tapped:
-            return list(lines)
-        return [f"{line}, z" if line.lstrip().startswith("return ") else line for line in lines]
-
-    def _norms(self) -> set[str]:
-        """The norms of the sum, or of its terms, in all instances."""
-        if self.first.form.norm[1] != "none":
-            return {self.first.form.norm[1]}
-        edges = [edge.projection for each in self.group for edge in each.edges.values()]
-        return {edge.norm for edge in edges if edge is not None and edge.has_weight}
-
-    def _first_value(self, cell: Cell) -> list[str]:
-        """The method that makes what delayed edges carry before the first t, if there is one."""
-        if cell.first_value is None:
-            return []
-        annotations = inspect.signature(cell.first_value).parameters
-        names = {}
-        for name in list(annotations)[1:]:
-            if name in self.first.parameters:
-                names[name] = f"self.{name}"
-            elif isinstance(self.first.constants[name], Symbol):
-                names[name] = _text(self.first.constants[name])
-            else:
-                values = [_text(each.constants[name]) for each in self.group]
-                kind = str(annotations[name].annotation)
-                self.lines.append(f"self.{name} = {self.argument(name, kind, values)}")
-                names[name] = f"self.{name}"
-        source = self.definitions.method(cell.first_value)
-        ones = ", 1" * (len(self.first.parameters["noise"].shape) - 1)
-        lines = [
-            "def first_value(self, batch: int) -> Tensor:",
-            '    """Before the first t: random in training, always the same in evaluation."""',
-            f"    noise = self.noise.repeat(batch // len(self.noise){ones})",
-            "    if self.training:",
-            "        noise = torch.randn_like(noise)",
-            *(f"    {line}" for line in inline(source, {}, names, self.definitions)),
-        ]
-        return ["", *(line for each in lines for line in fit(f"    {each}"))]
-
-    def _arguments(
-        self, cell: Cell, binding: Binding, separate: list[str]
-    ) -> tuple[dict[str, Any], dict[str, str]]:
-        """What is known of the arguments of `compute`, and the text of each."""
-        known: dict[str, Any] = {}
-        names: dict[str, str] = {}
-        for source, name in binding.positional:
-            known[name] = PRESENT
-            if source == "edges":
-                names[name] = "{key: self._modules[key](t, x) for key, x in values.items()}"
-            elif name == "h":
-                names[name] = "state" if "state" in separate else 'values["state"]'
-            elif source == "edge" and name not in separate:
-                known[name], names[name] = None, "None"
-            elif source == "edge" and not self._is_unchanged(name):
-                names[name] = f'self._modules["{name}"](t, {name})'
-        for name, owner in binding.tensors.items():
-            known[name], names[name] = PRESENT, f"self.{owner}.{name}" if owner else f"self.{name}"
-        if binding.norm_in_compute:
-            known["norm"], names["norm"] = self._norm_argument(cell)
-        annotations = inspect.signature(cell.compute).parameters
-        for name in binding.constants:
-            if name not in self.first.constants:
-                known[name], names[name] = None, "None"
-            elif name == "activation" and len({e.constants[name] for e in self.group}) == 1:
-                known[name] = ACTIVATIONS[self.first.constants[name]].compute
-            else:
-                kind = "Callable" if name == "activation" else str(annotations[name].annotation)
-                names[name] = self.constant(name, kind)
-                if not names[name].startswith("self."):
-                    known[name] = self.first.constants[name]
-        return known, names
-
-    def _norm_argument(self, cell: Cell) -> tuple[Any, str]:
-        module, kind, groups = cell.node_norm()
-        if kind == "none":
-            return None, "None"
-        given = ("{}", "self.gain", f"self.{cell.offset}", str(groups))
-        return Template(self.normalised(kind, f"self.{module}", *given)), "None"
-
-    def _is_unchanged(self, name: str) -> bool:
-        edges = [each.edges[name].projection for each in self.group if name in each.edges]
-        return all(edge is not None and edge.kind == "none" for edge in edges)
-
-    def _pre_activation(self, cell: Cell, binding: Binding) -> list[str]:
-        offset = f"self.{cell.offset}" if cell.offset in self.first.parameters else ""
-        module, kind, groups = cell.node_norm()
-        if self.first.carrier:
-            gain = f"self.{self.first.carrier}.gain"
-            return self._from_normalised("self.total(t, values)", gain, offset)
-        if kind == "none" or not self.first.form.norm[0]:
-            return [f"a = self.total(t, values{', ' + offset if offset else ''})"]
-        has_gain = "gain" in self.first.parameters
-        channels = self.named_size([e.binding.summed for e in self.group if e.binding], "width")
-        if made := self.norm_module(kind, channels):
-            self.lines.append(f"self.{module} = {made}")
-        if binding.norm_in_compute:
-            return ["a = self.total(t, values)"]
-        x = (
-            f"self.total(t, values, {offset})"
-            if offset and not has_gain
-            else "self.total(t, values)"
-        )
-        scale, shift = ("self.gain", offset) if has_gain else ("None", "None")
-        if self.first.deviation or self.first.tapped:
-            y = self.normalised(kind, f"self.{module}", x, "None", "None", str(groups))
-            given = ("self.gain", offset) if has_gain else ("", "")
-            return self._from_normalised(y, *given)
-        return [f"a = {self.normalised(kind, f'self.{module}', x, scale, shift, str(groups))}"]
-
-    def _from_normalised(self, z: str, gain: str, offset: str) -> list[str]:
-        """z with its noise in training, then a = gain . z + offset."""
-        lines = [f"z = {z}"]
-        if self.first.deviation:
-            values = [repr(each.deviation) for each in self.group]
-            deviation = self.same_or_argument("deviation", "float", values)
-            if deviation == "deviation":
-                self.lines.append("self.deviation = deviation")
-                deviation = "self.deviation"
-            drawn = f"{deviation} * torch.randn_like(z)"
-            if self.first.iterates:
-                keep = ["    if t == 0:  # the same at every t", f"        self.drawn = {drawn}"]
-                lines += ["if self.training:", *keep, "    z = z + self.drawn"]
-            else:
-                lines += ["if self.training:", f"    z = z + {drawn}"]
-        wide = self.definitions.function(per_channel) if gain or offset else ""
-        a = f"{wide}({gain}, z) * z" if gain else "z"
-        return [*lines, f"a = {a} + {wide}({offset}, z)" if offset else f"a = {a}"]
-
-    # --- text -------------------------------------------------------------------------------------
-
-    def _text(
-        self,
-        head: str,
-        doc: list[str],
-        init: str,
-        forward: str,
-        body: list[str],
-        more: list[str] | None = None,
-    ) -> str:
-        arguments = [f"{name}: {kind}" for name, (kind, _) in self._required()]
-        arguments += [
-            f"{name}: {kind} = {self._default(name)}"
-            for name, (kind, _) in self.arguments.items()
-            if self._default(name)
-        ]
-        lines = [head, *(f"    {line}".rstrip() for line in doc), ""]
-        if self.lines:
-            given = ", ".join(["self", *arguments, *(more or [])])
-            lines += fit(f"    def __init__({given}) -> None:")
-            for line in [init, *self.lines]:
-                lines += fit(f"        {line}")
-            lines.append("")
-        lines += fit(f"    {forward}")
-        for line in body:
-            lines += fit(f"        {line}")
-        return "\n".join(lines)
-
-    def _default(self, name: str) -> str:
-        """The usual value of an argument that is no size; empty if there is none."""
-        kind, values = self.arguments[name]
-        usual, count = Counter(values).most_common(1)[0]
-        if kind == "int" or (count == 1 and "1.0" not in values):
-            return ""
-        return "1.0" if "1.0" in values else usual
-
-    def _required(self) -> list[tuple[str, tuple[str, list[str]]]]:
-        """The arguments without a default: sizes first, in the order of their names."""
-        order = list(self.first.sizes)
-
-        def rank(item: tuple[str, tuple[str, list[str]]]) -> tuple[bool, int]:
-            name, (kind, _) = item
-            return kind != "int", order.index(name) if name in order else len(order)
-
-        found = [item for item in self.arguments.items() if not self._default(item[0])]
-        return sorted(found, key=rank)
-
-    def arguments_of(self, index: int) -> list[str]:
-        """The arguments of an instance: sizes by place, others by name."""
-        sizes = [values[index] for _, (kind, values) in self._required() if kind == "int"]
-        named = [
-            f"{name}={values[index]}"
-            for name, (kind, values) in self.arguments.items()
-            if kind != "int" and values[index] != self._default(name)
-        ]
-        edges = [f"{key}={each.expression}" for key, each in self.group[index].edges.items()]
-        return [*sizes, *named, *edges]
-
-
-def _with_norm(doc: str, kinds: set[str]) -> str:
-    """A formula with the norm that is used, or without one.
-
-    >>> _with_norm("u = relu(LN(A * v) + LN(B * h) + c)", {"batch"})
-    'u = relu(BN(A * v) + BN(B * h) + c)'
-    >>> _with_norm("u = relu(LN(A * v) + LN(B * h) + c)", {"none"})
-    'u = relu(A * v + B * h + c)'
+    >>> channels = Size(8, "channels")
+    >>> 4 * channels, 4 * channels == 32, size_of((channels, Size(3, "height")))
+    (4 * channels, True, channels * height)
     """
-    if kinds == {"none"}:
-        return re.sub(r"\b(?:BN|LN)\(([^()]*)\)", r"\1", doc)
-    symbol = NORMS[next(iter(kinds))].symbol if len(kinds) == 1 else "norm"
-    return re.sub(r"\b(?:BN|LN)\(", f"{symbol}(", doc) if kinds else doc
+
+    text: str
+
+    def __new__(cls, value: int, text: str) -> Size:
+        size = super().__new__(cls, value)
+        size.text = text
+        return size
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def __mul__(self, other: Any) -> Any:
+        return _named(int.__mul__(self, other), self, "*", other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self if other == 1 else _named(int.__mul__(self, other), other, "*", self)
+
+    def __add__(self, other: Any) -> Any:
+        return _named(int.__add__(self, other), self, "+", other)
+
+    def __radd__(self, other: Any) -> Any:
+        return _named(int.__add__(self, other), other, "+", self)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self if other == 1 else _named(int.__floordiv__(self, other), self, "//", other)
+
+
+def _named(value: Any, left: Any, sign: str, right: Any) -> Any:
+    if not isinstance(value, int):
+        return value
+    texts = [f"({n!r})" if sign != "+" and " + " in repr(n) else repr(n) for n in (left, right)]
+    return Size(value, f" {sign} ".join(texts))
+
+
+class SizeNames(dict[str, Size]):
+    """The sizes of a module by name."""
+
+    def name(self, value: int, *names: str) -> Size:
+        """A size under the first of these names that no other size has."""
+        free = next(name for name in (*names, f"n{len(self)}") if self.get(name, value) == value)
+        return self.setdefault(free, Size(value, free))
+
+    def shape(self, shape: Shape) -> Shape:
+        """A shape in which every size has a name."""
+        names = ("channels", "height", "width")
+        return tuple(
+            n if isinstance(n, Size) else self.name(n, name, f"out_{name}")
+            for n, name in zip(shape, names, strict=False)
+        )
 
 
 def _text(value: Any) -> str:
@@ -480,7 +87,178 @@ def _text(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
-def sides_of(nodes: Iterable[str]) -> list[Side]:
-    """The columns of the ladder that have modules."""
-    there = Counter(node.partition(".")[0] for node in nodes)
-    return [side for side in Side if side in there]
+def _type(value: Any) -> str:
+    """The type of an argument with this value."""
+    if not isinstance(value, tuple):
+        return type(value).__name__
+    if not all(isinstance(n, int) for n in value):
+        return "tuple[float, ...]"
+    return "Pair" if len(value) == 2 else "Shape"
+
+
+# --- classes --------------------------------------------------------------------------------------
+
+
+def write_classes(modules: Iterable[ModuleClass], texts: dict[str, str]) -> None:
+    """Add a class for each kind of module to `texts`, and set the expression of each module."""
+    groups: dict[tuple[str, str], list[ModuleClass]] = {}
+    for module in modules:
+        groups.setdefault((module.name, module.write("", {}, {}, "")), []).append(module)
+    usual: dict[str, ModuleClass] = {}
+    # The most used class of a name has it; others say how they differ.
+    for group in sorted(groups.values(), key=len, reverse=True):
+        first = group[0]
+        words = [w for w in first.words if w not in usual.setdefault(first.name, first).words]
+        name, rest = first.name, iter([*words, *map(str, range(2, len(groups) + 2))])
+        while name in texts or name in REFERENCE:
+            word = next(rest)
+            name += "".join(part[:1].upper() + part[1:] for part in word.split())
+        values = [module.values for module in group]
+        fixed = {k: v for k, v in values[0].items() if all(each[k] == v for each in values)}
+        defaults = {
+            k: neutral
+            for k in values[0]
+            for neutral in NEUTRAL
+            if k not in fixed and repr(neutral) in [repr(each[k]) for each in values]
+        }
+        for module in group:
+            module.expression = f"{name}({', '.join(module.arguments(fixed, defaults))})"
+        one = len({module.doc for module in group}) == 1
+        texts[name] = first.write(name, fixed, defaults, first.doc if one else first.any_doc)
+
+
+class ModuleClass:
+    """One module of the network, and the text of its class."""
+
+    base: ClassVar[str] = "nn.Module"
+    more: ClassVar[tuple[str, ...]] = ()  # further arguments of the constructor
+    name: str  # of its class, if no other class has it
+    words: tuple[str, ...] = ()  # that tell its class from others of that name
+    doc: str
+    any_doc: str  # of modules whose norms differ
+    parameters: Parameters
+    expression: str = ""  # that makes it
+
+    def __init__(self, definitions: Definitions, rows: int) -> None:
+        self.definitions, self.rows = definitions, rows
+        self.edges: dict[str, Any] = {}  # modules by key
+        self.sizes = SizeNames()
+        self.values: dict[str, Any] = {}  # that may be arguments of the class
+        self.fixed: Mapping[str, Any] = {}  # those that all modules of the class share
+        self.init: list[str] = []
+
+    def write(
+        self, name: str, fixed: Mapping[str, Any], defaults: Mapping[str, Any], doc: str
+    ) -> str:
+        """The class under some name; values that are not `fixed` are arguments."""
+        self.fixed, self.values, self.init = fixed, {}, []
+        buffers = [f"{key}: Tensor" for key, each in self.parameters.items() if each.buffer]
+        for key, parameter in self.parameters.items():
+            self._declare(key, parameter)
+        methods = self.methods()
+        lines = [f"class {name}({self.base}):", *indented(_docstring(doc))]
+        lines += ["", *indented(buffers)] if buffers else []
+        if self.init:
+            free = {key: value for key, value in self.values.items() if key not in fixed}
+            arguments = ["self", *(f"{size}: int" for size in self._used())]
+            arguments += [f"{k}: {_type(v)}" for k, v in free.items() if k not in defaults]
+            arguments += [f"{k}: {_type(v)} = {v!r}" for k, v in defaults.items()]
+            head = f"def __init__({', '.join([*arguments, *self.more])}) -> None:"
+            made = f"super().__init__({', '.join(each.partition(':')[0] for each in self.more)})"
+            lines += ["", *indented([head, *indented([made, *self.init])])]
+        for method in methods:
+            lines += ["", *indented(method)]
+        return "\n".join(part for line in lines for part in fit(line))
+
+    def arguments(self, fixed: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
+        """The arguments that make this module: sizes by place, others by name."""
+        free = {key: value for key, value in self.values.items() if key not in fixed}
+        found = [str(int(self.sizes[name])) for name in self._used()]
+        found += [f"{k}={_text(v)}" for k, v in free.items() if v != defaults.get(k)]
+        return [*found, *(f"{key}={each.expression}" for key, each in self.edges.items())]
+
+    def _used(self) -> list[str]:
+        names = names_in("\n".join(self.init))
+        return [name for name in self.sizes if name in names]
+
+    @abstractmethod
+    def methods(self) -> list[list[str]]:
+        """The lines of `forward` and other methods; they may add to the constructor."""
+
+    # --- values -----------------------------------------------------------------------------------
+
+    def value(self, name: str, value: Any) -> str:
+        """A value in the constructor."""
+        self.values[name] = value
+        return _text(value) if name in self.fixed else name
+
+    def attribute(self, name: str, value: Any) -> str:
+        """A value in `forward`."""
+        if repr(value) == GROUPS:
+            return GROUPS
+        parts = value if isinstance(value, tuple) else (value,)
+        sized = any(isinstance(part, Size) for part in parts)
+        text = _text(value) if sized else self.value(name, value)
+        if not sized and name in self.fixed:
+            return text
+        line = f"self.{name} = {text}"
+        self.init += [line] if line not in self.init else []
+        return f"self.{name}"
+
+    def _declare(self, name: str, declared: Parameter) -> None:
+        """Make a parameter or a buffer with its initial value."""
+        start = self._start(name, declared)
+        if declared.buffer:
+            self.init.append(f'self.register_buffer("{name}", {start})')
+        else:
+            self.init.append(f"self.{name} = nn.Parameter({start})")
+
+    def _start(self, name: str, declared: Parameter) -> str:
+        """The expression of an initial value."""
+        shape = ", ".join(
+            repr(n) if isinstance(n, Size) else self.value(f"{name}_{axis}", n)
+            for axis, n in enumerate(declared.shape)
+        )
+        if declared.variance is not None:
+            if declared.buffer and declared.variance == 1.0:
+                return f"torch.randn({shape})"
+            variance = declared.variance * int(size_of(declared.shape[1:]))
+            label = "scale" if name == "weight" else f"{name}_scale"
+            scale = self.value(label, float(f"{variance:.10g}"))
+            given = shape if scale == "1.0" else f"{shape}, scale={scale}"
+            if declared.taps == (1, 1):
+                return f"gaussian({given})"
+            return f"gaussian_blocks({given}, taps={self.value('stride', declared.taps)})"
+        if len(declared.values) > 1:
+            values = self.value(name, declared.values)
+            return f"blocks({shape}, values={values})"
+        value = self.value(name, declared.values[0])
+        filled = {"0.0": f"torch.zeros({shape})", "1.0": f"torch.ones({shape})"}
+        return filled.get(value, f"torch.full(({shape},), {value})")
+
+    def norm_module(self, kind: str, name: str, channels: int) -> None:
+        """Make the module of a norm that keeps statistics."""
+        if kind == "none" or "compute" in vars(NORMS[kind]):
+            return
+        if kind != "batch":
+            raise UsageError(f"cannot export norm `{kind}`: it has no plain `compute`")
+        width = channels if isinstance(channels, Size) else self.value(f"{name}_channels", channels)
+        rows = self.value("rows", self.rows)
+        self.init.append(f"self.{name} = BatchNorm({width}, {rows})")
+
+    def normalised(self, kind: str, module: str, x: str, gain: str, bias: str, groups: str) -> str:
+        """The call of a norm on x; gain and bias may be empty."""
+        if "compute" in vars(NORMS[kind]):
+            name = self.definitions.function(NORMS[kind].compute, f"{kind}_norm")
+            return f"{name}({x}, {gain or None}, {bias or None}, {groups})"
+        given = ["t", x, *([gain or "None", bias] if bias else [gain] if gain else [])]
+        return f"self.{module}({', '.join(given)})"
+
+
+def indented(lines: Iterable[str]) -> list[str]:
+    return [f"    {line}" if line else "" for line in lines]
+
+
+def _docstring(doc: str) -> list[str]:
+    first, *rest = inspect.cleandoc(doc).splitlines() or [""]
+    return [f'"""{first}', *rest, '"""'] if rest else [f'"""{first}"""']

@@ -14,11 +14,8 @@ from ladderspec.export.source import WIDTH
 from ladderspec.language.spec import SpecConfig
 from ladderspec.names import BOTTOM, Shape, Side
 from ladderspec.wiring import table
-from ladderspec.wiring.graph import Graph, InputForm, copies, forms_of
+from ladderspec.wiring.graph import Graph, InputForm, copies, forms_of, is_tapped_by_arrows
 from ladderspec.wiring.shapes import parameters
-
-_COLUMNS = ("level", "layer", "channels", "filter", "stride", "shape", "lateral", "decoder")
-_RIGHT = ("channels", "stride")
 
 
 def docstring(graph: Graph, config: SpecConfig | None, name: str) -> list[str]:
@@ -34,7 +31,7 @@ def docstring(graph: Graph, config: SpecConfig | None, name: str) -> list[str]:
         f'"""{_plain(title)}.',
         "",
         *([*description, ""] if description else []),
-        *_table(graph),
+        *(f"    {line}".rstrip() for line in table.layers(graph, WIDTH - 4, counts=False)),
         "",
         *wrap(f"Takes {given} and gives by task, for every t{groups}:", WIDTH),
         "",
@@ -63,8 +60,13 @@ def about(graph: Graph) -> list[str]:
     letters += "; x_NAME is a further input" if Side.INPUT in sides else ""
     if any(facts["cell"].state_shapes(facts["shape"]) for facts in nodes):
         letters += "; c_x is the cell state of an LSTM"
+    if any(is_tapped_by_arrows(graph, node) for node in graph):
+        letters += "; z_x is the normalised pre-activation"
     letters += "; d_input is mu and pi of each group" if copies(graph) else ""
     title = _plain(graph.graph["title"] or graph.graph["name"])
+    doc = f'"""{title[:1].upper()}{title[1:]}. {letters}."""'
+    if len(doc) <= WIDTH - 4:
+        return [doc]
     return [f'"""{title[:1].upper()}{title[1:]}.', "", *wrap(f"{letters}.", WIDTH - 4), '"""']
 
 
@@ -81,29 +83,9 @@ def _outputs(outputs: Sequence[Output], first: str) -> list[str]:
     shapes = [_shape(first, each.shape) for each in outputs]
     names, sizes = max(len(each.name) for each in outputs), max(map(len, shapes))
     return [
-        f"    {each.name:<{names}}  {shape:<{sizes}}  {each.task_text}".rstrip()
+        f"    {each.name:<{names}}  {shape:<{sizes}}  {each.text}".rstrip()
         for each, shape in zip(outputs, shapes, strict=True)
     ]
-
-
-def _table(graph: Graph) -> list[str]:
-    """The paper's table: one row per layer, its decoder beside it."""
-    rows = []
-    for line in table.lines(graph):
-        made = line.estimates.split(" ")[0]
-        down = f"{line.decoder} {line.decoder_filter}".rstrip()
-        rows.append([*(getattr(line, column) for column in _COLUMNS[:-1]), down, made])
-    head = [*_COLUMNS, "makes"]
-    used = [i for i in range(len(head)) if any(row[i] for row in rows)]
-    widths = {i: max(len(row[i]) for row in [head, *rows]) for i in used}
-
-    def one(row: Sequence[str]) -> str:
-        cells = [
-            row[i].rjust(widths[i]) if head[i] in _RIGHT else row[i].ljust(widths[i]) for i in used
-        ]
-        return "    " + "  ".join(cells).rstrip()
-
-    return [one(head), "    " + "  ".join("-" * widths[i] for i in used), *map(one, rows)]
 
 
 # --- the name of the class ------------------------------------------------------------------------

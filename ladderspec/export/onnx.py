@@ -15,7 +15,6 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -51,23 +50,22 @@ def to_onnx(net: Net) -> bytes:
 
 
 def _export(net: Net) -> bytes:
-    names = _names(net)
+    flat = _Flat(net)
     like = next(net.parameters(), torch.zeros(()))
-    forms = net.inputs.forms
-    given = [like.new_zeros(2, *form.shape) for form in forms]  # one alone would stay one for torch
+    given = [like.new_zeros(2, *form.shape) for form in net.inputs.forms]  # 1 would stay 1 in torch
     inputs = [*given, *(value for kept in net.initial_carry(2).values.values() for value in kept)]
     batch = torch.export.Dim("batch", min=1)
     shapes: list[Any] = [{0: batch} for _ in inputs]
-    if names.timed:
+    if flat.timed:
         inputs, shapes = [*inputs, torch.tensor(0, device=like.device)], [*shapes, None]
     with torch.no_grad(), _quiet():
         program = torch.onnx.export(
-            _Flat(net, names.timed),
+            flat,
             tuple(inputs),
             dynamo=True,
             opset_version=OPSET,
-            input_names=names.inputs,
-            output_names=names.outputs,
+            input_names=flat.inputs,
+            output_names=flat.outputs,
             dynamic_shapes={"inputs": tuple(shapes)},
             verbose=False,
         )
@@ -79,74 +77,48 @@ def _export(net: Net) -> bytes:
     return data
 
 
-@dataclass(frozen=True)
-class _Names:
-    """What goes in and comes out, in order."""
-
-    tasks: list[str]
-    given: list[str]
-    carry: list[str]
-    timed: bool  # t decides which statistics are used, or what is shown
-
-    @property
-    def inputs(self) -> list[str]:
-        return [*self.given, *self._kept]
-
-    @property
-    def _kept(self) -> list[str]:
-        return [*self.carry, *(["carry.t"] if self.timed else [])]
-
-    @property
-    def outputs(self) -> list[str]:
-        return [*self.tasks, *(f"next.{name.removeprefix('carry.')}" for name in self._kept)]
-
-
-def _names(net: Net) -> _Names:
-    tasks = [
-        f"{name}.{node}" if len(readouts) > 1 else name
-        for name, readouts in net.readouts.items()
-        for node in readouts
-    ]
-    if not tasks:
-        raise UsageError("the spec has no task: an iteration would give nothing")
-    carry = [
-        f"carry.{name}.{age}" if age > 1 else f"carry.{name}"
-        for name, kept in net.initial_carry(1).values.items()
-        for age in range(1, len(kept) + 1)
-    ]
-    norms = [part for part in net.modules() if isinstance(part, BatchNorm)]
-    given = ["frame", *(form.node for form in net.inputs.forms[1:])]
-    timed = any(norm.running_mean.shape[0] > 1 for norm in norms)
-    names = _Names(tasks, given, carry, timed or any(form.until for form in net.inputs.forms))
-    all_of_them = [*names.inputs, *names.outputs]
-    for name in tasks:
-        if all_of_them.count(name) > 1:
-            raise UsageError(f"task `{name}` needs another name: ONNX has this one for the carry")
-    return names
-
-
 class _Flat(nn.Module):
-    """An iteration on tensors alone."""
+    """An iteration on tensors alone, and the names of what goes in and comes out."""
 
-    def __init__(self, net: Net, timed: bool) -> None:
+    def __init__(self, net: Net) -> None:
         super().__init__()
         self.iterate = Iteration(net)
-        self.timed = timed
-        self.names = [form.name for form in net.inputs.forms]
+        self.forms = [form.name for form in net.inputs.forms]
         self.depths = {name: len(kept) for name, kept in net.initial_carry(1).values.items()}
+        norms = [part for part in net.modules() if isinstance(part, BatchNorm)]
+        self.timed = any(form.until for form in net.inputs.forms)  # whether t decides anything
+        self.timed |= any(norm.running_mean.shape[0] > 1 for norm in norms)
+        kept = [
+            f"{name}.{age}" if age > 1 else name
+            for name, depth in self.depths.items()
+            for age in range(1, depth + 1)
+        ]
+        kept += ["t"] if self.timed else []
+        tasks = [
+            f"{name}.{node}" if len(readouts) > 1 else name
+            for name, readouts in net.readouts.items()
+            for node in readouts
+        ]
+        if not tasks:
+            raise UsageError("the spec has no task: an iteration would give nothing")
+        given = ["frame", *(form.node for form in net.inputs.forms[1:])]
+        self.inputs = [*given, *(f"carry.{name}" for name in kept)]
+        self.outputs = [*tasks, *(f"next.{name}" for name in kept)]
+        for name in tasks:
+            if [*self.inputs, *self.outputs].count(name) > 1:
+                message = f"task `{name}` needs another name: ONNX has this one for the carry"
+                raise UsageError(message)
 
     def forward(self, *inputs: Tensor) -> list[Tensor]:
         given = iter(inputs)
-        frames = {name: next(given) for name in self.names}
+        frames = {name: next(given) for name in self.forms}
         kept = {name: tuple(next(given) for _ in range(n)) for name, n in self.depths.items()}
         seen, carry = self.iterate(frames, Carry(next(given) if self.timed else 0, kept))
-        outputs = [value for one in seen.values() for value in _flat(one)]
+        outputs: list[Tensor] = []
+        for each in seen.values():
+            outputs += each.values() if isinstance(each, dict) else [each]
         outputs += [value for kept in carry.values.values() for value in kept]
         return [*outputs, carry.t] if self.timed else outputs
-
-
-def _flat(seen: Tensor | dict[str, Tensor]) -> list[Tensor]:
-    return list(seen.values()) if isinstance(seen, dict) else [seen]
 
 
 def _initial(net: Net) -> str:

@@ -7,23 +7,23 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 
-def blocks(*shape: int, values: tuple[float, ...]) -> nn.Parameter:
+def blocks(*shape: int, values: tuple[float, ...]) -> Tensor:
     """The first dimension in equal blocks, each filled with its own value."""
     start = torch.tensor(values).repeat_interleave(shape[0] // len(values))
-    return nn.Parameter(start.view(-1, *(1 for _ in shape[1:])).repeat(1, *shape[1:]))
+    return start.view(-1, *(1 for _ in shape[1:])).repeat(1, *shape[1:])
 
 
-def weight(*shape: int, scale: float = 1.0) -> nn.Parameter:
-    """Gaussian with variance scale / fan_in."""
-    return nn.Parameter(torch.randn(shape) * (scale / torch.Size(shape[1:]).numel()) ** 0.5)
+def gaussian(*shape: int, scale: float = 1.0) -> Tensor:
+    """Random numbers with variance scale / fan_in."""
+    return torch.randn(shape).mul((scale / torch.Size(shape[1:]).numel()) ** 0.5)
 
 
-def weight_in_blocks(*shape: int, taps: tuple[int, int], scale: float = 1.0) -> nn.Parameter:
+def gaussian_blocks(*shape: int, taps: tuple[int, int], scale: float = 1.0) -> Tensor:
     """Equal taps within blocks: all phases of a strided transposed filter start alike."""
     (*_, height, width), (rows, columns) = shape, taps
-    coarse = weight(*shape, scale=scale).detach()[..., ::rows, ::columns]
+    coarse = gaussian(*shape, scale=scale)[..., ::rows, ::columns]
     fine = coarse.repeat_interleave(rows, -2).repeat_interleave(columns, -1)
-    return nn.Parameter(fine[..., :height, :width].clone())
+    return fine[..., :height, :width].clone()
 
 
 def share(owner: nn.Module, module: nn.Module) -> None:
@@ -43,18 +43,41 @@ def spread_channels(values: Tensor, batch: int, *shape: int) -> Tensor:
 class BatchNorm(nn.Module):
     """(x - mean) / std of each channel; each t has a row of running statistics, up to the last."""
 
-    running_mean: Tensor  # (rows, C)
-    running_var: Tensor
-
     def __init__(self, channels: int, rows: int) -> None:
         super().__init__()
         self.register_buffer("running_mean", torch.zeros(rows, channels))
         self.register_buffer("running_var", torch.ones(rows, channels))
 
     def forward(self, t: int, x: Tensor, *gain_and_bias: Tensor) -> Tensor:
-        row = min(t, len(self.running_mean) - 1)
-        mean, var = self.running_mean[row], self.running_var[row]
-        return functional.batch_norm(x, mean, var, *gain_and_bias, training=self.training)
+        mean, var = self.buffers()
+        row = min(t, len(mean) - 1)
+        return functional.batch_norm(x, mean[row], var[row], *gain_and_bias, training=self.training)
+
+
+class Cell(nn.ModuleDict):
+    """A module for each edge that owns something, by role."""
+
+    def __init__(self, **edges: nn.Module) -> None:
+        super().__init__(edges)
+
+    def total(self, t: int, values: dict[str, Tensor], offset: Tensor | None = None) -> Tensor:
+        """The sum of what the edges bring, plus the offset of each channel."""
+        first, *rest = (self[key](t, x) if key in self else x for key, x in values.items())
+        total = sum(rest, first)
+        return total if offset is None else total + offset.view(-1, *(1 for _ in total.shape[2:]))
+
+
+class Head(nn.Module):
+    """W x + b, which a task sees; W is a matrix, or a 1x1 filter on maps."""
+
+    def __init__(self, *shape: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(gaussian(*shape))
+        self.bias = nn.Parameter(torch.zeros(shape[0]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        linear = functional.linear if self.weight.dim() == 2 else functional.conv2d
+        return linear(x, self.weight, self.bias)
 
 
 class Offset(nn.Module):
@@ -70,50 +93,21 @@ class Offset(nn.Module):
         return x + self.offset
 
 
-class LinearOffset(nn.Linear):
-    """A read-out with an offset, a buffer with the mean of what is to be predicted."""
+class HeadOffset(Head):
+    """W x + b + offset, a buffer with the mean of what is to be predicted."""
 
     offset: Tensor
 
-    def __init__(self, source: int, *shape: int) -> None:
-        super().__init__(source, shape[0])
-        self.register_buffer("offset", torch.zeros(shape))
+    def __init__(self, *shape: int, offset: tuple[int, ...]) -> None:
+        super().__init__(*shape)
+        self.register_buffer("offset", torch.zeros(offset))
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x) + self.offset
 
 
-class ConvOffset(nn.Conv2d):
-    """A 1x1 read-out with an offset, a buffer with the mean of what is to be predicted."""
-
-    offset: Tensor
-
-    def __init__(self, source: int, *shape: int) -> None:
-        super().__init__(source, shape[0], 1)
-        self.register_buffer("offset", torch.zeros(shape))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return super().forward(x) + self.offset
-
-
-class Levels(nn.ModuleDict):
-    """Modules by name, even by one such as `half` or `train`, which ModuleDict has itself."""
+class Modules(nn.ModuleDict):
+    """Modules by name. Unlike its base, it takes names that it has itself: `half`, `train`."""
 
     def __setitem__(self, name: str, module: nn.Module) -> None:
         self._modules[name] = module
-
-
-class Cell(nn.Module):
-    """Has a module for each edge that owns something, by role."""
-
-    def __init__(self, **edges: nn.Module) -> None:
-        super().__init__()
-        for key, module in edges.items():
-            self.add_module(key, module)
-
-    def total(self, t: int, values: dict[str, Tensor], offset: Tensor | None = None) -> Tensor:
-        """The sum of what the edges bring, plus the offset of each channel."""
-        own = dict(self.named_children())
-        terms = [own[key](t, x) if key in own else x for key, x in values.items()]
-        total = sum(terms[1:], terms[0])
-        return total if offset is None else total + offset.view(-1, *(1 for _ in total.shape[2:]))

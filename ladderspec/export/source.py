@@ -5,181 +5,298 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ladderspec.cells import functions
 from ladderspec.errors import UsageError
 
 WIDTH = 100
-IMPORTS = {  # what a file may import, by the name that it gives
-    "torch": "import torch",
-    "Tensor": "from torch import Tensor",
-    "nn": "from torch import nn",
-    "functional": "from torch.nn import functional",
-    "Callable": "from collections.abc import Callable",
-    "deque": "from collections import deque",
-    "pairwise": "from itertools import pairwise",
-    "prod": "from math import prod",
+IMPORTS = {  # what a file may import, by name: the module, and what of it
+    "torch": ("", "torch"),
+    "Tensor": ("torch", "Tensor"),
+    "nn": ("torch", "nn"),
+    "functional": ("torch.nn", "functional"),
+    "deque": ("collections", "deque"),
+    "pairwise": ("itertools", "pairwise"),
 }
 TYPES = {  # names in annotations
     "Pair": "Pair = tuple[int, int]  # height and width",
     "Shape": "Shape = tuple[int, ...]  # without the batch",
 }
+_NO_TORCH = ("ladderspec", "pydantic", "networkx")  # what an exported file never imports
 
 
 def _definitions(path: Path) -> dict[str, str]:
     """The functions and classes of a file, by name."""
     text = path.read_text(encoding="utf-8")
-    parts = [
-        part for part in ast.parse(text).body if isinstance(part, ast.FunctionDef | ast.ClassDef)
-    ]
+    parts = [p for p in ast.parse(text).body if isinstance(p, ast.FunctionDef | ast.ClassDef)]
     return {part.name: ast.get_source_segment(text, part) or "" for part in parts}
 
 
 REFERENCE = _definitions(Path(__file__).with_name("reference.py"))  # read, not imported: no torch
 
 
+class Tensor:
+    """Stands for an argument that is a tensor: all that is known is that it is not None."""
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError("not known before the network runs")
+
+    __bool__ = __hash__ = None  # type: ignore[assignment]
+
+
+class Expression(NamedTuple):
+    """An argument that is called: its own argument, and the expression that replaces the call."""
+
+    argument: str
+    text: str
+
+    def on(self, given: str) -> str:
+        """The expression of what is given.
+
+        >>> Expression("x", "x.relu()").on("a + b"), Expression("x", "elu(x)").on("a + b")
+        ('(a + b).relu()', 'elu(a + b)')
+        """
+        whole = ast.parse(self.text, mode="eval").body
+        alone = isinstance(whole, ast.Call) and self.argument in map(ast.unparse, whole.args)
+        simple = isinstance(
+            ast.parse(given, mode="eval").body, ast.Name | ast.Call | ast.Attribute | ast.Subscript
+        )
+        given = given if alone or simple else f"({given})"
+        return re.sub(rf"\b{self.argument}\b", lambda _: given, self.text, count=1)
+
+
 @dataclass
 class Definitions:
-    """What the file defines besides the network: constants and functions by name, in order."""
+    """What the file defines besides its modules: constants and functions by name, in order."""
 
     owner: str = ""  # whose source is read, for messages
     texts: dict[str, str] = field(default_factory=dict)
-    imports: dict[str, str] = field(default_factory=dict)  # of functions, by name
+    imports: dict[str, tuple[str, str]] = field(default_factory=lambda: dict(IMPORTS))
+    meant: dict[str, Any] = field(default_factory=dict)  # functions and constants by name
 
     def function(self, function: Callable[..., Any], name: str = "") -> str:
         """Define a function, and all that it uses; under another `name`, if given."""
         name = name or function.__name__
         if name not in self.texts:
             self.texts[name] = ""  # a function may use itself
-            text = self.method(function)
+            text = self._source(function)
+            self._define(function, names_in(text))
             del self.texts[name]
             self.texts[name] = text.replace(f"def {function.__name__}(", f"def {name}(", 1)
+        if self.meant.setdefault(name, function) is not function or name in REFERENCE:
+            self._refuse_second(name)
         return name
 
-    def reference(self, name: str) -> str:
-        """Define a function or class of `ladderspec.export.reference`, and all that it uses."""
-        if name not in self.texts:
-            self.texts[name] = REFERENCE[name]
-            for used in names_in(ast.parse(REFERENCE[name])):
-                if used in REFERENCE:
-                    self.reference(used)
-                elif used in vars(functions):
-                    self.function(getattr(functions, used))
-        return name
+    def reference(self, texts: Iterable[str]) -> None:
+        """Define what texts use of `ladderspec.export.reference`, and all that this uses."""
+        for name in sorted(set[str]().union(*map(names_in, texts)) - self.texts.keys()):
+            if name in REFERENCE:
+                self.texts[name] = REFERENCE[name]
+                self.reference([REFERENCE[name]])
+            elif name in vars(functions) and name not in TYPES:
+                self.function(getattr(functions, name))
 
-    def method(self, function: Callable[..., Any]) -> str:
-        """The source of a function without its decorators, imports and examples."""
+    def expression(self, function: Callable[..., Any]) -> Expression:
+        """A function of one argument: what it returns, if that is a simple call, or its name."""
+        (argument,) = inspect.signature(function).parameters
+        source = self._source(function)
+        last = _statements(source)[-1]
+        value = last.value if isinstance(last, ast.Return) else None
+        once = [n.id for n in ast.walk(value or last) if isinstance(n, ast.Name)].count(argument)
+        if len(_statements(source)) == once == 1 and isinstance(value, ast.Call | ast.Name):
+            text = ast.get_source_segment(source, value) or ""
+            self._define(function, names_in(text) - {argument})
+            return Expression(argument, text)
+        return Expression(argument, f"{self.function(function)}({argument})")
+
+    def body(
+        self, function: Callable[..., Any], known: Mapping[str, Any], text_of: Callable[[str], str]
+    ) -> list[str]:
+        """The lines of a function's body with its arguments filled in.
+
+        Branches that the arguments decide are resolved, so that a class only contains what it
+        computes.
+
+        Args:
+            function: A plain function.
+            known: What is known of its arguments: a Tensor, an Expression, or a constant.
+            text_of: Gives the text of an argument that is read.
+        """
+        source = _with_calls(_resolved(self._source(function), known), known)
+        names = [node for node in _nodes(source) if isinstance(node, ast.Name)]
+        read = {each.id for each in names} & inspect.signature(function).parameters.keys()
+        changed = read & {each.id for each in names if isinstance(each.ctx, ast.Store)}
+        texts = {name: text_of(name) for name in sorted(read)}
+        begin = [f"{name} = {texts[name]}" for name in sorted(changed) if texts[name] != name]
+        edits = [(each, texts[each.id]) for each in names if each.id in read - changed]
+        source = _edited(source, edits)
+        lines, start = source.splitlines(), _statements(source)[0].lineno - 1
+        while lines[start - 1].lstrip().startswith("#"):
+            start -= 1
+        lines = [*begin, *textwrap.dedent("\n".join(lines[start:])).splitlines()]
+        self._define(function, names_in("\n".join(lines)) - read - {"self", "t", "values"})
+        return [part for line in lines for part in fit(line, WIDTH - 8)]
+
+    def _source(self, function: Callable[..., Any]) -> str:
+        """The source of a function without its decorators, inner imports and examples."""
         try:
             source = textwrap.dedent(inspect.getsource(function))
         except (OSError, TypeError):
             raise UsageError(
                 f"cannot export {self.owner}: `{function.__qualname__}` has no source to read"
             ) from None
-        lines, tree = source.splitlines(), ast.parse(source).body[0]
+        tree = ast.parse(source).body[0]
         if not isinstance(tree, ast.FunctionDef):
             raise UsageError(
                 f"cannot export {self.owner}: `{function.__qualname__}` is no plain function"
             )
-        dropped = set(range(tree.lineno - 1))  # decorators
-        tree.decorator_list = []
-        inside: set[str] = set()
+        dropped = set(range(1, tree.lineno))  # decorators
         for node in ast.walk(tree):
             if isinstance(node, ast.Import | ast.ImportFrom):
-                dropped |= set(range(node.lineno - 1, node.end_lineno or node.lineno))
-                inside |= {alias.asname or alias.name for alias in node.names}
+                dropped |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
                 self._import(node)
-        if (example := _example(tree, lines)) is not None:
-            dropped |= set(example)
-        self._define(function, names_in(tree) - inside - {"self"})
-        return _without(lines, dropped)
+        lines = [
+            line
+            for number, line in enumerate(source.splitlines(), 1)
+            if number not in dropped and (line.strip() or number - 1 not in dropped)
+        ]
+        return _without_examples("\n".join(lines))
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
-        module = node.module if isinstance(node, ast.ImportFrom) else ""
+        module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
         for alias in node.names:
-            name = alias.asname or alias.name
-            root = (module or alias.name).split(".")[0]
-            if name not in IMPORTS and root != "torch" and root in _ours():
+            if (module or alias.name).split(".")[0] in _NO_TORCH:
                 raise UsageError(
                     f"cannot export {self.owner}: its source imports `{module or alias.name}`"
                 )
-            single = ast.ImportFrom(module, [alias], 0) if module else ast.Import([alias])
-            self.imports[name] = IMPORTS.get(name, ast.unparse(single))
+            part = f"{alias.name} as {alias.asname}" if alias.asname else alias.name
+            self.imports[alias.asname or alias.name.partition(".")[0]] = module, part
 
     def _define(self, function: Callable[..., Any], names: set[str]) -> None:
         """Define what a function uses from outside itself."""
-        outside = getattr(function, "__globals__", {})
-        for name in sorted(names - set(dir(builtins)) - set(self.texts)):
-            value = outside.get(name)
-            if name in IMPORTS or name in TYPES:
-                continue  # added at the end, if it is still used
-            if inspect.isfunction(value) and _may_be_read(value, function):
-                self.function(value)
+        files = (function.__module__, functions.__name__)
+        for name in sorted(names - {*dir(builtins), *self.imports, *TYPES}):
+            value = function.__globals__.get(name)
+            if inspect.isfunction(value) and value.__module__ in files:
+                self.function(value, name)
             elif isinstance(value, int | float | str | tuple | bool):
                 self.texts[name] = f"{name} = {value!r}"
-            else:
+                if self.meant.setdefault(name, value) != value:
+                    self._refuse_second(name)
+            elif name not in self.texts:
                 raise UsageError(
                     f"cannot export {self.owner}: `{function.__qualname__}` uses `{name}`, which is"
                     " neither a function nor a number, text or tuple of its file; import modules"
                     " inside of it"
                 )
 
-
-def _ours() -> set[str]:
-    return {"ladderspec", "pydantic", "networkx"}
-
-
-def _may_be_read(value: Any, user: Callable[..., Any]) -> bool:
-    """Functions of the same file, and those that cells share."""
-    return value.__module__ in (user.__module__, "ladderspec.cells.functions")
+    def _refuse_second(self, name: str) -> None:
+        raise UsageError(f"cannot export {self.owner}: another `{name}` is in the file; rename it")
 
 
-def names_in(tree: ast.AST) -> set[str]:
+def names_in(text: str) -> set[str]:
     """The names that a piece of Python reads from outside itself.
 
-    >>> sorted(names_in(ast.parse("def g(x):\\n    i = f(x)\\n    return i")))
+    >>> sorted(names_in("def g(x):\\n    i = f(x)\\n    return i"))
     ['f']
     """
-    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    nodes = list(ast.walk(ast.parse(text)))
+    names = [node for node in nodes if isinstance(node, ast.Name)]
     stored = {name.id for name in names if isinstance(name.ctx, ast.Store)}
-    stored |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    stored |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    stored |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    stored |= {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
     return {name.id for name in names} - stored
 
 
-def _example(tree: ast.FunctionDef, lines: list[str]) -> range | None:
-    """The lines of a docstring from its arguments or first example on, but for the last."""
-    if ast.get_docstring(tree) is None:
-        return None
-    doc = tree.body[0]
-    for at in range(doc.lineno - 1, (doc.end_lineno or doc.lineno) - 1):
-        if lines[at].lstrip().startswith((">>>", "Args:")):
-            return range(at, (doc.end_lineno or doc.lineno) - 1)
-    return None
+# --- edits of source ------------------------------------------------------------------------------
 
 
-def _without(lines: list[str], dropped: set[int]) -> str:
-    """The other lines; blank lines that follow a dropped line go too, a short docstring closes."""
-    found: list[str] = []
-    for at, line in enumerate(lines):
-        blank_after = not line.strip() and (not found or at - 1 in dropped)
-        if at not in dropped and not blank_after:
-            found.append(line)
-    text = "\n".join(found)
-    head, quotes, rest = text.partition('"""')
+def _nodes(source: str) -> list[ast.AST]:
+    """What the body of a function consists of."""
+    return [node for statement in _statements(source) for node in ast.walk(statement)]
+
+
+def _statements(source: str) -> list[ast.stmt]:
+    """The body of a function, without its docstring."""
+    (function,) = ast.parse(source).body
+    assert isinstance(function, ast.FunctionDef)
+    return function.body[1:] if ast.get_docstring(function) is not None else function.body
+
+
+def _without_examples(source: str) -> str:
+    """A function whose docstring ends before its arguments and examples."""
+    head, quotes, rest = source.partition('"""')
     doc, closing, body = rest.partition('"""')
-    if not quotes or not closing or "\n" in doc.strip():
-        return text
-    return f'{head}"""{doc.strip()}"""{body}'
+    shorter = re.split(r"\s*\n\s*(?:>>>|Args:)", doc)[0]
+    if not closing or shorter == doc:
+        return source
+    end = "\n    " if "\n" in shorter else ""
+    return f"{head}{quotes}{shorter}{end}{closing}{body}"
+
+
+def _resolved(source: str, known: Mapping[str, Any]) -> str:
+    """A function without the branches that its arguments decide."""
+    nodes = _nodes(source)
+    stores = [n for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    for node in nodes:
+        if not isinstance(node, ast.If | ast.IfExp):
+            continue
+        inside = set(ast.walk(node))
+        stored = {name.id for name in stores if name not in inside}
+        test = compile(ast.Expression(node.test), "", "eval")
+        try:
+            holds = eval(test, {}, {name: known[name] for name in known.keys() - stored})
+        except Exception:  # whatever it reads, the arguments do not decide it
+            continue
+        chosen = node.body if holds else node.orelse
+        if isinstance(chosen, ast.expr):
+            edit = (node, ast.get_source_segment(source, chosen) or "")
+            return _resolved(_edited(source, [edit]), known)
+        return _resolved(_with_branch(source, node, chosen), known)
+    return source
+
+
+def _with_branch(source: str, node: ast.AST, body: list[ast.stmt]) -> str:
+    """An `if` statement replaced by one of its branches; after a return, nothing follows."""
+    assert isinstance(node, ast.If)
+    lines, end = source.splitlines(), node.end_lineno
+    kept: list[str] = []
+    if body:
+        shift = body[0].col_offset - node.col_offset
+        kept = [line[shift:] for line in lines[body[0].lineno - 1 : body[-1].end_lineno]]
+        if isinstance(body[-1], ast.Return) and node.col_offset == 4:
+            end = len(lines)
+    return "\n".join([*lines[: node.lineno - 1], *kept, *lines[end:]])
+
+
+def _with_calls(source: str, known: Mapping[str, Any]) -> str:
+    """A function in which the calls of its arguments are written out."""
+    for node in reversed(_nodes(source)):  # the innermost first
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            called = known.get(node.func.id)
+            if isinstance(called, Expression):
+                given = ast.get_source_segment(source, node.args[0]) or ""
+                return _with_calls(_edited(source, [(node, called.on(given))]), known)
+    return source
+
+
+def _edited(source: str, edits: Iterable[tuple[Any, str]]) -> str:
+    """The source with some expressions replaced by other text."""
+    lines = source.splitlines()
+    for node, text in sorted(edits, key=lambda e: (e[0].lineno, e[0].col_offset), reverse=True):
+        before = lines[node.lineno - 1].encode()[: node.col_offset].decode()
+        after = lines[node.end_lineno - 1].encode()[node.end_col_offset :].decode()
+        lines[node.lineno - 1 : node.end_lineno] = f"{before}{text}{after}".splitlines()
+    return "\n".join(lines)
 
 
 # --- lines that fit -------------------------------------------------------------------------------
-
-_PAIRS = {"(": ")", "[": "]", "{": "}"}
 
 
 def fit(line: str, width: int = WIDTH) -> list[str]:
@@ -194,44 +311,29 @@ def fit(line: str, width: int = WIDTH) -> list[str]:
             edge_1=Map(1),
         )
     """
-    inner = max(_brackets(line), key=lambda pair: pair[1] - pair[0], default=None)
-    if len(line) <= width or inner is None or inner[1] - inner[0] < 2:
+    opened, start, end = 0, 0, 0  # the widest pair of brackets
+    depths = list(_depths(line))
+    for at, (character, depth) in enumerate(zip(line, depths, strict=True)):
+        if character in "([{" and depth == 1:
+            opened = at
+        elif character in ")]}" and depth == 0 and at - opened > end - start:
+            subscript = re.search(r"[\w)\]]\[$", line[: opened + 1])
+            start, end = (start, end) if subscript else (opened, at)
+    if len(line) <= width or end - start < 2:
         return [line]
-    start, end = inner
-    indent = len(line) - len(line.lstrip())
-    found = [line[: start + 1]]
-    for argument in _arguments(line[start + 1 : end]):
-        found += fit(f"{' ' * (indent + 4)}{argument},", width)
-    return [*found, f"{' ' * indent}{line[end:]}"]
+    indent = " " * (len(line) - len(line.lstrip()))
+    commas = [i for i in range(start, end) if line[i] == "," and depths[i] == 1]
+    parts = zip([start, *commas], [*commas, end], strict=True)
+    arguments = [line[a + 1 : b].strip() for a, b in parts]
+    found = [part for a in arguments if a for part in fit(f"{indent}    {a},", width)]
+    return [line[: start + 1], *found, f"{indent}{line[end:]}"]
 
 
-def _brackets(text: str) -> list[tuple[int, int]]:
-    """Where the outermost brackets open and close."""
-    found, depth, start, quoted = [], 0, 0, False
-    for at, character in enumerate(text):
+def _depths(line: str) -> Iterable[int]:
+    """How many brackets are open at each character; what is quoted opens and closes none."""
+    depth, quoted = 0, False
+    for character in line:
         quoted ^= character == '"'
-        if quoted:
-            continue
-        if character in _PAIRS:
-            start = start if depth else at
-            depth += 1
-        elif character in _PAIRS.values():
-            depth -= 1
-            if not depth:
-                found.append((start, at))
-    return found
-
-
-def _arguments(text: str) -> list[str]:
-    """
-    >>> _arguments('1, f(2, 3), x="a, b"')
-    ['1', 'f(2, 3)', 'x="a, b"']
-    """
-    inside = [range(start, end) for start, end in _brackets(text)]
-    found, start, quoted = [], 0, False
-    for at, character in enumerate(text):
-        quoted ^= character == '"'
-        if character == "," and not quoted and not any(at in span for span in inside):
-            found.append(text[start:at].strip())
-            start = at + 1
-    return [part for part in [*found, text[start:].strip()] if part]
+        if not quoted:
+            depth += (character in "([{") - (character in ")]}")
+        yield depth + 1000 * quoted

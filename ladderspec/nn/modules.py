@@ -218,6 +218,10 @@ class CellModule(Declared):
         for key, projection in projections.items():
             edge = Edge(projection, iterations, draw, key in shared)
             self._modules[key] = edge  # a key may be any name
+        for key in parameters:
+            if hasattr(self, key):
+                message = f"`parameters` names `{key}`, which the module has itself; rename it"
+                raise UsageError(f"{self.name}: {message}")
         self.declare(parameters, draw, "" in shared)
         self.binding = bind(cell, site, out, projections, parameters, self.name)
         self.constants = dict(self.binding.constants)

@@ -134,8 +134,6 @@ def _infer_shape(work: Compilation, node: str) -> None:
             if graph.nodes[source].get("shape") is not None
         ]
         shape = cell.out_shape(_site(graph, node, tuple(known)))
-        if not isinstance(shape, tuple) or not all(type(n) is int and n > 0 for n in shape):
-            raise ShapeProblem(f"`out_shape` of the cell {cell.cell} returned {shape!r}, no shape")
         attributes["shape"] = shape
         attributes["grid"] = grid_of(graph, node)
     except (UnknownShape, StopIteration, IndexError):

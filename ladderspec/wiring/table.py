@@ -146,16 +146,19 @@ def _used(graph: LadderGraph) -> tuple[list[int], list[list[str]]]:
 
 def to_text(graph: LadderGraph, width: int | None = None) -> str:
     """The table as text. If it is wider than `width`, decoders stand below encoders."""
+    return "\n".join(fitted([*heading(graph), *layers(graph, width), "", *footer(graph)], width))
+
+
+def layers(graph: LadderGraph, width: int | None = None, counts: bool = True) -> list[str]:
+    """The lines of the table alone, with or without the numbers of parameters."""
     used, rows = _used(graph)
-    blocks = [used]
-    if width is not None and len(_aligned(rows, used)[1]) > width:
-        beside = [i for i in used if i >= _BESIDE]
-        blocks = [[i for i in used if i < _BESIDE], *([[0, *beside]] if beside else [])]
-    body: list[str] = []
-    for block in blocks:
-        kept = [row for row in rows if block is blocks[0] or any(row[i] for i in block[1:])]
-        body += [*_aligned(kept, block), ""]
-    return "\n".join(fitted([*heading(graph), *body, *footer(graph)], width))
+    used = [i for i in used if counts or HEADINGS[i] != "parameters"]
+    if width is None or len(_aligned(rows, used)[1]) <= width:
+        return _aligned(rows, used)
+    found = _aligned(rows, [i for i in used if i < _BESIDE])
+    if beside := [i for i in used if i >= _BESIDE]:
+        found += ["", *_aligned([row for row in rows if any(row[i] for i in beside)], [0, *beside])]
+    return found
 
 
 def _aligned(rows: Sequence[Sequence[str]], used: Sequence[int]) -> list[str]:

@@ -25,7 +25,6 @@ from ladderspec.cli import fill, main
 from ladderspec.errors import UsageError
 from ladderspec.export import to_python
 from ladderspec.export.heading import class_name
-from ladderspec.export.network import RESERVED
 from ladderspec.language.read import Spec
 from ladderspec.names import LEVEL_NAME
 from ladderspec.network.inputs import noisy as add_noise
@@ -519,10 +518,12 @@ def test_it_shows_every_row_of_the_table():
     assert "GRU" not in code
 
 
-def test_many_repeats_are_one_loop():
+def test_repeats_are_one_loop():
     code = to_python(loads(HEAD + FIELDS["repeats"]))
-    assert 'pairwise(["input", *(f"a_{k}" for k in range(1, 10))])' in code
-    assert 'pairwise([f"b_{k}" for k in range(1, 10)])' in code
+    for first, stem in (("input", "a"), ("b_1", "b")):
+        names = ", ".join(f'"{n}"' for n in (first, *(f"{stem}_{k}" for k in range(1, 10))))
+        names = names.replace('"b_1", "b_1"', '"b_1"')
+        assert re.search(rf"for below, level in pairwise\(\s*\[{names}\],?\s*\):", code)
 
 
 def test_the_class_is_called_like_the_spec():
@@ -538,9 +539,15 @@ def test_the_class_is_called_like_the_spec():
             to_python(spec, name)
 
 
-def test_reserved_names_are_those_of_torch():
-    names = {name for name in dir(nn.ModuleDict()) if LEVEL_NAME.fullmatch(name)}
-    assert names <= RESERVED
+def test_levels_and_tasks_may_have_the_names_of_attributes():
+    names = [n for n in dir(nn.ModuleDict()) if LEVEL_NAME.fullmatch(n) and n != "training"]
+    rows = "".join(f"  - {{name: {n}, encoder: {{cell: FC, channels: 2}}}}\n" for n in names)
+    tasks = "".join(
+        f"  {n}: {{kind: probe, at: encoder.{n}, target: place, head: 2}}\n" for n in names
+    )
+    spec = loads(f"input: {{channels: 2}}\ntime: {{frames: 3}}\nlevels:\n{rows}tasks:\n{tasks}")
+    assert len(names) > 50
+    check_outputs(spec)
 
 
 def test_what_users_write_cannot_break_out_of_a_docstring():
@@ -702,6 +709,69 @@ def test_parameters_and_buffers_may_have_any_name_and_size(own_cells, tmp_path, 
     ours, theirs = exported(spec).state_dict(), build(spec).state_dict()
     for name in ("encoder.a.w", "encoder.b.w"):
         assert torch.equal(ours[name], theirs[name])
+
+
+@pytest.mark.parametrize(
+    ("body", "written"),
+    [
+        ("rate = rate / 2\n        return rate * a", ["rate = 0.5", "rate = rate / 2"]),
+        ("if rate:\n            a = a * rate\n        return a", ["        a = a * 0.5\n"]),
+        ("return a if rate > 1 or h is None else -a", ["        return -a\n"]),
+        ("y = 3 * activation(a - 1).abs()\n        return y", ["3 * bent(a - 1).abs()"]),
+        ('return activation(a - 1) + edges["encoder"]', ["(a - 1).relu()", "self.total(t, {key"]),
+    ],
+)
+def test_arguments_are_filled_in(own_cells, tmp_path, body, written):
+    start, _, _ = OWN.partition("        if h is None:\n")
+    text = start.replace("h=None, *, rate", "h=None, *, rate, activation") + f"        {body}\n"
+    if "edges" in body:
+        text = text.replace("compute(a, h=None", "compute(edges, h=None")
+        text = text.replace('"bias": zeros(out[0])', "").replace('offset: ClassVar = "bias"', "")
+        text = text.replace(f"        {body}", f"        a = sum(edges.values())\n        {body}")
+    name = "bent" if "abs" in body else "relu"
+    text = text.replace("rate: float = 0.5", f'rate: float = 0.5\n    activation: str = "{name}"')
+    (tmp_path / "body.py").write_text(text)
+    load_plugin(tmp_path / "body.py")
+    spec = loads(HEAD + "levels: [{name: a, encoder: {cell: Trace, channels: 3}}]")
+    check_equal(spec)
+    for line in written:
+        assert line in to_python(spec)
+
+
+def test_no_condition_is_left_that_a_constant_decides():
+    rows = "".join(
+        f"  - {{name: r{n}, encoder: {{cell: Sum, crelu: {c}, activation: {a}}}}}\n"
+        for n, (c, a) in enumerate([("true", "none"), ("false", "tanh"), ("false", "none")])
+    )
+    spec = loads(f"{HEAD}levels:\n{rows}  - {{name: top, encoder: {{cell: FC, channels: 2}}}}")
+    check_equal(spec)
+    assert not re.search(r"if (not )?(True|False|None|\d|\")", to_python(spec))
+
+
+@pytest.mark.parametrize(
+    ("norm", "formula"),
+    [
+        ("layer", "u = relu(LN(A * v_top) + LN(B * h) + c)"),
+        ("joint", "u = relu(LN(A * v_top + B * h) + c)"),
+        ("batch", "u = relu(BN(A * v_top) + BN(B * h) + c)"),
+        ("none", "u = relu(A * v_top + B * h + c)"),
+    ],
+)
+def test_docstrings_name_the_norm(norm, formula):
+    decoder = f"{{cell: convG3, norm: {norm}}}"
+    row = f"{{name: a, encoder: {{cell: Conv, channels: 3}}, decoder: {decoder}}}"
+    assert f"    {formula}\n" in to_python(loads(f"{HEAD}levels: [{row}]"))
+
+
+def test_two_functions_of_one_name_are_refused(own_cells, tmp_path):
+    text = OWN.replace("Trace", "Track").replace('"rms"', '"rms2"').replace('"bent"', '"bent2"')
+    (tmp_path / "second.py").write_text(text)
+    load_plugin(tmp_path / "second.py")
+    rows = ", ".join(
+        f"{{name: {c.lower()}, encoder: {{cell: {c}, channels: 3}}}}" for c in ("Trace", "Track")
+    )
+    with pytest.raises(UsageError, match="the cell `Track`: another `bend` is in the file"):
+        to_python(loads(f"{HEAD}levels: [{rows}]"))
 
 
 def test_what_cannot_be_exported_is_refused_by_name(own_cells, tmp_path):

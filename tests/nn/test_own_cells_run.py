@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ladderspec import build, loads
+from ladderspec import build, loads, nn
 from ladderspec.cells import EncoderCell, Inlet, Parameters, Projection, Site, register, weight
 from ladderspec.errors import SpecError, UsageError
 from ladderspec.names import Role, Shape
@@ -184,6 +184,13 @@ def test_batch_norms_see_one_t_at_a_time() -> None:
         (('Literal["Slip"]', "str"), "the class Slip needs a name"),
         (('{"state"}', '{"stat"}'), "names 'stat', which is no role: did you mean `state`"),
         (("Slip", "Conv"), "there is a cell `Conv` in ladderspec: give yours another name"),
+        (('EncoderCell.takes | {"state"}', '["encoder"]'), "is ['encoder'], not a set of roles"),
+        (("def out_shape", "def shape"), "the cell Slip has no `out_shape`"),
+        (("def compute", "def computes"), "the cell Slip has no `compute`"),
+        (
+            ("    def out_shape", "    returns: ClassVar = 'c'\n\n    def out_shape"),
+            "is 'c', not a tup",
+        ),
     ],
 )
 def test_mistakes_are_refused_when_a_cell_is_registered(change, message, tmp_path) -> None:
@@ -209,6 +216,63 @@ class Slip(EncoderCell):
     def compute(a):
         return a
 """
+
+
+DECLARES = {  # a method, what it returns, and the message
+    "list": ("parameters(self, site, out)", "[zeros(2)]", "returned [Parameter("),
+    "nothing": ("parameters(self, site, out)", "None", "returned None; it returns a dict of names"),
+    "shape": ("parameters(self, site, out)", '{"w": (2,)}', "returned {'w': (2,)}; it returns a"),
+    "dot": ("parameters(self, site, out)", '{"w.b": zeros(2)}', "it returns a dict of names"),
+    "size": (
+        "parameters(self, site, out)",
+        '{"w": zeros(out[0] / 2)}',
+        "the sizes of `w` are whole numbers above 0, not (1.0,)",
+    ),
+    "blocks": (
+        "parameters(self, site, out)",
+        '{"w": blocks(4, values=(1, 2, 3))}',
+        "`w` has 3 values for 4 rows in equal blocks",
+    ),
+    "typo": (
+        "parameters(self, site, out)",
+        '{"w": zeros(self.units)}',
+        "fails in slip.py:17 with AttributeError: 'Slip' object has no attribute 'units'",
+    ),
+    "no projection": ("project(self, site, inlet, out)", "out", "returned (2,); it returns a Pro"),
+    "needs": ("needs(self, side)", '["encoder"]', "returned ['encoder']; it returns a set of role"),
+    "norm": ("node_norm(self)", '"layer"', "returned 'layer'; it returns (name, norm, groups)"),
+    "no norm": ("node_norm(self)", '("joint", "layr", 1)', "it returns (name, norm, groups)"),
+    "constants": ("constants(self, site, out)", "[1]", "returned [1]; it returns a dict of names"),
+    "states": ("state_shapes(self, out)", "[out]", "returned [(2,)]; it returns a dict of names"),
+}
+
+
+@pytest.mark.parametrize("name", DECLARES)
+@pytest.mark.parametrize("way", ["spec", "module"])
+def test_what_a_method_returns_is_checked(name, way, tmp_path, cells_of_the_module) -> None:
+    method, value, message = DECLARES[name]
+    text = SLIP.replace("import EncoderCell", "import EncoderCell, blocks, zeros")
+    text = text.replace('takes: ClassVar = EncoderCell.takes | {"state"}\n', "")
+    text += f"\n    def {method}:\n        return {value}\n"
+    (tmp_path / "slip.py").write_text(text)
+    load_plugin(tmp_path / "slip.py")
+    spec = "input: {channels: 2}\nlevels: [{name: a, encoder: {cell: Slip}}]"
+    make = (lambda: build(loads(spec))) if way == "spec" else (lambda: nn.Slip.of((2,)))
+    with pytest.raises(UsageError) as refused:
+        make()
+    assert f"`{method.partition('(')[0]}` of the cell Slip" in str(refused.value)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("taken", ["forward", "encoder", "name"])
+def test_a_parameter_cannot_have_a_name_of_the_module(taken, tmp_path, cells_of_the_module) -> None:
+    text = SLIP.replace("import EncoderCell", "import EncoderCell, zeros")
+    text = text.replace("compute(a)", f"compute(a, *, {taken})")
+    text += f"\n    def parameters(self, site, out):\n        return {{'{taken}': zeros(2)}}\n"
+    (tmp_path / "slip.py").write_text(text)
+    load_plugin(tmp_path / "slip.py")
+    with pytest.raises(UsageError, match=f"Slip: `parameters` names `{taken}`, which the module"):
+        nn.Slip.of((2,))
 
 
 def test_an_out_shape_that_is_none_is_reported_at_its_row(tmp_path, cells_of_the_module) -> None:

@@ -1,0 +1,306 @@
+"""The edges and cells of a graph as classes: what they declare, and the source that they run."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from ladderspec.cells import ACTIVATIONS, NORMS, Cell, Projection, Site
+from ladderspec.cells.base import deviation, iterations_of
+from ladderspec.cells.binding import bind
+from ladderspec.cells.functions import per_channel
+from ladderspec.cells.grouping import Groups
+from ladderspec.cells.projections import KEYWORDS
+from ladderspec.export.classes import GROUPS, ModuleClass, Size, SizeNames, indented
+from ladderspec.export.source import Definitions, Expression, Tensor, names_in
+from ladderspec.names import size_of
+from ladderspec.wiring.graph import Graph, is_tapped_by_arrows
+from ladderspec.wiring.shapes import site_of
+
+EDGES = {  # by the function of the map: the name of the class, its formula, what to say of it
+    "convolve": ("Conv", "W * x", ""),
+    "general_convolve": ("GeneralConv", "W * x", ""),
+    "convolve_transposed": ("Up", "W * x", "; here * is transposed"),
+    "dense": ("Dense", "W x", "; maps are flattened"),
+    "dense_to_map": ("DenseMap", "W x", "; maps are flattened"),
+    "spread": ("Spread", "x, each value over its window", ""),
+    "scaled": ("Scaled", "s x", ""),
+    "resampled": ("Resampled", "x, resampled to another size", ""),
+    "same": ("Direct", "x", ""),
+}
+
+
+# --- edges ----------------------------------------------------------------------------------------
+
+
+class EdgeClass(ModuleClass):
+    """What becomes of a value on its way into a cell."""
+
+    def __init__(
+        self, definitions: Definitions, projection: Projection, rows: int, scaled: bool
+    ) -> None:
+        super().__init__(definitions, rows)
+        self.projection, self.scaled = _with_names(projection, self.sizes), scaled
+        self.parameters = self.projection.parameters
+        self.words = () if scaled else ("unscaled",)
+        self.changes = (projection.kind, projection.norm) != ("none", "none")
+        norm = projection.norm
+        self.name, doc, note = EDGES[projection.function.__name__]
+        if projection.extra:
+            doc = f"The value as it is, with {' and '.join(projection.extra)}"
+        if norm != "none":
+            by = "" if scaled else ", which the cell applies"
+            doc = f"{NORMS[norm].symbol}({doc}), with a gain per channel{by}"
+            self.name += NORMS[norm].symbol
+        self.doc = self.any_doc = f"{doc}{note}."
+
+    def methods(self) -> list[list[str]]:
+        projection, kind = self.projection, self.projection.norm
+        self.norm_module(kind, "norm", projection.target[0])
+        function, body = projection.function, list[str]()
+        given = ["x", *(["self.weight"] if projection.has_weight else [])]
+        for name in KEYWORDS[function]:
+            value = self.attribute(name, getattr(projection, name))
+            default = inspect.signature(function).parameters[name].default
+            given += [f"{name}={value}"] if value != repr(default) else []
+        y = "x"
+        if projection.kind != "none":
+            y = f"{self.definitions.function(function)}({', '.join(given)})"
+        if kind != "none":
+            if len(y) > 50:
+                body, y = [f"y = {y}"], "y"
+            groups = self.attribute("groups", projection.groups)
+            y = self.normalised(kind, "norm", y, "self.gain" if self.scaled else "", "", groups)
+        head = "def forward(self, t: int, x: Tensor) -> Tensor:"
+        return [[head, *indented([*body, f"return {y}"])]]
+
+
+def _with_names(p: Projection, sizes: SizeNames) -> Projection:
+    """A projection whose sizes have names."""
+    if p.kind == "dense":
+        source = (sizes.name(size_of(p.source), "source"),)
+        flat = (sizes.name(size_of(p.target), "target"),) if len(p.target) == 1 else p.target
+        return replace(p, source=source, target=sizes.shape(flat))
+    if p.has_weight:
+        ends = [
+            (sizes.name(shape[0], name), *shape[1:])
+            for shape, name in ((p.source, "source"), (p.target, "target"))
+        ]
+        names = ("filter", "filter") if p.filter[0] == p.filter[1] else ("height", "width")
+        height, width = (sizes.name(n, name) for n, name in zip(p.filter, names, strict=True))
+        found = replace(p, source=ends[0], target=ends[1], filter=(height, width))
+        if p.channel_groups > 1:
+            found = replace(found, channel_groups=sizes.name(p.channel_groups, "channel_groups"))
+        return found
+    channels, units = sizes.name(p.target[0], "channels"), size_of(p.target)
+    known = {int(channels): channels}
+    if len(p.target) > 1:
+        known.setdefault(units, sizes.name(units, "units"))
+    extra = {
+        name: replace(each, shape=(*each.shape[:-1], known.get(each.shape[-1], each.shape[-1])))
+        for name, each in p.extra.items()
+    }
+    return replace(p, target=(channels, *p.target[1:]), extra=extra)
+
+
+# --- cells ----------------------------------------------------------------------------------------
+
+
+class CellClass(ModuleClass):
+    """A node: its `forward` is the source of `compute`."""
+
+    base = "Cell"
+    more = ("**edges: nn.Module",)
+
+    def __init__(
+        self, definitions: Definitions, graph: Graph, node: str, length: int | None
+    ) -> None:
+        cell: Cell = graph.nodes[node]["cell"]
+        super().__init__(definitions, iterations_of(cell, length))
+        found = {
+            key: e["projection"] for _, _, key, e in graph.in_edges(node, keys=True, data=True)
+        }
+        self.cell, site = self._named(cell, site_of(graph, node))
+        out = self.sizes.shape(self.cell.out_shape(site))
+        own = self.cell.parameters(site, out)
+        self.parameters = {key: own[key] for key in graph.nodes[node]["own"] if key in own}
+        projections = {inlet.key: self.cell.project(site, inlet, out) for inlet in site.inlets}
+        self.binding = bind(self.cell, site, out, projections, self.parameters)
+        self.noise, self.tapped = deviation(cell), is_tapped_by_arrows(graph, node)
+        self.iterates = (graph.graph["iterations"] or 1) > 1  # on one input: all t share noise
+        module, kind, groups = cell.node_norm() if self.binding.summed else ("", "none", 1)
+        self.norm = module, kind, groups
+        # The edge whose norm makes z in a = gain . z + offset, if z is needed by itself.
+        apart = bool(self.noise or self.tapped)
+        self.carrier = self.binding.carrier if apart and kind == "none" else ""
+        for key in projections:
+            if found[key].kind != "none" or found[key].parameters:
+                edge = EdgeClass(definitions, found[key], self.rows, key != self.carrier)
+                self.edges[key] = edge
+        self.out, self.separate = out, set(projections) & cell.signature().separate
+        self.keys = tuple(projections)
+        self.states = self.cell.state_shapes(out) if "state" in self.keys else {}
+        owner = next(c for c in type(cell).__mro__ if "compute" in vars(c))
+        self.name = owner.__name__.strip("_")
+        self.words = tuple(self._words())
+        terms = {each.norm for each in found.values() if each.has_weight}
+        self.doc = self._formula(owner.__doc__ or self.name, {kind} if kind != "none" else terms)
+        self.any_doc = self._formula(owner.__doc__ or self.name, {"", "any"})
+
+    def _named(self, cell: Cell, site: Site) -> tuple[Cell, Site]:
+        """A cell and its site with named sizes, from which those of its parameters follow."""
+        fields = {name: getattr(cell, name) for name in type(cell).model_fields}
+        sizes = {k: self.sizes.name(v, k) for k, v in fields.items() if type(v) is int}
+        if site.groups is not None:
+            count = Size(site.groups.count, GROUPS)
+            site = replace(site, groups=site.groups.model_copy(update={"count": count}))
+            if isinstance(cell, Groups):
+                sizes["count"] = count
+        level = None if site.level is None else self.sizes.shape(site.level)
+        row = site.row
+        if row is not None:
+            row = (self.sizes.name(row[0], "inner", "row"), *row[1:])
+        return cell.model_copy(update=sizes), replace(site, level=level, row=row)
+
+    def _words(self) -> Iterable[str]:
+        """What tells this class from others of its name."""
+        _, kind, _ = self.norm
+        for value in self.binding.constants.values():
+            yield from [value] if isinstance(value, str) else []
+        given = {*self.binding.constants, *self.binding.tensors, *self.separate, *self.parameters}
+        for name in sorted({*self.binding.optional, *given} - {"norm"}):
+            absent = name not in given or self.binding.constants.get(name, name) is None
+            yield f"{'without' if absent else 'with'} {name}"
+        yield "on maps" if len(self.out) == 3 else "on vectors"
+        symbol = "plain" if kind == "none" else NORMS[kind].symbol
+        yield f"joint {symbol}" if self.norm[0] == "joint" and kind != "none" else symbol
+        yield from [
+            word for word, holds in (("noisy", self.noise), ("tapped", self.tapped)) if holds
+        ]
+
+    def _formula(self, doc: str, norms: set[str]) -> str:
+        """The docstring of the cell, with the norm and the activation that are used.
+
+        `norm: joint` normalises the sum of the terms.
+        """
+        activation = self.binding.constants.get("activation")
+        if activation is not None:
+            written = r"\1" if activation == "none" else rf"{activation}(\1)"
+            doc = re.sub(r"\bact\(((?:[^()]|\([^()]*\))*)\)", written, doc)
+        if self.norm[0] == "joint" and self.norm[1] != "none":
+            doc = re.sub(r"\) \+ (?:BN|LN)\(", " + ", doc)
+        if norms == {"none"}:
+            return re.sub(r"\b(?:BN|LN)\(([^()]*)\)", r"\1", doc)
+        symbol = NORMS[next(iter(norms))].symbol if len(norms) == 1 else "norm"
+        return re.sub(r"\b(?:BN|LN)\(", f"{symbol}(", doc) if norms else doc
+
+    # --- methods ----------------------------------------------------------------------------------
+
+    def methods(self) -> list[list[str]]:
+        cell, binding = self.cell, self.binding
+        self.definitions.owner = f"the cell `{cell.cell}`"
+        arguments = [name for _, name in binding.positional]
+        body = self._pre_activation() if "a" in arguments else []
+        if "edges" in arguments:
+            body = ["edges = {key: self.total(t, {key: x}) for key, x in values.items()}"]
+        lines = self.definitions.body(cell.compute, self._known(), self._text_of)
+        if self.tapped:
+            lines = [f"{s}, z" if s.lstrip().startswith("return ") else s for s in lines]
+        body += lines
+        taken = [n for n in arguments if n in {*self.separate, *self.states}]
+        given = ["self", "t: int", *(f"{name}: Tensor" for name in taken)]
+        given += ["**values: Tensor"] if "values" in names_in("\n".join(body)) else []
+        count = len(cell.returns) + self.tapped
+        result = f"tuple[{', '.join(['Tensor'] * (count + 1))}]" if count else "Tensor"
+        forward = [f"def forward({', '.join(given)}) -> {result}:", *indented(body)]
+        return [forward, *([] if cell.first_value is None else [self._first_value()])]
+
+    def _known(self) -> dict[str, Any]:
+        """What is known of the arguments of `compute`."""
+        binding, (module, kind, groups) = self.binding, self.norm
+        found: dict[str, Any] = dict(binding.constants)
+        if "activation" in found:
+            found["activation"] = self.definitions.expression(
+                ACTIVATIONS[found["activation"]].compute
+            )
+        for source, name in binding.positional:
+            there = {"edge": name in self.separate, "state": "state" in self.keys}
+            found[name] = Tensor() if there.get(source, True) else None
+        found |= {name: Tensor() for name in binding.tensors}
+        if binding.norm_in_compute:
+            given = (module, "x", "self.gain", f"self.{self.cell.offset}", str(groups))
+            text = "" if kind == "none" else self.normalised(kind, *given)
+            found["norm"] = Expression("x", text) if text else None
+        return found
+
+    def _text_of(self, name: str) -> str:
+        """The text of an argument of `compute` or `first_value` that is read."""
+        binding = self.binding
+        constants = {**binding.constants, **binding.first_constants}
+        if name in self.parameters:
+            return f"self.{name}"
+        if name in binding.tensors:
+            return f"self.{binding.tensors[name]}.{name}"
+        if name in constants and constants[name] is not None:
+            return self.attribute(name, constants[name])
+        if name in self.separate:
+            changed = name in self.edges and self.edges[name].changes
+            return f"self.{name}(t, {name})" if changed else name
+        if name == "h" and "state" in self.keys:
+            return "state" if "state" in self.separate else 'values["state"]'
+        return "None" if name in binding.optional and name not in self.states else name
+
+    def _pre_activation(self) -> list[str]:
+        """The lines that make `a`."""
+        module, kind, groups = self.norm
+        offset = f"self.{self.cell.offset}" if self.cell.offset in self.parameters else ""
+        total = f"self.total(t, values, {offset})" if offset else "self.total(t, values)"
+        if self.carrier:
+            gain = f"self.{self.carrier}.gain"
+            return self._from_normalised("self.total(t, values)", gain, offset)
+        if kind == "none":
+            return [f"a = {total}"]
+        self.norm_module(kind, module, self.binding.summed)
+        if self.binding.norm_in_compute:
+            return ["a = self.total(t, values)"]
+        scale, shift = "", ""
+        if "gain" in self.parameters:  # then the offset follows the norm
+            total, scale, shift = "self.total(t, values)", "self.gain", offset
+        if self.noise or self.tapped:
+            z = self.normalised(kind, module, total, "", "", str(groups))
+            return self._from_normalised(z, scale, shift)
+        return [f"a = {self.normalised(kind, module, total, scale, shift, str(groups))}"]
+
+    def _from_normalised(self, z: str, gain: str, offset: str) -> list[str]:
+        """z with its noise in training, then a = gain . z + offset."""
+        lines = [f"z = {z}"]
+        if self.noise:
+            drawn = f"{self.attribute('deviation', self.noise)} * torch.randn_like(z)"
+            if self.iterates:
+                keep = ["    if t == 0:  # the same at every t", f"        self.drawn = {drawn}"]
+                lines += ["if self.training:", *keep, "    z = z + self.drawn"]
+            else:
+                lines += ["if self.training:", f"    z = z + {drawn}"]
+        wide = self.definitions.function(per_channel) if gain or offset else ""
+        a = f"{wide}({gain}, z) * z" if gain else "z"
+        return [*lines, f"a = {a} + {wide}({offset}, z)" if offset else f"a = {a}"]
+
+    def _first_value(self) -> list[str]:
+        """The method that makes what delayed edges carry before the first t."""
+        assert self.cell.first_value is not None
+        ones = ", 1" * (len(self.parameters["noise"].shape) - 1)
+        given = {"noise": "noise"}
+        body = self.definitions.body(
+            self.cell.first_value, {}, lambda name: given.get(name) or self._text_of(name)
+        )
+        return [
+            "def first_value(self, batch: int) -> Tensor:",
+            '    """Before the first t: random in training, always the same in evaluation."""',
+            f"    noise = self.noise.repeat(batch // len(self.noise){ones})",
+            "    if self.training:",
+            "        noise = torch.randn_like(noise)",
+            *indented(body),
+        ]
