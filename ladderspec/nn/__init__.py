@@ -26,7 +26,7 @@ Single edges may differ from the others in filter, norm and initial gain:
 Edge(conv, 8x16x16 -> 32x16x16, (5, 5), stride (1, 1))
 """
 
-from ladderspec.errors import require_torch
+from ladderspec.errors import did_you_mean, require_torch
 
 require_torch()
 
@@ -49,7 +49,8 @@ def __getattr__(name: str) -> type[Standalone]:
     """The module class of a registered cell."""
     cell = _cells().get(name)
     if cell is None:
-        raise AttributeError(f"module {__name__} has no {name!r}")
+        hint = did_you_mean(name, _cells())
+        raise AttributeError(f"module {__name__} has no {name!r}" + (f": {hint}" if hint else ""))
     made = type(name, (Standalone,), {"__doc__": cell.__doc__, "__module__": __name__})
     globals()[name] = made
     return made

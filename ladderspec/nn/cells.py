@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationError
+from torch import Tensor
 
 from ladderspec.cells import Cell, Config, Inlet, Projection, ShapeProblem, Site, registered
 from ladderspec.cells.fields import NormName, PairField
@@ -52,7 +53,7 @@ class Standalone(CellModule):
         out: Shape | None = None,
         iterations: int = 1,
         edges: Mapping[str, Mapping[str, Any]] | None = None,
-        groups: Groups | None = None,
+        groups: Groups | Mapping[str, Any] | None = None,
         **fields: Any,
     ) -> Self:
         """A cell for values of these shapes, with the fields that a spec would give it.
@@ -64,11 +65,18 @@ class Standalone(CellModule):
             iterations: how many iterations have statistics of their own in batch norms.
             edges: `filter`, `norm`, `gain`, `map`, `resample` or `scale` of single edges, as in
                 `{"state": {"filter": 5}}`.
-            groups: the groups of the network, which a `Readout` needs.
+            groups: the groups of the network as in a spec, which a `Readout` needs:
+                `{"count": 3}`.
             fields: the fields of the cell. Decoders also take the `stride` of the row that they
                 invert; default: the smallest that fits.
         """
         name = cls.__name__
+        if not isinstance(iterations, int) or iterations < 1:
+            raise ValueError(f"{name}: `iterations` is a whole number above 0, not {iterations!r}")
+        if groups is not None and not isinstance(groups, Groups | Mapping):
+            raise ValueError(f"{name}: `groups` is a dict like {{'count': 3}}, not {groups!r}")
+        if isinstance(groups, Mapping):
+            groups = _validated(f"{name}: groups", Groups, groups)
         sides = _sides(name)
         shapes = _by_edge(inputs, "encoder" if Side.ENCODER in sides else "decoder")
         roles = {key: _role(name, key) for key in shapes}
@@ -124,6 +132,17 @@ class Standalone(CellModule):
         lacking = [key for key in self.keys if key not in values and not self.may_lack(key)]
         if lacking:
             raise ValueError(f"{name} needs a value for {', '.join(lacking)}")
+        for key, value in values.items():
+            if not isinstance(value, Tensor):
+                kind = type(value).__name__
+                raise TypeError(f"{name}: the value for {key} is a {kind}, not a tensor")
+            shape = self.edge(key).projection.source
+            if value.dim() != 1 + len(shape) or value.shape[1] != shape[0]:
+                wanted = f"(B, {', '.join(map(str, shape))})"
+                raise ValueError(f"{name}: {key} takes {wanted}, not {tuple(value.shape)}")
+        sizes = sorted({value.shape[0] for value in values.values()})
+        if len(sizes) > 1:
+            raise ValueError(f"{name}: its values have different batch sizes, {sizes}")
 
 
 def _sides(name: str) -> dict[Side, type[Cell]]:

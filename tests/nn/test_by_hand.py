@@ -13,6 +13,7 @@ from ladderspec import nn as cells
 from ladderspec.cells import Projection, ShapeProblem
 from ladderspec.names import Side
 from ladderspec.nn import (
+    FC,
     G1,
     GRU,
     LSTM,
@@ -25,6 +26,7 @@ from ladderspec.nn import (
     Edge,
     Identity,
     Pool,
+    Readout,
 )
 from tests.cells import ROWS, Row
 
@@ -179,6 +181,12 @@ MISTAKES: dict[str, tuple[Any, str]] = {
         lambda: ConvG3.of((2, 3, 3), out=(1, 9, 9), stride=2),
         r"ConvG3: stride \(2, 2\) leads from 9x9 to 5x5, not to 3x3",
     ),
+    "of: iterations": (
+        lambda: FC.of((3,), channels=2, iterations=0),
+        "whole number above 0, not 0",
+    ),
+    "of: groups": (lambda: Readout.of(MAP, out=MAP, groups=3), "dict like {'count': 3}, not 3"),
+    "of: group field": (lambda: Readout.of(MAP, out=MAP, groups={"cuont": 3}), "no field `cuont`"),
     "of: specs": (lambda: Conv.of(MAP, channels=2, initial="learned"), "`initial` belongs to spec"),
 }
 
@@ -205,6 +213,14 @@ CALLS: dict[str, tuple[Any, str]] = {
     ),
     "empty previous": (lambda cell, x, h: cell({"encoder": x, "state": h}, {}), "; c is missing"),
     "no state": (lambda cell, x, h: cell({"encoder": x}, {"c": h}), "; state is missing"),
+    "array": (lambda cell, x, h: cell({"encoder": x.numpy()}), "for encoder is a ndarray, not a t"),
+    "nothing": (lambda cell, x, h: cell({"encoder": None}), "for encoder is a NoneType, not a ten"),
+    "channels": (lambda cell, x, h: cell({"encoder": h}), "encoder takes (B, 3), not (4, 2)"),
+    "one sample": (lambda cell, x, h: cell({"encoder": x[0]}), "encoder takes (B, 3), not (3,)"),
+    "batch": (
+        lambda cell, x, h: cell({"encoder": x[:2], "state": h}, {"c": h}),
+        "its values have different batch sizes, [2, 4]",
+    ),
 }
 
 
@@ -223,5 +239,5 @@ def test_one_number_stands_for_two() -> None:
 
 
 def test_an_unknown_cell_is_no_attribute() -> None:
-    with pytest.raises(AttributeError, match="no 'ConvLTSM'"):
+    with pytest.raises(AttributeError, match="no 'ConvLTSM': did you mean `ConvLSTM`"):
         _ = cells.ConvLTSM
