@@ -260,5 +260,6 @@ def indented(lines: Iterable[str]) -> list[str]:
 
 
 def _docstring(doc: str) -> list[str]:
-    first, *rest = inspect.cleandoc(doc).splitlines() or [""]
+    plain = inspect.cleandoc(doc).replace("\\", "\\\\").replace('"', "'")
+    first, *rest = plain.splitlines() or [""]
     return [f'"""{first}', *rest, '"""'] if rest else [f'"""{first}"""']

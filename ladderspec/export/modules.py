@@ -292,9 +292,10 @@ class CellClass(ModuleClass):
         """The method that makes what delayed edges carry before the first t."""
         assert self.cell.first_value is not None
         ones = ", 1" * (len(self.parameters["noise"].shape) - 1)
-        given = {"noise": "noise"}
         body = self.definitions.body(
-            self.cell.first_value, {}, lambda name: given.get(name) or self._text_of(name)
+            self.cell.first_value,
+            self.binding.first_constants,
+            lambda name: name if name == "noise" else self._text_of(name),
         )
         return [
             "def first_value(self, batch: int) -> Tensor:",

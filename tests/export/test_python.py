@@ -636,7 +636,7 @@ class Rms(Norm):
 
 @register
 class Trace(EncoderCell):
-    "A leaky trace of the pre-activation."
+    'A leaky trace of the pre-activation, a "memory"'
 
     cell: Literal["Trace"] = "Trace"
     channels: int
@@ -683,7 +683,7 @@ levels:
     check_equal(spec)
     code = to_python(spec)
     assert "SLOPE = 0.2" in code
-    assert "class Trace(Cell):" in code
+    assert 'class Trace(Cell):\n    """A leaky trace of the pre-activation, a \'memory\'' in code
     assert "def rms_norm(" in code
 
 
