@@ -243,7 +243,7 @@ class Network:
         shape = ", ".join(map(str, self.graph.nodes[BOTTOM]["shape"]))
         given = f"Frames (B, T, {shape})"
         if self.arguments[BOTTOM] != "frames":
-            again = ", the same at every t," if self.graph.graph["iterations"] > 1 else ""
+            again = "" if self.graph.graph["iterations"] == 1 else ", the same at every t,"
             given = f"An input (B, {shape}){again}"
         return f"{given} -> what each task sees, ({axes(self.graph)}, ...)."
 
