@@ -143,7 +143,7 @@ class Processes:
                 self.running.discard(process)
             if code == 0:
                 return Outcome(job)
-            error = last_line(job)
+            error = last_line(job) or f"ended with {code} and no output; is the disk full?"
             if 0 < code < 128:
                 return Outcome(job, error)
         return Outcome(job, "interrupted" if self.stopped else f"killed {TRIES} times: {code}")
@@ -177,6 +177,6 @@ class Processes:
 
 
 def last_line(job: Job) -> str:
-    """The last line of the output of a job."""
+    """The last line of the output of a job; empty if there is none."""
     lines = (job.folder / "log.txt").read_text(encoding="utf-8", errors="replace").splitlines()
-    return lines[-1].removeprefix("ladderspec: ") if lines else "no output"
+    return lines[-1].removeprefix("ladderspec: ") if lines else ""

@@ -33,6 +33,7 @@ from ladderspec.tasks import Panel
 from ladderspec.trained.evaluate import first_items
 from ladderspec.trained.run import TrainedRun
 
+MOST_FRAMES = 100_000  # to generate: they are all in memory
 QUARTER = 480  # ticks of a quarter
 TEMPO = 500_000  # microseconds of a quarter: 120 beats a minute
 VELOCITY = 80
@@ -89,8 +90,9 @@ def generate(
     shown = longest if given is None else given
     if not 1 <= shown <= longest:
         raise UsageError(f"between 1 and {longest} frames can be given here, not {shown}")
-    if frames < 1:
-        raise UsageError(f"the network has to go on for at least 1 frame, not {frames}")
+    if not 1 <= frames <= MOST_FRAMES:
+        least = f"for at least 1 frame, and at most {MOST_FRAMES:,}"
+        raise UsageError(f"the network has to go on {least}, not {frames}")
     order = np.argsort(items)
     start = batch.frames[order, :shown]
     further = {name: value[order] for name, value in batch.inputs.items()}

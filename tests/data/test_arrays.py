@@ -138,6 +138,9 @@ def test_labels_of_minus_one_are_unknown(tmp_path):
     data = arrays(tmp_path / "a.npz", valid=0.0, test=0.0)
     assert data.labelled("train").tolist() == [0, 2, 4]
     assert data.batch("train", 0, some(5))["labelled"].tolist() == (label >= 0).tolist()
+    np.savez(tmp_path / "c.npz", frames=frames(5), label=label - 99)
+    with pytest.raises(DataError, match="`label` goes down to -100; classes are 0, 1, 2, "):
+        arrays(tmp_path / "c.npz", valid=0.0, test=0.0)
     np.savez(tmp_path / "b.npz", frames=frames(5), label=abs(label), labelled=label > 0)
     assert arrays(tmp_path / "b.npz", valid=0.0, test=0.0).labelled("train").tolist() == [2, 4]
 

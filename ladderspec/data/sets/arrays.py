@@ -150,7 +150,8 @@ class ArraysData(DataSet):
 
     def _convert(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
         if self.forms[name] == self.forms[self.config.input] and name != "groups":
-            return values.astype(np.float32) / np.float32(self.config.scale or 1)
+            with np.errstate(over="ignore"):  # it is reported as data that are not finite
+                return values.astype(np.float32) / np.float32(self.config.scale or 1)
         kinds: dict[str, type] = {"f": np.float32, "i": np.int64, "u": np.int64, "b": np.bool_}
         return values.astype(kinds[values.dtype.kind])
 
@@ -312,4 +313,10 @@ def _check_values(arrays: NamedArrays, config: Arrays, path: Path) -> None:
     if "label" in arrays and arrays["label"].dtype.kind not in "iu":
         raise DataError(
             f"{path}: `label` has type {arrays['label'].dtype}; classes are 0, 1, 2, ..."
+        )
+    lowest = min(arrays["label"].min(initial=0), 0) if "label" in arrays else 0
+    if lowest < -1:
+        raise DataError(
+            f"{path}: `label` goes down to {lowest}; classes are 0, 1, 2, ..., and -1 is an unknown"
+            " one"
         )
