@@ -288,9 +288,9 @@ class Sizes(NamedTuple):
 
 _ROLLED = Sizes(inner_gap=66.0)
 _MINI = Sizes(  # scaled by MINI_SCALE on paper
-    detail=17.0, label=17.0, level=17.0, time=17.0, legend=15.0, box_width=12.0, box_height=13.0,
+    detail=17.0, label=17.0, level=17.0, time=17.0, legend=15.0, box_width=13.0, box_height=14.0,
     radius=3.5, row_gap=50.0, inner_gap=26.0, outer_gap=28.0, corner=2.0, edge=2.0, pad=4.0,
-    pitch=5.0, aside=3.0, margin=0.5, beside_levels=0.0, legend_row=22.0, sample=36.0,
+    pitch=6.0, aside=5.0, margin=0.5, beside_levels=0.0, legend_row=22.0, sample=36.0,
     label_air=1.0, filled=False,
 )  # fmt: skip
 MINI_SCALE = 10 / 17  # letters have 10 points on paper, as in the paper's first figure
@@ -300,7 +300,8 @@ _WORTH_PITCH = 11.0  # if line widths show the worth of arrows
 def sizes_of(picture: Picture, view: View) -> Sizes:
     sizes = _MINI if view.mini else _ROLLED if view.rolled else Sizes()
     if view.mini and view.levels == "index":
-        sizes = sizes._replace(row_gap=64.0)  # letters like e with subscript l+1 are wide
+        # Letters like e with subscript l+1 are wide: they need room between rows, and leave less.
+        sizes = sizes._replace(row_gap=64.0, box_width=12.0, box_height=13.0, pitch=5.0, aside=3.0)
     if picture.largest_worth is not None:
         sizes = sizes._replace(pitch=_WORTH_PITCH)
     return sizes.compact() if view.compact else sizes
