@@ -14,8 +14,10 @@ from hypothesis import assume, note
 from hypothesis import strategies as st
 
 from ladderspec.api import graph, loads
+from ladderspec.cells import registered
 from ladderspec.errors import SpecError
 from ladderspec.language.read import Spec
+from ladderspec.names import Role, Side
 from ladderspec.schedule.phases import Kind
 from ladderspec.schedule.plan import Plan
 from ladderspec.wiring.graph import Graph
@@ -166,10 +168,10 @@ def with_groups(draw: st.DrawFn, spec: Words) -> Words:
     return {**{"groups": groups}, **spec}
 
 
-def _takes_more(cell: str | Words) -> bool:
-    """Whether a cell takes further arrows."""
+def _takes_skips(side: Side, cell: str | Words) -> bool:
+    """Whether an arrow from a further input can enter a cell; Pool, for one, refuses it."""
     name = cell if isinstance(cell, str) else cell["cell"]
-    return name not in ("Pool", "Readout", "Identity", "Average")
+    return Role.SKIP in registered(side)[name].takes
 
 
 @st.composite
@@ -179,12 +181,14 @@ def with_inputs(draw: st.DrawFn, spec: Words) -> Words:
     spec["input"] |= draw(until)
     per = ["frame", "sequence"] if "frames" in spec["time"] else ["sequence"]
     rows = spec["levels"]
-    nodes = [f"encoder.{row['name']}" for row in rows if _takes_more(row["encoder"])]
+    nodes = [
+        f"encoder.{row['name']}" for row in rows if _takes_skips(Side.ENCODER, row["encoder"])
+    ]
     below = ["input", *(row["name"] for row in rows)]
     nodes += [
         f"decoder.{below[i]}"
         for i, row in enumerate(rows)
-        if "decoder" in row and _takes_more(row["decoder"])
+        if "decoder" in row and _takes_skips(Side.DECODER, row["decoder"])
     ]
     nodes += [f"lateral.{level}" for level in spec.get("laterals", {})]
     assume(nodes)

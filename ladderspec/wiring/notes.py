@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import networkx as nx
 
 from ladderspec.cells import ACTIVATIONS, Projection
-from ladderspec.language.edges import RoleConfig
 from ladderspec.language.read import Spec
-from ladderspec.names import TABLE, Role, Side, is_input, show_arrow, show_shape, split_node
+from ladderspec.names import Role, Side, is_input, show_arrow, show_shape, split_node
 from ladderspec.wiring.graph import (
     LadderGraph,
     TaskAttributes,
@@ -41,23 +40,13 @@ def take_notes(work: Compilation, spec: Spec) -> None:
 
 
 def _of_the_text(spec: Spec, graph: LadderGraph) -> Iterator[str]:
-    size, channels = spec.at("input", "size"), spec.at("input", "channels")
-    if type(size.value) is int and channels.key != "channels":
-        yield (
-            f"`input.size: {size.value}` is one map of {size.value}x{size.value};"
-            f" a vector of {size.value} numbers is `input: {{channels: {size.value}}}`"
-        )
-    for patch in spec.patches:
-        for role in TABLE:
-            config = getattr(patch.edges, role.value)
-            if not isinstance(config, RoleConfig) or not isinstance(config.levels, tuple):
-                continue
-            if config.delay is not None or config.gain is not None:
-                levels = ", ".join(config.levels)
-                yield (
-                    f"`edges.{role}.levels` is the list of all levels with such an arrow: others"
-                    f" have none; `{role}: [{{levels: [{levels}], ...}}]` changes these alone"
-                )
+    for path in [("input",), *(("inputs", name) for name in spec.config.inputs)]:
+        size, channels = spec.at(*path, "size"), spec.at(*path, "channels")
+        if type(n := size.value) is int:
+            other = f"a row of {n} places is [1, {n}]"
+            if channels.key != "channels":
+                other = f"a vector of {n} numbers is `channels: {n}` without a size"
+            yield f"`{size.path}: {n}` is a square, [{n}, {n}]; {other}"
     for name, entry in graph.graph["tasks"].items():
         target = entry["task"].target
         if target in graph:

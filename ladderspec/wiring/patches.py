@@ -194,6 +194,19 @@ def _place(work: Compilation, role: Role, config: RoleConfig, at: Node) -> None:
         fits = [pair for pair in found if accepts(graph, role, pair[1])]
         for source, target in fits or found:
             connect(graph, source, target, role, delay_of(graph, role, source), named)
+    if isinstance(config.levels, tuple):
+        _note_removed(graph, role, {graph.nodes[target]["level"] for _, target, _ in old})
+
+
+def _note_removed(graph: LadderGraph, role: Role, before: set[str]) -> None:
+    """Add a note if a list of levels removes the arrows of others that had one."""
+    now = {graph.nodes[target]["level"] for _, target, r in graph.edges(data="role") if r is role}
+    if lost := [level for level in graph.graph["levels"] if level in before - now]:
+        graph.graph["notes"].append(
+            f"`edges.{role}` lists all levels with such an arrow, which removes those at"
+            f" {few(lost)}; `without` removes arrows by name, `add` adds single ones,"
+            f" `{role}: [{{levels: [...], delay: 1}}]` changes some"
+        )
 
 
 def _levels(

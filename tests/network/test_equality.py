@@ -264,7 +264,7 @@ def test_random_specs_with_several_inputs_equal_a_plain_loop(grouped):
     assert covered.pop("ill-conditioned", 0) < covered.pop("all") / 5
     assert covered.keys() == {
         "frame", "sequence", "map", "vector", "until", "frames until", "delay", "two", "one",
-        "pruned", "learned initial",
+        "pruned", "learned initial", "static",
     }  # fmt: skip
     assert min(covered.values()) >= 3, covered.most_common()[-3:]
 
@@ -284,6 +284,9 @@ def _features_of_inputs(net: Net) -> set[str]:
         "two": len(further) == 2,
         "pruned": any(note.startswith("input.") for note in net.graph.graph["notes"]),
         "learned initial": any(net.graph.nodes[form.node]["own"] for form in further),
+        "static": any(  # cells that only read inputs which are the same at every t
+            phase.static and len(phase.nodes) > 1 for phase in net.plan.phases
+        ),
     }
     return {name for name, there in has.items() if there}
 

@@ -14,8 +14,8 @@ SPECS = Path("specs")
 SHIPPED = sorted(p for p in SPECS.glob("*/*.yaml") if p.parent.name != "experiments")
 
 
-def notes(text: str) -> list[str]:
-    return list(ls.graph(ls.loads(text)).graph["notes"])
+def notes(text: str, variant: str | None = None) -> list[str]:
+    return list(ls.graph(ls.loads(text, variant=variant)).graph["notes"])
 
 
 def ladder(**changes: object) -> str:
@@ -58,15 +58,32 @@ def test_a_plain_ladder_has_none() -> None:
 
 
 CONV = {"cell": "Conv", "filter": 3}
+LISTED = (
+    "`edges.lateral` lists all levels with such an arrow, which removes those at `input`; `without`"
+    " removes arrows by name, `add` adds single ones, `lateral: [{levels: [...], delay: 1}]`"
+    " changes some"
+)
 CASES = {
-    "square": (
+    "square or vector": (
         {"input": {"size": 8}},
-        "`input.size: 8` is one map of 8x8; a vector of 8 numbers is `input: {channels: 8}`",
+        "`input.size: 8` is a square, [8, 8]; a vector of 8 numbers is `channels: 8` without a size",
     ),
-    "list of levels": (
-        {"edges": {"lateral": {"levels": ["a"], "delay": 1}}},
-        "`edges.lateral.levels` is the list of all levels with such an arrow: others have none;"
-        " `lateral: [{levels: [a], ...}]` changes these alone",
+    "square or row": (
+        {"input": {"channels": 1, "size": 8}},
+        "`input.size: 8` is a square, [8, 8]; a row of 8 places is [1, 8]",
+    ),
+    "square of a further input": (
+        {
+            "inputs": {"goal": {"channels": 1, "size": 8}},
+            "edges": {"add": ["input.goal -> encoder.b"]},
+        },
+        "`inputs.goal.size: 8` is a square, [8, 8]; a row of 8 places is [1, 8]",
+    ),
+    "list of levels": ({"edges": {"lateral": ["a"]}}, LISTED),
+    "list of levels with a delay": ({"edges": {"lateral": {"levels": ["a"], "delay": 1}}}, LISTED),
+    "list of levels in a variant": (
+        {"edges": {"lateral": "all"}, "variants": {"v": {"edges": {"lateral": ["a"]}}}},
+        LISTED,
     ),
     "target is a node": (
         {"tasks": {"x": {"kind": "denoising", "at": "decoder.input", "target": "encoder.input"}}},
@@ -133,7 +150,13 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_hardly_meant_is_noted(name: str) -> None:
     changes, note = CASES[name]
-    assert note in notes(ladder(**changes))
+    variant = next(iter(changes.get("variants", ())), None)
+    assert note in notes(ladder(**changes), variant)
+
+
+def test_lists_that_remove_nothing_have_no_note() -> None:
+    assert notes(ladder(edges={"lateral": ["a", "input"]})) == []
+    assert notes(ladder(without=["lateral@input"])) == []
 
 
 def test_validate_and_show_print_notes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -141,4 +164,4 @@ def test_validate_and_show_print_notes(tmp_path: Path, capsys: pytest.CaptureFix
     path.write_text(ladder(input={"size": 8}))
     for command in ("validate", "show"):
         assert main([command, str(path)]) == 0
-        assert "note: `input.size: 8` is one map" in capsys.readouterr().out
+        assert "note: `input.size: 8` is a square" in capsys.readouterr().out
