@@ -34,18 +34,15 @@ training: {updates: 6, batch: 8, optimiser: {lr: 0.01}}
 evaluation: {every: 3, items: 8, statistics: 2}
 machine: {threads: 1, pictures: 2, log: 5}
 """
-MOVES = [(0, 1), (0, -1), (1, 0), (-1, 0)]
 
 
-def moving_dots(items: int = 60, frames: int = 6) -> dict[str, np.ndarray]:
-    """A dot that each action moves by one place on a torus."""
-    draw = np.random.default_rng(0)
-    chosen = draw.integers(0, 4, (items, frames))
-    place = draw.integers(0, 8, (items, 2))
-    shown = np.zeros((items, frames, 1, 8, 8), np.float32)
-    for t in range(frames):
-        shown[np.arange(items), t, 0, place[:, 0], place[:, 1]] = 1
-        place = (place + np.array(MOVES)[chosen[:, t]]) % 8
+def lit_quarters(items: int = 60, frames: int = 6) -> dict[str, np.ndarray]:
+    """The action at each t decides which quarter of the next frame is lit."""
+    chosen = np.random.default_rng(0).integers(0, 4, (items, frames))
+    quarters = np.zeros((4, 1, 8, 8), np.float32)
+    for quarter, (row, column) in enumerate([(0, 0), (0, 4), (4, 0), (4, 4)]):
+        quarters[quarter, 0, row : row + 4, column : column + 4] = 1
+    shown = np.concatenate([np.zeros((items, 1, 1, 8, 8)), quarters[chosen[:, :-1]]], axis=1)
     return {"frames": shown, "action": np.eye(4, dtype=np.float32)[chosen]}
 
 
@@ -60,15 +57,21 @@ def run_on(
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("actions")
-    train(run_on(place, moving_dots(), updates=30), place / "run", quiet=True)
+    train(run_on(place, lit_quarters(), updates=30), place / "run", quiet=True)
     return place / "run"
 
 
-def test_a_network_learns_from_frames_and_actions(folder: Path) -> None:
+def test_a_network_learns_from_frames_and_actions(folder: Path, tmp_path: Path) -> None:
+    """It learns more than the same network with the actions of other items."""
     costs = [row["cost"] for row in rows(folder) if "cost" in row]
-    assert costs[-1] < costs[0] - 0.01
-    result = json.loads((folder / "result.json").read_text())
-    assert evaluate(open_run(folder)).metrics == result["metrics"]["test"]
+    assert costs[-1] < 0.7 * costs[0]
+    result = json.loads((folder / "result.json").read_text())["metrics"]["test"]
+    assert evaluate(open_run(folder)).metrics == result
+    arrays = lit_quarters()
+    arrays["action"] = np.random.default_rng(1).permutation(arrays["action"])
+    train(run_on(tmp_path, arrays, updates=30), tmp_path / "run", quiet=True)
+    shuffled = json.loads((tmp_path / "run" / "result.json").read_text())["metrics"]["test"]
+    assert result["next_frame.error"] < 0.7 * shuffled["next_frame.error"]
 
 
 def test_a_lesion_of_an_input_reads_its_field_no_longer(folder: Path) -> None:
@@ -94,7 +97,7 @@ def test_generation_takes_later_actions_from_the_data(
 
 def test_batches_hold_the_inputs_of_their_frames(tmp_path: Path) -> None:
     """Whole, in pieces, and where lengths differ; constant inputs stay whole."""
-    arrays = {**moving_dots(12, 7), "goal": np.arange(24.0).reshape(12, 2)}
+    arrays = {**lit_quarters(12, 7), "goal": np.arange(24.0).reshape(12, 2)}
     lengths = np.array([7, 5, 6] * 4)
     spec = SPEC.replace("action: {channels: 4}", "action: {channels: 4}\n  goal: {channels: 2}")
     spec = spec.replace("goal: {channels: 2}", "goal: {channels: 2, per: sequence}")
@@ -128,7 +131,7 @@ def _collator(run: Run, steps: int | None = None) -> Collator:
 
 @pytest.mark.parametrize("training", [{"steps": 3}, {"recompute": 2}])
 def test_training_in_pieces_and_with_checkpointing(tmp_path: Path, training: dict) -> None:
-    train(run_on(tmp_path, moving_dots(), **training), tmp_path / "run", quiet=True)
+    train(run_on(tmp_path, lit_quarters(), **training), tmp_path / "run", quiet=True)
     assert (tmp_path / "run" / "result.json").exists()
 
 
@@ -147,13 +150,13 @@ def test_training_in_pieces_and_with_checkpointing(tmp_path: Path, training: dic
 def test_data_that_do_not_fit_are_refused(
     field: str, values: np.ndarray, message: str, tmp_path: Path
 ) -> None:
-    run = run_on(tmp_path, {"frames": moving_dots()["frames"], field: values})
+    run = run_on(tmp_path, {"frames": lit_quarters()["frames"], field: values})
     with pytest.raises(DataError, match=re.escape(message)):
         train(run, tmp_path / "run", quiet=True)
 
 
 def test_an_input_that_is_not_finite_is_named(tmp_path: Path) -> None:
-    arrays = moving_dots()
+    arrays = lit_quarters()
     arrays["action"][:, 2] = np.nan
     with pytest.raises(Exception, match="the data are not finite: `action` of training item"):
         train(run_on(tmp_path, arrays), tmp_path / "run", quiet=True)
