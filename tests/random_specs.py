@@ -181,9 +181,7 @@ def with_inputs(draw: st.DrawFn, spec: Words) -> Words:
     spec["input"] |= draw(until)
     per = ["frame", "sequence"] if "frames" in spec["time"] else ["sequence"]
     rows = spec["levels"]
-    nodes = [
-        f"encoder.{row['name']}" for row in rows if _takes_skips(Side.ENCODER, row["encoder"])
-    ]
+    nodes = [f"encoder.{row['name']}" for row in rows if _takes_skips(Side.ENCODER, row["encoder"])]
     below = ["input", *(row["name"] for row in rows)]
     nodes += [
         f"decoder.{below[i]}"

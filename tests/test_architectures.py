@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
 import ladderspec as ls
 from ladderspec.api import validate
-from ladderspec.export import to_python
 from ladderspec.language.read import Request
 from ladderspec.network.net import Net
+from tests.export.test_python import between, exported, frames_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SMALLER = {"width": 2, "frames": 3}
@@ -39,27 +40,23 @@ def test_from_the_file_to_an_exported_network(path: Path, tmp_path: Path) -> Non
     spec = ls.load(path, set={f"params.{n}": v for n, v in SMALLER.items() if n in known})
     (drawing,) = ls.draw(spec, tmp_path / "net.svg")
     assert drawing.read_text(encoding="utf-8").rstrip().endswith("</svg>")
-    net = ls.build(spec)
-    train(net)
-    names: dict[str, object] = {"__name__": "exported"}
-    exec(compile(to_python(spec, "Exported"), "model.py", "exec"), names)
-    exported = names["Exported"]()  # type: ignore[operator]
-    exported.load_state_dict(net.state_dict())
-
-
-def train(net: Net) -> None:
-    """A few updates, each of which changes the network."""
     torch.manual_seed(0)
-    time = () if net.plan.iterations else (net.plan.length or 3,)
-    frames = {
-        form.name: torch.rand(2, *(time if form.timed else ()), *form.shape)
-        for form in net.inputs.forms
-    }
+    net = ls.build(spec).double()
+    inputs = {name: value.double() for name, value in frames_of(net, 2).items()}
+    train(net, inputs)
+    model = exported(spec).double()
+    model.load_state_dict(net.state_dict())
+    with torch.no_grad():
+        assert between(model, net, inputs) < 1e-9
+
+
+def train(net: Net, inputs: dict[str, Tensor]) -> None:
+    """Two updates, of which the second changes most of the network."""
     targets = {"label": torch.arange(2), "same": torch.arange(2)}
     optimiser = torch.optim.Adam(net.parameters(), 1e-3)
     for _ in range(2):
         before = [parameter.detach().clone() for parameter in net.parameters()]
-        cost = net.cost(frames, targets).total
+        cost = net.cost(inputs, targets).total
         optimiser.zero_grad()
         cost.backward()
         optimiser.step()

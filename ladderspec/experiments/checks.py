@@ -23,6 +23,7 @@ from ladderspec.text.notation import matches, parse_selector
 from ladderspec.text.tree import Node
 from ladderspec.wiring.graph import Graph, steps_of
 from ladderspec.wiring.selection import select
+from ladderspec.wiring.sharing import holders
 
 _WATCHES = (("stop", "watch"), ("optimiser", "schedule", "watch"))
 
@@ -144,15 +145,25 @@ def check_frozen(graph: Graph, selectors: Iterable[Node], findings: Findings) ->
 
 
 def frozen_prefixes(graph: Graph, text: str) -> list[str]:
-    """Prefixes of the names of the parameters that a selector of `freeze` selects."""
+    """Prefixes of the names of the parameters that a selector of `freeze` selects.
+
+    Shared parameters have the name of their owner: a cell that shares freezes them for all.
+    """
     selector = parse_selector(text)
     if selector.kind == "task":
         return [f"task.{name}." for name in graph.graph["tasks"] if matches(name, selector.pattern)]
     if selector.kind == "level":
         levels = graph.nodes(data="level")
-        return [f"{node}." for node, level in levels if matches(level, selector.pattern)]
-    nodes, edges = select(graph, selector)
-    return [*(f"{node}." for node in nodes), *(f"{target}.{key}." for _, target, key in edges)]
+        found = [f"{node}." for node, level in levels if matches(level, selector.pattern)]
+    else:
+        nodes, edges = select(graph, selector)
+        found = [f"{node}." for node in nodes] + [f"{target}.{key}." for _, target, key in edges]
+    return found + [
+        f"{holder.attributes['shared']}.{name}"
+        for holder in holders(graph)
+        if holder.attributes["shared"] and f"{holder.name}.".startswith(tuple(found))
+        for name in holder.parameters
+    ]
 
 
 # --- the paper's numbers --------------------------------------------------------------------------

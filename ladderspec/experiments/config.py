@@ -133,7 +133,9 @@ class ExperimentRow(RunChanges):
         None, description="Initial weights: the name of another row, or the folder of a run."
     )
     freeze: Selectors = Field(
-        (), description="Selectors of nodes whose weights are not trained: [encoder.*]."
+        (),
+        description="Selectors of nodes or arrows whose weights are not trained: [encoder.*]."
+        " Weights that they share are frozen for all.",
     )
 
 

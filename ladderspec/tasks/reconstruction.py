@@ -173,8 +173,9 @@ class Denoising(Reconstruction):
             )
         if reading.groups is not None:
             return (
-                "`target: clean` compares single networks, but there are groups",
-                "leave out `target`, or `groups`",
+                "`target: clean` has no meaning with groups: a group of the clean pass need not"
+                " explain what the same group of the noisy pass does",
+                "`kind: grouping` compares all groups with the clean input; or leave out `groups`",
             )
         if self.head is not None:
             return "`head` has no meaning with `target: clean`", "leave out `head`"

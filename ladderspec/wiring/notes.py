@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import networkx as nx
@@ -160,21 +161,23 @@ def _of_maps(graph: LadderGraph, spec: Spec) -> Iterator[str]:
 
 
 def _of_map(map: Projection) -> Iterator[str]:
-    filter = show_shape(map.filter)
+    filter, size = show_shape(map.filter), show_shape(map.source[1:])
     if map.kind == "transposed":
-        sides = zip(map.filter, map.stride, map.target[1:], strict=True)
-        reached = [min(k / s, 1.0) if n > 1 else 1.0 for k, s, n in sides]
-        share = reached[0] * reached[1]
+        axes = list(zip(map.filter, map.stride, map.source[1:], map.target[1:], strict=True))
+        share = math.prod(len(_reached(*axis)) / axis[-1] for axis in axes)
         if share < 1:
             yield (
                 f"a filter of {filter} with stride {show_shape(map.stride)} leaves"
-                f" {100 * (1 - share):.0f} % of the places without a value"
+                f" {max(100 * (1 - share), 1):.0f} % of the places without a value"
             )
     if map.kind == "conv":
         spans = [d * (k - 1) + 1 for k, d in zip(map.filter, map.dilation, strict=True)]
         if any((span - 1) // 2 >= n for span, n in zip(spans, map.source[1:], strict=True)):
-            yield f"a filter of {filter} has taps that reach only padding on {_size(map)}"
+            yield f"a filter of {filter} has taps that reach only padding on maps of {size}"
 
 
-def _size(map: Projection) -> str:
-    return f"maps of {show_shape(map.source[1:])}"
+def _reached(taps: int, stride: int, source: int, target: int) -> set[int]:
+    """The places that a transposed filter reaches, along one axis."""
+    first = (taps - 1) // 2
+    starts = [index * stride - first for index in range(source)]
+    return {start + tap for start in starts for tap in range(taps)} & {*range(target)}

@@ -367,15 +367,19 @@ def test_the_start_of_groups_is_drawn_in_training_alone():
 
 def check_outputs(spec: Spec) -> None:
     """In evaluation, the exported file sees what the built network sees."""
-    net, model = build(spec).eval(), exported(spec).eval()
+    net, model = build(spec), exported(spec)
     model.load_state_dict(net.state_dict())
-    frames = frames_of(net, 2)
+    assert between(model, net, frames_of(net, 2)) < 1e-9
+
+
+def between(model: nn.Module, net: Net, frames: dict[str, Tensor]) -> float:
+    """The distance between the outputs of an exported and of a built network in evaluation."""
     theirs = {
         f"{name}.{node}" if node else name: value
-        for name, seen in net(frames).items()
+        for name, seen in net.eval()(frames).items()
         for node, value in (seen if isinstance(seen, dict) else {"": seen}).items()
     }
-    assert distance(model(*frames.values()), theirs) < 1e-9
+    return distance(model.eval()(*frames.values()), theirs)
 
 
 @given(specs())

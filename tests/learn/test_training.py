@@ -16,10 +16,11 @@ import pytest
 import torch
 
 from benchmarks.overfit import ROOT, overfit
-from ladderspec.api import build, loads
+from ladderspec.api import build, graph, loads
 from ladderspec.data import DataError, data_config
 from ladderspec.data.baselines import Score, nats
 from ladderspec.errors import UsageError
+from ladderspec.experiments.checks import frozen_prefixes
 from ladderspec.experiments.reader import open_experiment
 from ladderspec.experiments.schedules import Halve
 from ladderspec.experiments.training import OptimiserConfig, StopConfig, TrainingConfig
@@ -301,6 +302,44 @@ def test_freezing_levels_by_pattern_and_everything(tmp_path: Path) -> None:
     assert frozen("'level.*1'") == {"lstm1"}
     with pytest.raises(UsageError, match="row `ladder` freezes all that could learn"):
         frozen("encoder.*, decoder.*")
+
+
+SHARED = """
+input: {channels: 2, size: [12, 12]}
+time: {frames: 3}
+levels:
+  - {name: a, encoder: {cell: ConvLSTM, channels: 2}, decoder: convG3}
+  - {name: b, encoder: {cell: ConvLSTM, channels: 2, share: a}, decoder: convG3}
+  - {name: class, encoder: {cell: SoftMax, channels: 10}}
+edges: {decoder_to_encoder: none, state: [{levels: [b], share: none}]}
+tasks: {digit: {kind: classification, at: encoder.class}}
+"""
+OF_A = {f"encoder.a.{name}" for name in ("bias", "encoder.weight", "encoder.gain")}
+STATE = {"state.weight", "state.gain"}
+
+
+@pytest.mark.parametrize(
+    ("selector", "frozen"),
+    [
+        ("encoder.b", OF_A | {f"encoder.b.{name}" for name in STATE}),
+        ("level.b", OF_A | {f"encoder.b.{name}" for name in STATE}),
+        ("encoder.a", OF_A | {f"encoder.a.{name}" for name in STATE}),
+        ("encoder@b", {"encoder.a.encoder.weight", "encoder.a.encoder.gain"}),
+        ("state@b", {f"encoder.b.{name}" for name in STATE}),
+    ],
+)
+def test_freezing_a_row_that_shares_freezes_what_it_shares(
+    selector: str, frozen: set[str], tmp_path: Path
+) -> None:
+    run = replace(one_run(tmp_path), spec=loads(SHARED), freeze=(selector,))
+    net = build(run.spec, seed=1)
+    freeze(net, run)
+    assert {name for name, p in net.named_parameters() if not p.requires_grad} == frozen
+
+
+def test_a_row_that_shares_with_one_that_was_removed_is_frozen() -> None:
+    wired = graph(loads(SHARED, without=["level.a"]))
+    assert "encoder.a.encoder.weight" in frozen_prefixes(wired, "encoder.b")
 
 
 def test_weights_see_only_a_part_of_what_other_cells_give() -> None:

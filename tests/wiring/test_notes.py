@@ -66,7 +66,8 @@ LISTED = (
 CASES = {
     "square or vector": (
         {"input": {"size": 8}},
-        "`input.size: 8` is a square, [8, 8]; a vector of 8 numbers is `channels: 8` without a size",
+        "`input.size: 8` is a square, [8, 8]; a vector of 8 numbers is `channels: 8` without a"
+        " size",
     ),
     "square or row": (
         {"input": {"channels": 1, "size": 8}},
@@ -133,6 +134,15 @@ CASES = {
     "filter smaller than stride": (
         {"levels": rows(a_decoder={"cell": "convG3", "filter": 1})},
         "`decoder.a -> decoder.input`: a filter of 1x1 with stride 2x2 leaves 75 % of the places"
+        " without a value",
+    ),
+    "the last places are not reached": (
+        {
+            "levels": [{"name": "a", "encoder": {**CONV, "channels": 4, "stride": 4},
+                        "decoder": {"cell": "convG3", "filter": 5}}],
+            "tasks": {"next": {"kind": "prediction", "at": "decoder.input"}},
+        },
+        "`encoder.a -> decoder.input`: a filter of 5x5 with stride 4x4 leaves 23 % of the places"
         " without a value",
     ),
     "only padding": (
