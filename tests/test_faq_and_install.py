@@ -77,7 +77,7 @@ def test_settings_of_the_faq(here: Path) -> None:
 
 
 def test_architectures_of_the_faq_are_shipped() -> None:
-    question = next(line for line in FAQ.splitlines() if line.startswith("**Can I use it for"))
+    question = next(line for line in FAQ.splitlines() if "Can I use it for" in line)
     shipped = " ".join(p.read_text(encoding="utf-8") for p in (ROOT / "specs/related").iterdir())
     for name in ("U-Net", "PredNet", "ConvLSTM", "BLT"):
         assert name in question
@@ -104,7 +104,7 @@ def test_extras_and_dependencies_of_the_page() -> None:
 
 def test_commands_that_the_page_names_work_without_torch(here: Path) -> None:
     sentence = " ".join(
-        INSTALL.partition("installs five small packages.")[2].split("work;")[0].split()
+        INSTALL.partition("installs five small packages.")[2].split(" work")[0].split()
     )
     commands = re.findall(r"`(\w+)`", sentence)
     assert len(commands) == 9

@@ -295,3 +295,123 @@ tasks: {pixels: {kind: denoising, at: decoder.input}, c: {kind: activity, at: en
         drawn = torch.empty(weights[name].shape).normal_(0, variance**0.5, generator=generator)
         torch.testing.assert_close(weights[name], drawn, rtol=0, atol=0)
     assert "encoder.b.encoder.weight" not in weights
+
+
+# --- a network ------------------------------------------------------------------------------------
+
+NETWORK = """
+input: {channels: 3, size: [13, 10], noise: {gaussian: 0.2}}
+time: {frames: 4}
+levels:
+  - name: lstm
+    encoder: {cell: ConvLSTM, channels: 5, filter: 4, stride: 2}
+    decoder: {cell: convG3, filter: 6, inner: 7}
+  - name: gru
+    encoder: {cell: ConvGRU, channels: 4, filter: 3, stride: 3}
+    decoder: {cell: convG1, filter: 4}
+  - name: fc
+    encoder: {cell: FC, channels: 6, noise: {gaussian: 0.3}, activation: elu}
+    decoder: {cell: G1, norm: layer, gate: sigmoid}
+tasks:
+  next: {kind: prediction, at: decoder.input, cost: huber, delta: 0.3, weight: 2}
+  act: {kind: activity, at: encoder.gru, when: [0, 1, 3, 0]}
+"""
+
+
+def test_a_network_and_its_costs_with_noise(one_thread: None) -> None:
+    torch.manual_seed(0)
+    net = ls.build(ls.loads(NETWORK)).double()
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    frames = torch.rand(5, 4, 3, 13, 10, dtype=torch.float64)
+    net.set_offset(torch.full((3, 13, 10), 0.4))
+    torch.manual_seed(7)
+    costs = net.cost(frames)
+    torch.manual_seed(7)
+    x = frames + 0.2 * torch.randn_like(frames)
+    noise = [0.3 * torch.randn(5, 6, dtype=torch.float64) for _ in range(4)]
+    seen, gru = rebuilt(dict(net.state_dict()), x, noise)
+    d = (seen + 0.4)[:, :-1] - frames[:, 1:]
+    huber = torch.where(d.abs() <= 0.3, d**2 / 2, 0.3 * (d.abs() - 0.15)).mean()
+    when = torch.tensor([0.0, 1, 3, 0], dtype=torch.float64)
+    activity = (gru.abs().flatten(2).mean(2) * when).sum(1).mean() / 4
+    for ours, theirs in ((costs["next"], huber), (costs["act"], activity)):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-9)
+    torch.testing.assert_close(costs.total, 2 * huber + activity, rtol=0, atol=1e-9)
+
+
+def rebuilt(p: dict[str, Tensor], x: Tensor, noise: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """What the tasks read: decoder.input and encoder.gru, at every t."""
+    h = c = down = x.new_zeros(5, 5, 7, 5)
+    g = down_g = x.new_zeros(5, 4, 3, 2)
+    seen, states = [], []
+
+    def term(arrow: str, value: Tensor) -> Tensor:
+        return layer(value) * wide(p[f"{arrow}.gain"], value)
+
+    def same(arrow: str, value: Tensor, s: int = 1) -> Tensor:
+        return term(arrow, conv(value, p[f"{arrow}.weight"], s))
+
+    for t in range(4):
+        a = same("encoder.lstm.encoder", x[:, t], 2) + same("encoder.lstm.state", h)
+        a = a + same("encoder.lstm.decoder_to_encoder", down) + wide(p["encoder.lstm.bias"], a)
+        i, forget, o, new = a.chunk(4, 1)
+        c = forget.sigmoid() * c + i.sigmoid() * new.tanh()
+        h = o.sigmoid() * c.tanh()
+        a = same("encoder.gru.encoder", h, 3) + same("encoder.gru.decoder_to_encoder", down_g)
+        a_r, a_z, a_n = (a + wide(p["encoder.gru.bias"], a)).chunk(3, 1)
+        s_r, s_z, s_n = same("encoder.gru.state", g).chunk(3, 1)
+        r, z = (a_r + s_r).sigmoid(), (a_z + s_z).sigmoid()
+        new = (a_n + r * (s_n + wide(p["encoder.gru.state_bias"], s_n))).tanh()
+        g = (1 - z) * new + z * g
+        a = batch(functional.linear(g.flatten(1), p["encoder.fc.encoder.weight"])) + noise[t]
+        e = functional.elu(a * p["encoder.fc.encoder.gain"] + p["encoder.fc.bias"])
+        u = layer(functional.linear(e, p["decoder.gru.decoder.weight"]) + p["decoder.gru.b"])
+        s = f(u, p["decoder.gru.lateral.w_s"]).sigmoid()
+        down_g = (s * g.flatten(1) + (1 - s) * f(u, p["decoder.gru.w"])).view(g.shape)
+        u = transposed(down_g, p["decoder.lstm.decoder.weight"], 3, (7, 5))
+        u = batch(u + wide(p["decoder.lstm.b"], u))
+        s = f(u, p["decoder.lstm.lateral.w_s"])
+        down = s * h + (1 - s) * f(u, p["decoder.lstm.w"])
+        u = transposed(down, p["decoder.input.decoder.weight"], 2, (13, 10))
+        u = term("decoder.input.decoder", u) + same("decoder.input.lateral", x[:, t])
+        u = (u + wide(p["decoder.input.c"], u)).relu()
+        s = conv(u, p["decoder.input.W_s"]).sigmoid()
+        y = s * conv(u, p["decoder.input.D"]) + (1 - s) * conv(u, p["decoder.input.E"])
+        seen.append(y)
+        states.append(g)
+    return torch.stack(seen, 1), torch.stack(states, 1)
+
+
+def test_filters_and_dilations_of_arrows() -> None:
+    wired = ls.graph(ls.loads("""
+input: {channels: 1, size: [8, 8]}
+time: {frames: 3}
+levels:
+  - name: a
+    encoder: {cell: Conv, channels: 4, dilation: 3, filter: 4}
+    decoder: {cell: ConvLSTM, dilation: 2, filter: 4}
+  - name: b
+    encoder: {cell: ConvLSTM, channels: 4, stride: 2, dilation: 2, filter: 4}
+    decoder: {cell: Conv, filter: 4}
+edges: {add: [encoder.b(t-1) -> encoder.a, encoder.input(t-1) -> encoder.a], recurrent_decoder: [a]}
+tasks: {x: {kind: prediction, at: decoder.input, head: 1}}
+"""))  # fmt: skip
+    found = {
+        (target, key): (edge["projection"].filter[0], edge["projection"].dilation[0])
+        for _, target, key, edge in wired.edges(keys=True, data=True)
+    }
+    assert found == {
+        ("encoder.a", "encoder"): (4, 3),
+        ("encoder.a", "skip_encoder_input_1"): (3, 1),
+        ("encoder.a", "skip_encoder_b_1"): (4, 1),  # transposed
+        ("encoder.b", "encoder"): (4, 2),
+        ("encoder.b", "state"): (3, 2),
+        ("decoder.a", "lateral"): (4, 1),
+        ("decoder.a", "decoder"): (4, 1),  # transposed
+        ("decoder.a", "recurrent_decoder"): (3, 1),
+        ("decoder.input", "lateral"): (4, 2),
+        ("decoder.input", "decoder"): (4, 2),
+        ("decoder.input", "state"): (3, 2),
+    }
