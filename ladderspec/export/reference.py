@@ -50,12 +50,9 @@ class BatchNorm(nn.Module):
 
     def forward(self, t: int, x: Tensor, *gain_and_bias: Tensor) -> Tensor:
         mean, var = self.buffers()
-        row: int | Tensor = min(t, len(mean) - 1)
-        if not self.training:  # a t that no cost has read: the statistics of the nearest other one
-            unread = ((mean == 0) & (var == 1)).all(1)
-            row = (
-                (torch.arange(len(mean), device=x.device) - row).abs() + len(mean) * unread
-            ).argmin()
+        unread = len(mean) * ((mean == 0) & (var == 1)).all(1)  # by any cost, in training
+        nearest = (abs(torch.arange(len(mean), device=x.device) - t) + unread).argmin()
+        row: int | Tensor = min(t, len(mean) - 1) if self.training else nearest
         return functional.batch_norm(x, mean[row], var[row], *gain_and_bias, training=self.training)
 
 
