@@ -141,7 +141,7 @@ class Identity(DecoderCell):
 
 @register
 class Average(DecoderCell):
-    """The inverse of an average pool: each pooled value, over the whole of its window."""
+    """The inverse of an average pool: each pooled value, over its block of `stride` places."""
 
     cell: Literal["Average"] = "Average"
 

@@ -199,7 +199,7 @@ class BatchNorm(nn.Module):
         row, enough = self.row(step), n > 1
         running_mean, running_var = self.running_mean[row], self.running_var[row]
         if not step.recomputed:
-            share = MOMENTUM * enough
+            share = enough.to(mean.dtype) * MOMENTUM  # a bool alone would make it float32
             unbiased = var.detach() * (n / (n - 1).clamp(min=1))
             for running, seen in ((running_mean, mean.detach()), (running_var, unbiased)):
                 running.add_((share * (seen - running)).to(running.dtype))
