@@ -112,12 +112,12 @@ def _arrows(first: LadderGraph, second: LadderGraph) -> list[Difference]:
     for ends, edge in one.items():
         if ends not in two:
             found.append(_arrow("-", ends, edge))
-        elif any(edge.get(key) != two[ends].get(key) for key in _COMPARED):
-            found.append(_changed_arrow(ends, edge, two[ends]))
+        elif change := _changed_arrow(ends, edge, two[ends]):
+            found.append(change)
     return found + [_arrow("+", ends, edge) for ends, edge in two.items() if ends not in one]
 
 
-_COMPARED = ("delay", "filter", "norm", "gain", "shared", "projection")
+_COMPARED = ("delay", "filter", "norm", "map", "resample", "scale", "tap", "shared")
 
 
 def _by_ends(graph: LadderGraph) -> dict[EdgeKey, EdgeAttributes]:
@@ -132,15 +132,18 @@ def _arrow(sign: str, ends: EdgeKey, edge: EdgeAttributes) -> Difference:
     return Difference(sign, "arrow", shown, str(edge["role"]), count)
 
 
-def _changed_arrow(ends: EdgeKey, one: EdgeAttributes, two: EdgeAttributes) -> Difference:
+def _changed_arrow(ends: EdgeKey, one: EdgeAttributes, two: EdgeAttributes) -> Difference | None:
+    """What differs between two arrows of the same ends; None if nothing does."""
     changes = [
         f"{key} {_show(one.get(key))} -> {_show(two.get(key))}"
-        for key in ("delay", "filter", "norm", "shared")
+        for key in _COMPARED
         if one.get(key) != two.get(key)
     ]
     gains = one["projection"].gain, two["projection"].gain
     if gains[0] != gains[1]:
         changes.append(f"gain {gains[0]:g} -> {gains[1]:g}")
+    if not changes and one["projection"] == two["projection"]:
+        return None
     shown = show_arrow(ends[0], ends[1], one["delay"])
     gained = two["parameters"] - one["parameters"]
     return Difference("~", "arrow", shown, ", ".join([str(one["role"]), *changes]), gained)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ladderspec.api import compile_graph, graph, load
+from ladderspec.api import compile_graph, graph, load, loads
 from ladderspec.errors import Findings
 from ladderspec.wiring.compare import compare
 from ladderspec.wiring.shapes import parameters
@@ -120,6 +120,19 @@ def test_shapes_of_feedback() -> None:
         ("decoder.lstm6", (32, 16, 16)),
         ("decoder.top", (10,)),
     ]
+
+
+def test_an_arrow_that_carries_another_value_is_a_difference() -> None:
+    text = """
+name: x
+input: {channels: 4}
+time: {frames: 1}
+levels: [{name: a, encoder: {cell: FC, channels: 6}, decoder: {cell: FC}}]
+tasks: {k: {kind: denoising, at: decoder.input}}
+"""
+    tapped = f"{text}edges: {{decoder: {{tap: normalised}}}}"
+    (found,) = compare(graph(loads(text)), graph(loads(tapped)))
+    assert str(found).endswith("decoder, tap unset -> normalised")
 
 
 @pytest.mark.parametrize("size", ["", "_small", "_tiny"])
