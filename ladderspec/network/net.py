@@ -42,7 +42,7 @@ from ladderspec.network.inputs import (
 )
 from ladderspec.network.readouts import TaskReadout, readout_name, readouts_of
 from ladderspec.network.replay import Replay
-from ladderspec.nn import CellModule, initialise
+from ladderspec.nn import BatchNorm, CellModule, initialise
 from ladderspec.nn.modules import Declared, nest, path_to
 from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.plan import Plan
@@ -377,6 +377,9 @@ class Net(nn.Module):
         with torch.no_grad():
             for name in kept:
                 own[name].copy_(weights[name])
+        for module in self.modules():
+            if isinstance(module, BatchNorm) and not module.training:
+                module.fill_untrained()
         return Adopted(
             tuple(kept),
             tuple(name for name in own if name not in weights),

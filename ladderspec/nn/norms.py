@@ -110,10 +110,11 @@ class BatchNorm(nn.Module):
         self.filled: dict[int, int] = {}  # rows that were never trained, and which row they copy
         self.register_buffer("running_mean", torch.zeros(iterations, channels))
         self.register_buffer("running_var", torch.ones(iterations, channels))
+        self.register_load_state_dict_post_hook(_after_loading)
 
     def train(self, mode: bool = True) -> Self:
         if self.training and not mode:
-            self._fill_untrained()
+            self.fill_untrained()
         elif mode:
             self._clear_filled()
         return super().train(mode)
@@ -128,7 +129,8 @@ class BatchNorm(nn.Module):
         self.filled.clear()
 
     @torch.no_grad()
-    def _fill_untrained(self) -> None:
+    def fill_untrained(self) -> None:
+        """Give iterations that were never trained the statistics of the nearest trained one."""
         statistics = self.running_mean, self.running_var
         # Not if there are no numbers yet, or none that may change.
         if self.iterations == 1 or any(map(_is_fixed, statistics)):
@@ -207,6 +209,12 @@ class BatchNorm(nn.Module):
         mean = torch.where(enough, mean, running_mean.to(mean.dtype))
         var = torch.where(enough, var, running_var.to(var.dtype))
         return _normalise(x, mean, var, gain, bias)
+
+
+def _after_loading(norm: BatchNorm, _: Any) -> None:
+    """Statistics that are loaded in evaluation are filled as those loaded before it."""
+    if not norm.training:
+        norm.fill_untrained()
 
 
 def make_norm(kind: str, channels: int, groups: int = 1, iterations: int = 1) -> nn.Module | None:

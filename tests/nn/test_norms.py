@@ -265,3 +265,17 @@ def test_what_training_never_computed_is_evaluated_like_the_nearest_t():
         assert torch.equal(kept, loaded[name]), name
     fresh = BatchNorm(3, iterations=6).eval()
     assert not fresh.running_mean.any()
+
+
+def test_statistics_may_be_loaded_before_or_after_evaluation_begins():
+    trained, before, after = (BatchNorm(3, iterations=4) for _ in range(3))
+    trained(torch.randn(8, 3) + 1, step=TimeStep(2))
+    before.load_state_dict(trained.state_dict())
+    before.eval()
+    after.eval()
+    after.load_state_dict(trained.state_dict())
+    for (name, found), wanted in zip(after.named_buffers(), before.buffers(), strict=True):
+        assert torch.equal(found, wanted), name
+    assert after.running_mean[0].any()
+    after.train()
+    assert not after.running_mean[0].any()
