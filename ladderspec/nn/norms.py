@@ -110,7 +110,7 @@ class BatchNorm(nn.Module):
         self.filled: dict[int, int] = {}  # rows that were never trained, and which row they copy
         self.register_buffer("running_mean", torch.zeros(iterations, channels))
         self.register_buffer("running_var", torch.ones(iterations, channels))
-        self.register_load_state_dict_post_hook(_after_loading)
+        self.register_load_state_dict_post_hook(_after_loading)  # type: ignore[no-untyped-call]
 
     def train(self, mode: bool = True) -> Self:
         if self.training and not mode:
