@@ -75,7 +75,8 @@ def coordinates_of(
 ) -> Coordinates:
     """Make boxes and channels large enough; `label_rooms` is for labels of straight arrows."""
     pitches = _pitches(grid, sizes)
-    gaps = _Gaps(lanes, label_rooms, sizes)
+    overhangs = _overhangs(grid, sizes)
+    gaps = _Gaps(lanes, label_rooms, overhangs, sizes)
     columns, across = _stack(
         origin[0], _widths(grid, contents, lanes, sizes), gaps.between_columns(grid)
     )
@@ -83,7 +84,7 @@ def coordinates_of(
     rows, down = _stack(origin[1], heights[::-1], gaps.between_rows(len(heights))[::-1])
     channels = {vertical(index): span for index, span in enumerate(across)}
     channels |= {horizontal(index): span for index, span in enumerate(down[::-1])}
-    positions = _lane_positions(channels, lanes, label_rooms, sizes)
+    positions = _lane_positions(channels, lanes, label_rooms, overhangs, sizes)
     return Coordinates(columns, rows[::-1], channels, positions, sizes, pitches)
 
 
@@ -107,14 +108,17 @@ def _stack(
 class _Gaps(NamedTuple):
     lanes: Lanes
     label_rooms: Mapping[Channel, float]
+    overhangs: Mapping[Channel, float]
     sizes: Sizes
 
     def room(self, channel: Channel, least: float) -> float:
         lanes, labels = self.lanes.channels.get(channel), self.label_rooms.get(channel, 0.0)
+        overhang = self.overhangs.get(channel, 0.0)
         if lanes is None:
-            return max(least, labels)
+            return max(least, labels, overhang)
         clear = self.sizes.clearance(channel.axis)
         needed = _thickness(lanes, self.sizes.pitch) + _labels_beyond_lanes(lanes, labels)
+        needed += overhang
         return max(least, clear + (_OUTER if least == _OUTER else clear) + needed)
 
     def between_rows(self, count: int) -> list[float]:
@@ -136,6 +140,17 @@ class _Gaps(NamedTuple):
         return [found[index] for index in range(last + 1)]
 
 
+def _overhangs(grid: Grid, sizes: Sizes) -> dict[Channel, float]:
+    """By how much the texts of arrows from outside extend above their box, by channel above it."""
+    found: dict[Channel, float] = {}
+    for link in grid.links:
+        if link.source is None and link.target.column == 0:
+            channel = horizontal(link.target.row + 1)
+            overhang = link.origin_height(sizes.detail) / 2 - sizes.edge
+            found[channel] = max(overhang, found.get(channel, 0.0))
+    return found
+
+
 def _equalised(gaps: Sequence[float], usual: float) -> list[float]:
     """Equal gaps look better, unless one of them is crowded."""
     widest = max(gaps, default=0.0)
@@ -155,6 +170,7 @@ def _lane_positions(
     channels: Mapping[Channel, Span],
     lanes: Lanes,
     label_rooms: Mapping[Channel, float],
+    overhangs: Mapping[Channel, float],
     sizes: Sizes,
 ) -> dict[Lane, float]:
     positions: dict[Lane, float] = {}
@@ -162,7 +178,8 @@ def _lane_positions(
         span = channels[channel]
         labels = _labels_beyond_lanes(here, label_rooms.get(channel, 0.0))
         clear = sizes.clearance(channel.axis)
-        ends = clear if channel.at else _OUTER, clear  # there is no box outside the ladder
+        low = clear if channel.at else _OUTER  # there is no box outside the ladder
+        ends = low + overhangs.get(channel, 0.0), clear
         for lane, offset in _offsets(here, span.size, labels, sizes.pitch, ends):
             # Channels between rows count upwards, like levels.
             positions[lane] = span.start + offset if channel.axis == "V" else span.end - offset

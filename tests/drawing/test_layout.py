@@ -14,6 +14,7 @@ from ladderspec.drawing.compose import compose
 from ladderspec.drawing.options import View
 from ladderspec.drawing.picture import Picture
 from ladderspec.drawing.transforms import compare
+from ladderspec.names import Role
 
 SHIPPED = shipped()
 
@@ -52,6 +53,19 @@ def test_plain_ladders_of_every_size(height: int, iterations: int) -> None:
     shown = ladder(height, stateful=range(1, height, 3)).done()
     check(shown, View(iterations=iterations))
     check(shown, View(iterations=iterations, start=True))
+
+
+def test_arrows_from_before_the_first_iteration() -> None:
+    """Their texts are apart, also if some arrive beside a box and others above it."""
+    above = ladder(3, stateful=[0])
+    above.arrow("encoder.level_2", "decoder.input", Role.SKIP, 1)
+    top = ladder(4, stateful=[1, 3], decoders=False)
+    top.arrow("encoder.level_1", "encoder.level_3", Role.SKIP, 2)
+    beside = ladder(3, stateful=[0], laterals=[1])
+    beside.arrow("encoder.level_1", "lateral.level_1", Role.SKIP, 2, "feedback")
+    for build in (above, top, beside):
+        for kind in ("mini", "unrolled"):
+            check(build.done(), View(kind=kind, iterations=1))
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
