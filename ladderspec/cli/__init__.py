@@ -124,25 +124,47 @@ class SuggestingParser(argparse.ArgumentParser):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{**options, "allow_abbrev": False})
 
-    def error(self, message: str) -> NoReturn:
-        unknown = message.removeprefix("unrecognized arguments: ")
-        first = unknown.split(" ")[0]
-        if unknown == message or not first.startswith("-"):
-            super().error(message)
-        option = first.partition("=")[0]
-        known = [name for name in self._options() if name.startswith("--")]
-        hint = RENAMED.get(option, "") or did_you_mean(option.lstrip("-"), known)
-        name = self.prog.removeprefix("ladderspec ").split(" ")[0]
-        hint = hint or f"`ladderspec {name} --help` lists them"
-        self.exit(2, escape_terminal(f"{self.prog}: no option {tick(option)}; {hint}") + "\n")
+    def parse_args(self, args: Sequence[str], namespace: Any = None) -> Any:  # type: ignore[override]
+        found, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            known = dict(self._options())
+            if unknown[0].startswith("-"):
+                self._refuse_option(unknown[0].partition("=")[0], known)
+            self._refuse_argument(unknown[0], args, known)
+        return found
 
-    def _options(self) -> Iterator[str]:
+    def _refuse_option(self, option: str, known: dict[str, argparse.Action]) -> NoReturn:
+        long = [name for name in known if name.startswith("--")]
+        hint = RENAMED.get(option, "") or did_you_mean(option.lstrip("-"), long)
+        self._refuse(f"no option {tick(option)}; {hint or self._lists_them()}")
+
+    def _refuse_argument(
+        self, argument: str, args: Sequence[str], known: dict[str, argparse.Action]
+    ) -> NoReturn:
+        """An argument too many, which is often the second value of an option."""
+        given = [word.partition("=")[0] for word in args]
+        hint = self._lists_them()
+        for option in [name for name in given if name in known]:
+            value = known[option].metavar or ""
+            if isinstance(known[option], argparse._ExtendAction):
+                hint = f"several values are joined by commas: `{option} {value}`"
+            elif isinstance(known[option], argparse._AppendAction):
+                hint = f"repeat the option for several values: `{option} {value} {option} {value}`"
+        self._refuse(f"one argument too many: {tick(argument)}; {hint}")
+
+    def _refuse(self, message: str) -> NoReturn:
+        self.exit(2, escape_terminal(f"{self.prog}: {message}") + "\n")
+
+    def _lists_them(self) -> str:
+        return f"`{' '.join(self.prog.split(' ')[:2])} --help` lists them"
+
+    def _options(self) -> Iterator[tuple[str, argparse.Action]]:
         """The options of this parser and of its subcommands."""
-        yield from self._option_string_actions
+        yield from self._option_string_actions.items()
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction):
                 for sub in action.choices.values():
-                    yield from sub._option_string_actions
+                    yield from sub._option_string_actions.items()
 
 
 # Options of another name.

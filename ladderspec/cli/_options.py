@@ -128,7 +128,7 @@ def refuse_ignored(args: argparse.Namespace, reason: str, *options: str) -> None
 def add_plugin(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--plugin", metavar="FILE", action="append", default=[], type=Path,
-        help="a Python file with cells or data sets of your own; it is run",
+        help="a Python file with cells, tasks or data sets of your own; it is run",
     )  # fmt: skip
 
 

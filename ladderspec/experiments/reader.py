@@ -10,7 +10,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -213,6 +213,7 @@ class _ExperimentReader:
     findings: Findings
     networks: Networks
     opened: dict[str, DataSet] | None = None  # data that are made to check them
+    unfit: dict[Finding, list[str]] = field(default_factory=dict)  # the rows that data do not fit
 
     def cells(self) -> list[Run]:
         """A run for each row and column, with seed 0."""
@@ -230,6 +231,7 @@ class _ExperimentReader:
                 over = None if column is None else self.tree.find(("columns", j))[0]
                 run = self._cell(row, line, column, over, document)
                 found += [run] if run is not None else []
+        self._report_unfit()
         if self.findings:
             return []
         check_paper(self.config, self.tree, found, self.findings)
@@ -396,14 +398,22 @@ class _ExperimentReader:
     def _check_fit(self, row: str, spec: Spec, data: DataConfig, node: Node) -> None:
         """Report data that do not fit the network of a row."""
         assert self.opened is not None
-        key, about = data.model_dump_json(), ""
+        key = data.model_dump_json()
         try:
             if key not in self.opened:
                 self.opened[key] = data.open()
-            about = f"row {tick(row)}: "
             check_fit(compiled(spec), self.opened[key], spec.config.time.frames)
         except DataError as error:
-            self.findings.add(Finding("H301", f"{about}{error}", node.mark, node.path))
+            finding = Finding("H301", str(error), node.mark, node.path)
+            rows = self.unfit.setdefault(finding, [])
+            rows += [row] if row not in rows else []
+
+    def _report_unfit(self) -> None:
+        """Report what does not fit once, with the rows if it fits others."""
+        for finding, rows in self.unfit.items():
+            some = f"row{'s' * (len(rows) > 1)} {one_of(rows, 'and')}: "
+            about = some if len(rows) < len(self.config.rows) else ""
+            self.findings.add(replace(finding, message=f"{about}{finding.message}"))
 
     def _report_length(self, training: TrainingConfig, node: Node) -> None:
         both = training.updates is not None

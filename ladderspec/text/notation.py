@@ -145,6 +145,8 @@ def parse_selector(text: str) -> Selector:
 
 def _meant(text: str, head: str, rest: str, role: str) -> str:
     """A suggestion for a text that is not a selector."""
+    if "," in text:
+        return "one selector at a time: write a list, or repeat `--without`"
     if rest:
         close = did_you_mean(head, ["level", "task", *_SIDES])
         return close.replace("`?", f".{printed(rest)}`?") if close else _SELECTOR_HINT

@@ -421,6 +421,20 @@ QUICK = "specs/experiments/quickstart.yaml"
         ("show --jsn x", "ladderspec show: no option `--jsn`; did you mean `--json`?"),
         ("train --see 3 x", "ladderspec train: no option `--see`; did you mean `--seed`?"),
         ("data preview x --cout 3 -o y", "ladderspec data: no option `--cout`; did you mean"),
+        (
+            "show x --without lateral decoder",
+            "ladderspec show: one argument too many: `decoder`; repeat the option for several"
+            " values: `--without SELECTOR --without SELECTOR`",
+        ),
+        (
+            "show --without lateral decoder x",
+            "ladderspec show: one argument too many: `x`; repeat the option for several values:",
+        ),
+        (
+            "train x --row a b",
+            "one argument too many: `b`; several values are joined by commas: `--row NAME,...`",
+        ),
+        ("plan x y", "ladderspec plan: one argument too many: `y`; `ladderspec plan --help` lists"),
         ("ablate x --only a", "no option `--only`; rows are chosen by `--row NAME,...`"),
         ("ablate x --workers 2", "no option `--workers`; `--processes N` trains so many runs"),
         (f"ablate {QUICK} --of a", "--of would be ignored: it is for --each-role"),

@@ -96,3 +96,26 @@ def test_fine(spec: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     path = files(tmp_path, spec, DATA, "title: y")
     assert main(["validate", path]) == 0
     assert main(["train", path, "-o", str(tmp_path / "out")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "about"),
+    [
+        ("[{name: x}, {name: y}]", ""),
+        ("[{name: x}, {name: y}, {name: z, data: {side: 8}}]", "rows `x` and `y`: "),
+        ("[{name: x}, {name: z, data: {side: 8}}]", "row `x`: "),
+    ],
+)
+def test_what_does_not_fit_is_said_once(
+    rows: str, about: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "net.yaml").write_text(NET)
+    path = tmp_path / "experiment.yaml"
+    path.write_text(
+        "spec: net.yaml\ndata: {set: digits, digits: embedded, side: 12}\n"
+        f"rows: {rows}\ntraining: {{updates: 1, batch: 4}}\n"
+    )
+    assert main(["validate", str(path)]) == 1
+    err = "".join(capsys.readouterr())
+    assert err.count("error[") == 1
+    assert f"error[H301]: {about}`image` of digits is 1x12x12" in err
