@@ -183,8 +183,9 @@ def _targets(tree: Node, path: str) -> list[Path]:
     elif head == "decoder":
         places = _decoders(tree)
     else:
-        meant = f"did you mean `params.{path}`?" if path in dict(items_of(tree.get("params"))) else ""
-        raise Refused(f"{tick(path)} cannot be set", meant or f"like {_EXAMPLES}")
+        is_param = path in dict(items_of(tree.get("params")))
+        meant = f"did you mean `params.{path}`?" if is_param else f"like {_EXAMPLES}"
+        raise Refused(f"{tick(path)} cannot be set", meant)
     found = [place for each, place in places.items() if matches(each, name)]
     if not found and (head in _TABLES or not _doubtful(tree)):
         raise Refused(f"no {tick(f'{head}.{name}')} to set", _instead(tree, head, name, places))
