@@ -231,7 +231,7 @@ class CellClass(ModuleClass):
             found[name] = Tensor() if there.get(source, True) else None
         found |= {name: Tensor() for name in binding.tensors}
         if binding.norm_in_compute:
-            given = (module, "x", "self.gain", f"self.{self.cell.offset}", str(groups))
+            given = (module, "x", *self._after_norm(), str(groups))
             text = "" if kind == "none" else self.normalised(kind, *given)
             found["norm"] = Expression("x", text) if text else None
         return found
@@ -253,11 +253,20 @@ class CellClass(ModuleClass):
             return "state" if "state" in self.separate else 'values["state"]'
         return "None" if name in binding.optional and name not in self.states else name
 
+    def _offset(self) -> str:
+        return f"self.{self.cell.offset}" if self.cell.offset in self.parameters else ""
+
+    def _after_norm(self) -> tuple[str, str]:
+        """Gain and offset behind the norm of the sum; without a gain, the offset precedes it."""
+        return ("self.gain", self._offset()) if "gain" in self.parameters else ("", "")
+
     def _pre_activation(self) -> list[str]:
         """The lines that make `a`."""
         module, kind, groups = self.norm
-        offset = f"self.{self.cell.offset}" if self.cell.offset in self.parameters else ""
-        total = f"self.total(t, values, {offset})" if offset else "self.total(t, values)"
+        offset, (scale, shift) = self._offset(), self._after_norm()
+        total = "self.total(t, values)"
+        if offset and not (kind != "none" and scale):
+            total = f"self.total(t, values, {offset})"
         if self.carrier:
             gain = f"self.{self.carrier}.gain"
             return self._from_normalised("self.total(t, values)", gain, offset)
@@ -265,10 +274,7 @@ class CellClass(ModuleClass):
             return [f"a = {total}"]
         self.norm_module(kind, module, self.binding.summed)
         if self.binding.norm_in_compute:
-            return ["a = self.total(t, values)"]
-        scale, shift = "", ""
-        if "gain" in self.parameters:  # then the offset follows the norm
-            total, scale, shift = "self.total(t, values)", "self.gain", offset
+            return [f"a = {total}"]
         if self.noise or self.tapped:
             z = self.normalised(kind, module, total, "", "", str(groups))
             return self._from_normalised(z, scale, shift)

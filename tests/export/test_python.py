@@ -715,6 +715,17 @@ def test_parameters_and_buffers_may_have_any_name_and_size(own_cells, tmp_path, 
         assert torch.equal(ours[name], theirs[name])
 
 
+@pytest.mark.parametrize("gain", ["", ', "gain": ones(out[0])'])
+def test_cells_may_apply_the_norm_of_their_sum_themselves(own_cells, tmp_path, gain):
+    text = OWN.replace('"bias": zeros(out[0])', f'"bias": ones(out[0]){gain}')
+    text = text.replace("zeros, Norm", "ones, Norm").replace('"rms")', '"none")')
+    text = text.replace("h=None, *, rate", "h=None, *, rate, norm").replace("bend(a)", "norm(a)")
+    text += '\n    def node_norm(self):\n        return "joint", "layer", 1\n'
+    (tmp_path / "joint.py").write_text(text)
+    load_plugin(tmp_path / "joint.py")
+    check_equal(loads(f"{HEAD}levels: [{{name: a, encoder: {{cell: Trace, channels: 3}}}}]"))
+
+
 @pytest.mark.parametrize(
     ("body", "written"),
     [
