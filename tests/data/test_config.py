@@ -93,7 +93,7 @@ def test_a_file_brings_a_set_to_look_at(plugin, tmp_path):
 
 
 def test_a_field_that_is_missing():
-    with pytest.raises(DataError, match=r"^`path` is missing: an \.npz file, or a folder"):
+    with pytest.raises(DataError, match=r"^`path` is missing: path of an \.npz file or a folder"):
         data_config("arrays")
 
 

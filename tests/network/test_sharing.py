@@ -147,7 +147,7 @@ def test_diff_names_what_is_shared() -> None:
     own = SPEC.replace("stride: 2, share: a", "stride: 2")
     one, two = (ls.graph(ls.loads(text)) for text in (own, SPEC))
     found = [str(each) for each in compare.compare(one, two)]
-    assert "~ node  encoder.c  share none -> a  (-16 parameters)" in found
+    assert "~ node  encoder.c  share unset -> a  (-16 parameters)" in found
     assert any("encoder.b -> encoder.c" in line and "encoder.a.encoder" in line for line in found)
     gained = sum(each.parameters for each in compare.compare(one, two))
     assert gained == parameters(two) - parameters(one) < 0
