@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from ladderspec.display import svg
 from ladderspec.names import Role, Shape, show_arrow
@@ -37,7 +36,6 @@ class Plan:
     phases: tuple[Phase, ...]
     equations: Mapping[str, Equation]
     carry: Mapping[str, Carried]
-    last_use: Mapping[str, int]  # the last phase that reads a node; tasks read to the end
     tasks: tuple[Reader, ...]
     groups: int | None = None  # how many copies of the network there are
     graph: Graph | None = field(default=None, repr=False, compare=False)
@@ -57,30 +55,19 @@ class Plan:
     def _repr_svg_(self) -> str | None:
         return svg(self.graph, plan=True) if self.graph is not None else None
 
-    @cached_property
-    def frees(self) -> tuple[tuple[str, ...], ...]:
-        """By phase: the nodes that nothing reads afterwards."""
-        found: list[list[str]] = [[] for _ in self.phases]
-        for node, last in self.last_use.items():
-            found[last].append(node)
-        return tuple(map(tuple, found))
-
 
 def schedule(graph: Graph) -> Plan:
     """The plan of a graph with shapes."""
     equations = {node: equation_of(graph, node) for node in in_order(graph)}
-    tasks = tuple(reader_of(graph, name) for name in graph.graph["tasks"])
-    phases = find_phases(graph, equations)
     plan = Plan(
         name=graph.graph["name"],
         title=graph.graph["title"],
         length=steps_of(graph),
         iterations=graph.graph["frames"] is None,
-        phases=phases,
+        phases=find_phases(graph, equations),
         equations=equations,
         carry=_carry(equations),
-        last_use=_last_use(phases, equations, tasks),
-        tasks=tasks,
+        tasks=tuple(reader_of(graph, name) for name in graph.graph["tasks"]),
         groups=copies(graph),
         graph=graph,
     )
@@ -107,18 +94,6 @@ def _carry(equations: Mapping[str, Equation]) -> dict[str, Carried]:
     }
 
 
-def _last_use(
-    phases: Sequence[Phase], equations: Mapping[str, Equation], tasks: Sequence[Reader]
-) -> dict[str, int]:
-    last: dict[str, int] = {}
-    for index, phase in enumerate(phases):
-        for node in phase.nodes:
-            last[node] = index
-            last.update((edge.source, index) for edge in equations[node].edges)
-    last.update((node, len(phases) - 1) for task in tasks for node in task.at)
-    return last
-
-
 # --- check ----------------------------------------------------------------------------------------
 
 
@@ -128,7 +103,7 @@ class PlanError(Exception):
 
 def check(plan: Plan, graph: Graph) -> None:
     """The rules of a plan, each said of the node or arrow that breaks it."""
-    for rule in (_each_node_once, _known_before_use, _carry_is_read, _gone_late):
+    for rule in (_each_node_once, _known_before_use, _carry_is_read):
         for problem in rule(plan, graph):
             raise PlanError(f"plan of {plan.name}: {problem}")
 
@@ -158,10 +133,3 @@ def _carry_is_read(plan: Plan, graph: Graph) -> Iterator[str]:
         kept = plan.carry[node].depth if node in plan.carry else 0
         if kept != read:
             yield f"{node} is read {read} iterations later, but {kept} values of it are kept"
-
-
-def _gone_late(plan: Plan, graph: Graph) -> Iterator[str]:
-    at = {node: index for index, phase in enumerate(plan.phases) for node in phase.nodes}
-    for source, target, delay in graph.edges(data="delay"):
-        if plan.last_use[source] < at[target]:
-            yield f"{show_arrow(source, target, delay)} reads what is gone"

@@ -82,13 +82,12 @@ def as_dict(plan: Plan) -> dict[str, Any]:
                 "reads": [str(edge) for edge in phase.reads],
                 "shifts": [str(edge) for edge in phase.shifts],
                 "carries": [str(edge) for edge in phase.carries],
-                "frees": list(frees),
                 "nodes": [
                     _node_dict(plan.equations[node], phrase(plan, reasons[node]))
                     for node in phase.nodes
                 ],
             }
-            for phase, frees in zip(plan.phases, plan.frees, strict=True)
+            for phase in plan.phases
         ],
         "tasks": {each.name: _task_dict(plan, each) for each in plan.tasks},
     }

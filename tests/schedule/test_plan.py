@@ -298,7 +298,7 @@ class Run:
 
     def chunk(self, first: int, last: int) -> None:
         here = dict(self.kept)  # what is in memory
-        for index, phase in enumerate(self.plan.phases):
+        for phase in self.plan.phases:
             times = range(first, last + 1)
             if phase.kind is Kind.ONCE:
                 order = [(node, t) for node in phase.nodes for t in times]
@@ -311,9 +311,6 @@ class Run:
             for node in set(phase.nodes) & self.plan.carry.keys():
                 back = range(last + 1 - self.plan.carry[node].depth, last + 1)
                 self.kept |= {(node, t): here[node, t] for t in back}
-            for node in self.plan.frees[index]:
-                for t in [t for n, t in here if n == node]:
-                    del here[node, t]
         self.kept = {
             (node, t): value
             for (node, t), value in self.kept.items()
@@ -464,7 +461,6 @@ def test_a_broken_plan_is_refused() -> None:
         (replace(plan, phases=(first, loop, last, last)), "decoder.input is in 2 phases"),
         (replace(plan, phases=(first, replace(loop, kind=Kind.ONCE), last)), r"\(t-1\) -> .*yet"),
         (replace(plan, carry={}), "encoder.lstm1 is read 1 iterations later, but 0"),
-        (replace(plan, last_use=dict.fromkeys(built, 0)), "reads what is gone"),
     ]:
         with pytest.raises(PlanError, match=message):
             check(broken, built)
