@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Shape = tuple[int, ...]  # (C,) for vectors, (C, H, W) for maps
 
@@ -22,6 +22,11 @@ class Side(StrEnum):
     ENCODER = "encoder"
     LATERAL = "lateral"
     DECODER = "decoder"
+
+    @property
+    def letter(self) -> str:
+        """The paper's letter for the values of its nodes."""
+        return {"input": "x", "encoder": "e", "lateral": "h", "decoder": "d"}[self]
 
 
 class Role(StrEnum):
@@ -50,6 +55,26 @@ class Role(StrEnum):
 _ORDER = {role: index for index, role in enumerate(Role)}
 
 
+class Ink(NamedTuple):
+    """How a line is drawn."""
+
+    colour: str
+    width: float = 1.2
+    dash: tuple[float, ...] = ()
+
+
+class RoleStyle(NamedTuple):
+    """How the arrows of a role are drawn: their line in each theme, and their letter."""
+
+    legend: int  # the position in a legend
+    paper: Ink
+    safe: Ink
+    mono: Ink
+    dark: Ink
+    basic: bool = False  # part of the plain ladder: routed first, labelled in the mini view
+    letter: str = ""  # the paper's letter for the value; default: that of the source's side
+
+
 @dataclass(frozen=True)
 class RoleRow:
     """One row of the table of roles: `source` at level l + `offset` -> `target` at level l."""
@@ -59,6 +84,7 @@ class RoleRow:
     offset: int
     delay: int
     default: Literal["always", "stateful", "nowhere"]  # at which target cells, unless `edges` says
+    style: RoleStyle
 
     @property
     def description(self) -> str:
@@ -72,17 +98,50 @@ class RoleRow:
         return arrow + place.get(self.default, "")
 
 
-# The table of roles. An arrow's level is that of its target.
+_SOLID = 1.25
+_DASHED, _DOTTED, _DASH_DOT = (5.0, 2.5), (1.2, 2.2), (6.0, 2.0, 1.2, 2.0)
+_SHORT, _DASH_DOT_DOT = (4.5, 2.0), (6.0, 2.0, 1.2, 2.0, 1.2, 2.0)
+
+# The table of roles. An arrow's level is that of its target. `safe` has the colours of Okabe and
+# Ito; arrows that share a hue differ in their dashes. `mono` differs in dashes and widths alone.
 TABLE: dict[Role, RoleRow] = {
-    Role.ENCODER: RoleRow(Side.ENCODER, Side.ENCODER, -1, 0, "always"),
-    Role.STATE: RoleRow(Side.ENCODER, Side.ENCODER, 0, 1, "stateful"),
-    Role.LATERAL: RoleRow(Side.ENCODER, Side.DECODER, 0, 0, "always"),
-    Role.DECODER: RoleRow(Side.DECODER, Side.DECODER, +1, 0, "always"),
-    Role.DECODER_TO_ENCODER: RoleRow(Side.DECODER, Side.ENCODER, 0, 1, "stateful"),
-    Role.UPWARD_DIAGONAL: RoleRow(Side.DECODER, Side.ENCODER, -1, 1, "nowhere"),
-    Role.DOWNWARD_DIAGONAL: RoleRow(Side.DECODER, Side.DECODER, +1, 1, "nowhere"),
-    Role.RECURRENT_DECODER: RoleRow(Side.DECODER, Side.DECODER, 0, 1, "nowhere"),
-}
+    Role.ENCODER: RoleRow(Side.ENCODER, Side.ENCODER, -1, 0, "always", RoleStyle(
+        0, paper=Ink("#c62828", _SOLID), safe=Ink("#d55e00", _SOLID),
+        mono=Ink("#000000", 1.7), dark=Ink("#ff8a80", _SOLID), basic=True,
+    )),
+    Role.STATE: RoleRow(Side.ENCODER, Side.ENCODER, 0, 1, "stateful", RoleStyle(
+        4, paper=Ink("#7a4100", _SOLID), safe=Ink("#000000", _SOLID),
+        mono=Ink("#000000", 1.2, _DOTTED), dark=Ink("#fcad70", _SOLID), basic=True, letter="s",
+    )),
+    Role.LATERAL: RoleRow(Side.ENCODER, Side.DECODER, 0, 0, "always", RoleStyle(
+        1, paper=Ink("#202124", _SOLID), safe=Ink("#5f6368", _SOLID),
+        mono=Ink("#000000", 0.8), dark=Ink("#e8eaed", _SOLID), basic=True,
+    )),
+    Role.DECODER: RoleRow(Side.DECODER, Side.DECODER, +1, 0, "always", RoleStyle(
+        2, paper=Ink("#1450b0", _SOLID), safe=Ink("#0072b2", _SOLID),
+        mono=Ink("#000000", 1.5, _SHORT), dark=Ink("#8ab4f8", _SOLID), basic=True,
+    )),
+    Role.DECODER_TO_ENCODER: RoleRow(Side.DECODER, Side.ENCODER, 0, 1, "stateful", RoleStyle(
+        3, paper=Ink("#0b7d3b", _SOLID), safe=Ink("#009e73", 1.5, _SHORT),
+        mono=Ink("#000000", 1.3, _DASH_DOT), dark=Ink("#81c995", _SOLID), basic=True,
+    )),
+    Role.UPWARD_DIAGONAL: RoleRow(Side.DECODER, Side.ENCODER, -1, 1, "nowhere", RoleStyle(
+        6, paper=Ink("#0b7d3b", _SOLID, _DASHED), safe=Ink("#cc79a7", 1.4, _DASHED),
+        mono=Ink("#000000", 1.3, _DASH_DOT_DOT), dark=Ink("#81c995", _SOLID, _DASHED),
+    )),
+    Role.DOWNWARD_DIAGONAL: RoleRow(Side.DECODER, Side.DECODER, +1, 1, "nowhere", RoleStyle(
+        7, paper=Ink("#1450b0", _SOLID, _DASHED), safe=Ink("#56b4e9", 1.4, _DASH_DOT),
+        mono=Ink("#000000", 0.9, _DASH_DOT_DOT), dark=Ink("#8ab4f8", _SOLID, _DASHED),
+    )),
+    Role.RECURRENT_DECODER: RoleRow(Side.DECODER, Side.DECODER, 0, 1, "nowhere", RoleStyle(
+        5, paper=Ink("#1450b0", _SOLID, _DOTTED), safe=Ink("#56b4e9", 1.4, _DOTTED),
+        mono=Ink("#000000", 0.8, _SHORT), dark=Ink("#8ab4f8", _SOLID, _DOTTED),
+    )),
+}  # fmt: skip
+SKIP_STYLE = RoleStyle(
+    8, paper=Ink("#8e24aa", _SOLID), safe=Ink("#e69f00", 1.5),
+    mono=Ink("#000000", 1.1, (2.0, 1.4)), dark=Ink("#d7aefb", _SOLID),
+)  # fmt: skip
 
 
 def node_name(side: Side, level: str) -> str:

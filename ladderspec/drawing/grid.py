@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from ladderspec.drawing.options import View, iterations_shown
 from ladderspec.drawing.picture import Arrow, Level, Part, Picture
-from ladderspec.drawing.style import ROLES, SIDES
+from ladderspec.drawing.style import ROLES
 from ladderspec.drawing.typesetting import DASH, Runs, formula, height_of_runs, plain, symbol
 from ladderspec.names import Side, split_node
 
@@ -139,8 +139,8 @@ class _Letters:
             return (*formula(source.symbol), *formula(time))
         level = self.levels[source.level]
         if source.is_further_input:
-            return symbol(SIDES[source.side].letter, split_node(source.name)[1], time)
-        letter = ROLES[arrow.role].letter or SIDES[source.side].letter
+            return symbol(source.side.letter, split_node(source.name)[1], time)
+        letter = ROLES[arrow.role].letter or source.side.letter
         if self.view.levels == "index":
             return (*formula(f"{letter}_{{{level.number}}}"), *formula(time))
         first, _, last = level.number.partition(DASH)  # of a stub: the end where the arrow leaves

@@ -9,19 +9,12 @@ from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 from ladderspec.drawing.typesetting import TextRun, height_of_runs, width_of_runs
+from ladderspec.names import Ink as Ink
 from ladderspec.names import Role
 
 Point = tuple[float, float]
 Segment = tuple[float, ...]  # a line to (x, y), or a cubic curve (x1, y1, x2, y2, x, y)
 Anchor = Literal["start", "middle", "end"]
-
-
-class Ink(NamedTuple):
-    """How a line is drawn."""
-
-    colour: str
-    width: float = 1.2
-    dash: tuple[float, ...] = ()
 
 
 class Rect(NamedTuple):

@@ -1,4 +1,4 @@
-"""The look of a drawing: one table of roles, the themes, and all sizes in points."""
+"""The look of a drawing: its themes, and all sizes in points."""
 
 from __future__ import annotations
 
@@ -7,68 +7,18 @@ from typing import Literal, NamedTuple
 
 from ladderspec.drawing.options import View, check_choice
 from ladderspec.drawing.picture import Arrow, Change, Picture
-from ladderspec.drawing.scene import Ink
-from ladderspec.names import Role, Side
+from ladderspec.names import SKIP_STYLE, TABLE, Ink, Role, RoleStyle, Side
 
 # --- roles and sides ------------------------------------------------------------------------------
 
 
-class RoleStyle(NamedTuple):
-    """How the arrows of one role look: their line in each theme, and their letter."""
-
-    paper: Ink
-    safe: Ink
-    mono: Ink
-    dark: Ink
-    basic: bool = False  # part of the plain ladder: routed first, labelled in the mini view
-    letter: str = ""  # the paper's letter for the value; default: that of the source's side
-
-
-_SOLID = 1.25
-_DASHED, _DOTTED, _DASH_DOT = (5.0, 2.5), (1.2, 2.2), (6.0, 2.0, 1.2, 2.0)
-_SHORT, _DASH_DOT_DOT = (4.5, 2.0), (6.0, 2.0, 1.2, 2.0, 1.2, 2.0)
-_GONE = (3.5, 2.5)
-
-# The table of roles, in the order of the legend. `safe` has the colours of Okabe and Ito; arrows
-# that share a hue differ in their dashes. `mono` differs in dashes and widths alone.
-ROLES: dict[Role, RoleStyle] = {
-    Role.ENCODER: RoleStyle(
-        paper=Ink("#c62828", _SOLID), safe=Ink("#d55e00", _SOLID),
-        mono=Ink("#000000", 1.7), dark=Ink("#ff8a80", _SOLID), basic=True,
-    ),
-    Role.LATERAL: RoleStyle(
-        paper=Ink("#202124", _SOLID), safe=Ink("#5f6368", _SOLID),
-        mono=Ink("#000000", 0.8), dark=Ink("#e8eaed", _SOLID), basic=True,
-    ),
-    Role.DECODER: RoleStyle(
-        paper=Ink("#1450b0", _SOLID), safe=Ink("#0072b2", _SOLID),
-        mono=Ink("#000000", 1.5, _SHORT), dark=Ink("#8ab4f8", _SOLID), basic=True,
-    ),
-    Role.DECODER_TO_ENCODER: RoleStyle(
-        paper=Ink("#0b7d3b", _SOLID), safe=Ink("#009e73", 1.5, _SHORT),
-        mono=Ink("#000000", 1.3, _DASH_DOT), dark=Ink("#81c995", _SOLID), basic=True,
-    ),
-    Role.STATE: RoleStyle(
-        paper=Ink("#7a4100", _SOLID), safe=Ink("#000000", _SOLID),
-        mono=Ink("#000000", 1.2, _DOTTED), dark=Ink("#fcad70", _SOLID), basic=True, letter="s",
-    ),
-    Role.RECURRENT_DECODER: RoleStyle(
-        paper=Ink("#1450b0", _SOLID, _DOTTED), safe=Ink("#56b4e9", 1.4, _DOTTED),
-        mono=Ink("#000000", 0.8, _SHORT), dark=Ink("#8ab4f8", _SOLID, _DOTTED),
-    ),
-    Role.UPWARD_DIAGONAL: RoleStyle(
-        paper=Ink("#0b7d3b", _SOLID, _DASHED), safe=Ink("#cc79a7", 1.4, _DASHED),
-        mono=Ink("#000000", 1.3, _DASH_DOT_DOT), dark=Ink("#81c995", _SOLID, _DASHED),
-    ),
-    Role.DOWNWARD_DIAGONAL: RoleStyle(
-        paper=Ink("#1450b0", _SOLID, _DASHED), safe=Ink("#56b4e9", 1.4, _DASH_DOT),
-        mono=Ink("#000000", 0.9, _DASH_DOT_DOT), dark=Ink("#8ab4f8", _SOLID, _DASHED),
-    ),
-    Role.SKIP: RoleStyle(
-        paper=Ink("#8e24aa", _SOLID), safe=Ink("#e69f00", 1.5),
-        mono=Ink("#000000", 1.1, (2.0, 1.4)), dark=Ink("#d7aefb", _SOLID),
-    ),
-}  # fmt: skip
+# In the order of the legend.
+ROLES: dict[Role, RoleStyle] = dict(
+    sorted(
+        [*((role, row.style) for role, row in TABLE.items()), (Role.SKIP, SKIP_STYLE)],
+        key=lambda entry: entry[1].legend,
+    )
+)
 
 
 class BoxColours(NamedTuple):
@@ -77,9 +27,8 @@ class BoxColours(NamedTuple):
 
 
 class SideStyle(NamedTuple):
-    """How the boxes of one side look in each theme, and the paper's letter for their values."""
+    """How the boxes of one side look in each theme."""
 
-    letter: str
     paper: BoxColours
     safe: BoxColours
     mono: BoxColours
@@ -88,22 +37,18 @@ class SideStyle(NamedTuple):
 
 SIDES: dict[Side, SideStyle] = {
     Side.INPUT: SideStyle(
-        letter="x",
         paper=BoxColours("#8e24aa", "#f6ebf9"), safe=BoxColours("#b37700", "#fdf3dd"),
         mono=BoxColours("#000000", "#ffffff"), dark=BoxColours("#d7aefb", "#33263d"),
     ),
     Side.ENCODER: SideStyle(
-        letter="e",
         paper=BoxColours("#c62828", "#fdeceb"), safe=BoxColours("#d55e00", "#fcefe5"),
         mono=BoxColours("#000000", "#ffffff"), dark=BoxColours("#ff8a80", "#3a2224"),
     ),
     Side.LATERAL: SideStyle(
-        letter="h",
         paper=BoxColours("#3c4043", "#f3f4f5"), safe=BoxColours("#3c4043", "#f3f4f5"),
         mono=BoxColours("#000000", "#f7f7f7"), dark=BoxColours("#cfd4da", "#2a2d33"),
     ),
     Side.DECODER: SideStyle(
-        letter="d",
         paper=BoxColours("#1450b0", "#e8f0fb"), safe=BoxColours("#0072b2", "#e5f1f8"),
         mono=BoxColours("#000000", "#e9e9e9"), dark=BoxColours("#8ab4f8", "#1f2b40"),
     ),
@@ -137,6 +82,8 @@ class Theme(NamedTuple):
         """An arrow without a worth, if others have one."""
         return Ink(self.rule, 0.9)
 
+
+_GONE = (3.5, 2.5)
 
 PAPER = Theme(
     background="#ffffff",

@@ -14,7 +14,6 @@ from ladderspec.export.source import fit
 from ladderspec.export.table import comment, fields_of, quoted, table_lines
 from ladderspec.names import BOTTOM, Role, Shape, Side, is_input, node_name, split_node
 from ladderspec.schedule.equations import equation_of
-from ladderspec.schedule.letters import LETTERS
 from ladderspec.wiring.graph import Graph, copies, forms_of, in_order, is_tapped_by_arrows, now
 from ladderspec.wiring.sharing import holders
 
@@ -70,7 +69,7 @@ def variable(slot: str) -> str:
     ('e_top', 'c_top', 'z_d_top')
     """
     side, level, *further = slot.split(".")
-    name = f"{LETTERS[Side(side)]}_{level}"
+    name = f"{Side(side).letter}_{level}"
     if not further:
         return name
     letter = {"normalised": "z"}.get(further[0], further[0])

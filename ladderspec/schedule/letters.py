@@ -8,7 +8,6 @@ from ladderspec.names import Role, Side, split_node
 from ladderspec.schedule.equations import Equation, Term
 
 TAPS = {"normalised": "z", "logits": "logits"}
-LETTERS = {Side.INPUT: "x", Side.ENCODER: "e", Side.LATERAL: "h", Side.DECODER: "d"}
 
 
 def letter(node: str, delay: int = 0, state: bool = False) -> str:
@@ -18,7 +17,7 @@ def letter(node: str, delay: int = 0, state: bool = False) -> str:
     """
     side, level = split_node(node)
     past = "'" * delay if delay < 3 else f"(t-{delay})"
-    return f"{'s' if state else LETTERS[side]}_{level}{past}"
+    return f"{'s' if state else side.letter}_{level}{past}"
 
 
 def value(edge: Term) -> str:
