@@ -17,7 +17,7 @@ from ladderspec.errors import Finding, Findings, SpecError, UsageError
 from ladderspec.language.extends import plain_source
 from ladderspec.language.read import Document, Request, Spec, document, open_document, read
 from ladderspec.wiring.checks import check, check_expect
-from ladderspec.wiring.graph import LadderGraph, parameters
+from ladderspec.wiring.graph import Graph, parameters
 from ladderspec.wiring.notes import take_notes
 from ladderspec.wiring.patches import apply
 from ladderspec.wiring.shapes import infer, infer_levels
@@ -97,7 +97,7 @@ def spec_of(document: Document, request: Request) -> Spec:
 # --- Spec -> graph -> plan -> network -------------------------------------------------------------
 
 
-def graph(spec: Spec | str | Path | LadderGraph) -> LadderGraph:
+def graph(spec: Spec | str | Path | Graph) -> Graph:
     """The graph of a network: its nodes and edges with their shapes and parameter counts.
 
     Args:
@@ -113,7 +113,7 @@ def graph(spec: Spec | str | Path | LadderGraph) -> LadderGraph:
     return spec if isinstance(spec, nx.MultiDiGraph) else compiled(spec).copy()
 
 
-def plan(spec: Spec | str | Path | LadderGraph) -> Plan:
+def plan(spec: Spec | str | Path | Graph) -> Plan:
     """How a network runs: what loops over t, what needs no past, what is carried, and why.
 
     Args:
@@ -124,7 +124,7 @@ def plan(spec: Spec | str | Path | LadderGraph) -> Plan:
     return schedule(compiled(spec))
 
 
-def build(spec: Spec | str | Path | LadderGraph, seed: int = 0) -> Net:
+def build(spec: Spec | str | Path | Graph, seed: int = 0) -> Net:
     """The network as a `torch.nn.Module`.
 
     Args:
@@ -138,10 +138,10 @@ def build(spec: Spec | str | Path | LadderGraph, seed: int = 0) -> Net:
     return Net(built, schedule(built), seed)
 
 
-def compiled(spec: Spec | str | Path | LadderGraph) -> LadderGraph:
+def compiled(spec: Spec | str | Path | Graph) -> Graph:
     """The one graph that a spec carries. It is frozen and shared: `graph` gives a copy."""
     if isinstance(spec, nx.MultiDiGraph):
-        given_graph: LadderGraph = spec
+        given_graph: Graph = spec
         return given_graph
     if isinstance(spec, str | Path):
         spec = load(spec)
@@ -154,10 +154,10 @@ def compiled(spec: Spec | str | Path | LadderGraph) -> LadderGraph:
     return built
 
 
-def compile_once(spec: Spec, findings: Findings) -> LadderGraph:
+def compile_once(spec: Spec, findings: Findings) -> Graph:
     """The graph that `spec` carries; if it carries none yet, compile it and let it carry that."""
     if spec.compiled is not None:
-        carried: LadderGraph = spec.compiled
+        carried: Graph = spec.compiled
         return carried
     built = compile_graph(spec, findings)
     if not findings:
@@ -165,7 +165,7 @@ def compile_once(spec: Spec, findings: Findings) -> LadderGraph:
     return built
 
 
-def compile_graph(spec: Spec, findings: Findings) -> LadderGraph:
+def compile_graph(spec: Spec, findings: Findings) -> Graph:
     """Spec -> graph. Every stage adds the mistakes that it finds to `findings`."""
     work = place_nodes(spec, findings)  # the nodes of the rows
     if findings.enough:

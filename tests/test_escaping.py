@@ -31,7 +31,7 @@ from ladderspec.errors import SpecError
 from ladderspec.export import to_python
 from ladderspec.schedule.plan import schedule
 from ladderspec.wiring import table
-from ladderspec.wiring.graph import LadderGraph
+from ladderspec.wiring.graph import Graph
 
 SPEC = """
 name: tiny
@@ -88,11 +88,11 @@ some_or_all = pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.
 
 
 @cache
-def _graph() -> LadderGraph:
+def _graph() -> Graph:
     return ls.graph(ls.loads(SPEC))
 
 
-def injected(text: str) -> LadderGraph:
+def injected(text: str) -> Graph:
     """The graph with a text in every place that holds a text of the user."""
     graph = _graph().copy()
     graph.graph.update(title=text, notes=[text], labels={"lstm": text})

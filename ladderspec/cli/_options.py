@@ -12,7 +12,7 @@ from typing import Any
 from ladderspec.api import compiled, open_spec
 from ladderspec.errors import UsageError
 from ladderspec.language.read import Request
-from ladderspec.wiring.graph import LadderGraph
+from ladderspec.wiring.graph import Graph
 
 
 def add_spec(parser: argparse.ArgumentParser) -> None:
@@ -146,14 +146,14 @@ def request(args: argparse.Namespace) -> Request:
     return Request.of(args.variant, args.without, args.add, args.set)
 
 
-def open_graph(args: argparse.Namespace, spec: str | None = None) -> LadderGraph:
+def open_graph(args: argparse.Namespace, spec: str | None = None) -> Graph:
     """The graph of the spec or folder of the arguments, with the changes; or of `spec`, without."""
     if spec is None:
         return graph_of(args.spec, request(args), args.root)
     return graph_of(spec, Request(), args.root)
 
 
-def graph_of(spec: str, changes: Request, root: Path | None) -> LadderGraph:
+def graph_of(spec: str, changes: Request, root: Path | None) -> Graph:
     """The graph of a spec with changes, or of a folder, which cannot be changed."""
     folder = saved(spec)
     if folder is None:

@@ -22,7 +22,7 @@ from ladderspec.errors import SpecError, UsageError
 from ladderspec.escaping import escape_terminal, fitted, one_line
 from ladderspec.language.read import Document, Request, open_document
 from ladderspec.wiring import table
-from ladderspec.wiring.graph import LadderGraph, parameters, to_text
+from ladderspec.wiring.graph import Graph, parameters, to_text
 
 # --- show -----------------------------------------------------------------------------------------
 
@@ -73,7 +73,7 @@ def run_show(args: argparse.Namespace) -> int:
     return 0
 
 
-def _ladder(built: LadderGraph, ascii_only: bool) -> str:
+def _ladder(built: Graph, ascii_only: bool) -> str:
     """The ladder as text; in ASCII too if the terminal knows nothing else."""
     from ladderspec.drawing import ladder
 
@@ -85,7 +85,7 @@ def _ladder(built: LadderGraph, ascii_only: bool) -> str:
     return text
 
 
-def _open_with_variants(args: argparse.Namespace) -> tuple[LadderGraph, list[dict[str, object]]]:
+def _open_with_variants(args: argparse.Namespace) -> tuple[Graph, list[dict[str, object]]]:
     """The graph, and the variants of a spec that is shown without changes."""
     if saved(args.spec) is not None:
         return open_graph(args), []

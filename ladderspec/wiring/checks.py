@@ -12,7 +12,7 @@ from ladderspec.language.read import Spec
 from ladderspec.names import GROUPS, INPUT, TABLE, Role, Side, show_arrow, show_shape
 from ladderspec.wiring.graph import (
     EdgeAttributes,
-    LadderGraph,
+    Graph,
     NodeAttributes,
     in_order,
     inputs_of,
@@ -47,7 +47,7 @@ def check(work: Compilation) -> None:
         _check_statistics(graph, findings)
 
 
-def _check_taken(graph: LadderGraph, node: str, findings: Findings) -> None:
+def _check_taken(graph: Graph, node: str, findings: Findings) -> None:
     attributes = graph.nodes[node]
     cell = attributes["cell"]
     arrows = [(source, edge) for source, _, edge in graph.in_edges(node, data=True)]
@@ -67,7 +67,7 @@ def _check_taken(graph: LadderGraph, node: str, findings: Findings) -> None:
         findings.add(Finding("G204", message, place_of(at), at["path"], "use convG3, which adds"))
 
 
-def _check_readout(graph: LadderGraph, node: str, findings: Findings) -> None:
+def _check_readout(graph: Graph, node: str, findings: Findings) -> None:
     """The explanation of the groups is that of the input."""
     attributes = graph.nodes[node]
     if attributes["cell"].cell == "Readout" and attributes["level"] != INPUT:
@@ -88,7 +88,7 @@ def _possible(cell: Cell, side: Side) -> list[str]:
 # --- needed edges ---------------------------------------------------------------------------------
 
 
-def needed(graph: LadderGraph, node: str) -> list[Role | None]:
+def needed(graph: Graph, node: str) -> list[Role | None]:
     """The roles that a node needs and lacks; None if it has no incoming edge at all."""
     attributes = graph.nodes[node]
     cell = attributes["cell"]
@@ -145,7 +145,7 @@ def _instead(node: str, role: Role | None, source: str) -> str:
 # --- delays ---------------------------------------------------------------------------------------
 
 
-def _check_delays(graph: LadderGraph, findings: Findings) -> None:
+def _check_delays(graph: Graph, findings: Findings) -> None:
     """An edge whose delay is longer than the sequence has weights, but never carries a value."""
     steps, unit = steps_of(graph), unit_of(graph)
     if steps is None:
@@ -160,7 +160,7 @@ def _check_delays(graph: LadderGraph, findings: Findings) -> None:
             findings.add(Finding("G208", message, place_of(edge), edge["path"], hint))
 
 
-def _check_inputs(graph: LadderGraph, findings: Findings) -> None:
+def _check_inputs(graph: Graph, findings: Findings) -> None:
     """`until` lies within time; an input that is the same at every t is read without a delay."""
     steps, unit = steps_of(graph), unit_of(graph)
     for node in inputs_of(graph):
@@ -183,7 +183,7 @@ def _check_inputs(graph: LadderGraph, findings: Findings) -> None:
 # --- statistics -----------------------------------------------------------------------------------
 
 
-def _check_statistics(graph: LadderGraph, findings: Findings) -> None:
+def _check_statistics(graph: Graph, findings: Findings) -> None:
     """Batch norms can keep statistics for each t only if the number of t is fixed."""
     if graph.graph["frames"] != "any":
         return
@@ -201,7 +201,7 @@ def _check_statistics(graph: LadderGraph, findings: Findings) -> None:
 # --- cycles ---------------------------------------------------------------------------------------
 
 
-def _check_cycles(graph: LadderGraph, findings: Findings) -> None:
+def _check_cycles(graph: Graph, findings: Findings) -> None:
     before: dict[str, set[str]] = {node: set() for node in graph}
     for source, target, delay in graph.edges(data="delay"):
         if delay == 0:

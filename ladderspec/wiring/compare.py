@@ -9,7 +9,7 @@ from ladderspec.names import show_arrow, show_shape
 from ladderspec.wiring.graph import (
     EdgeAttributes,
     EdgeKey,
-    LadderGraph,
+    Graph,
     NodeAttributes,
     in_order,
     parameters,
@@ -32,7 +32,7 @@ class Difference:
         return f"{self.sign} {self.kind:<5} {self.name}{detail}{count}"
 
 
-def compare(first: LadderGraph, second: LadderGraph) -> list[Difference]:
+def compare(first: Graph, second: Graph) -> list[Difference]:
     """All differences, in the order in which an iteration visits them."""
     return [
         *_levels(first, second),
@@ -43,13 +43,13 @@ def compare(first: LadderGraph, second: LadderGraph) -> list[Difference]:
     ]
 
 
-def _levels(first: LadderGraph, second: LadderGraph) -> list[Difference]:
+def _levels(first: Graph, second: Graph) -> list[Difference]:
     one, two = first.graph["levels"], second.graph["levels"]
     gone = [Difference("-", "level", level) for level in one if level not in two]
     return gone + [Difference("+", "level", level) for level in two if level not in one]
 
 
-def _nodes(first: LadderGraph, second: LadderGraph) -> list[Difference]:
+def _nodes(first: Graph, second: Graph) -> list[Difference]:
     found = []
     for node in in_order(first):
         if node not in second:
@@ -63,11 +63,11 @@ def _nodes(first: LadderGraph, second: LadderGraph) -> list[Difference]:
     return found
 
 
-def _own(graph: LadderGraph, node: str) -> int:
+def _own(graph: Graph, node: str) -> int:
     return int(graph.nodes[node]["parameters"])
 
 
-def _cell(graph: LadderGraph, node: str) -> str:
+def _cell(graph: Graph, node: str) -> str:
     return str(graph.nodes[node]["cell"].cell)
 
 
@@ -106,7 +106,7 @@ def _show(value: Any) -> str:
     return "unset" if value is None else str(value)
 
 
-def _arrows(first: LadderGraph, second: LadderGraph) -> list[Difference]:
+def _arrows(first: Graph, second: Graph) -> list[Difference]:
     one, two = _by_ends(first), _by_ends(second)
     found = []
     for ends, edge in one.items():
@@ -120,7 +120,7 @@ def _arrows(first: LadderGraph, second: LadderGraph) -> list[Difference]:
 _COMPARED = ("delay", "filter", "norm", "map", "resample", "scale", "tap", "shared")
 
 
-def _by_ends(graph: LadderGraph) -> dict[EdgeKey, EdgeAttributes]:
+def _by_ends(graph: Graph) -> dict[EdgeKey, EdgeAttributes]:
     order = {node: index for index, node in enumerate(in_order(graph))}
     edges = sorted(graph.edges(keys=True, data=True), key=lambda e: (order[e[1]], e[2], e[0]))
     return {(source, target, key): attributes for source, target, key, attributes in edges}
@@ -149,7 +149,7 @@ def _changed_arrow(ends: EdgeKey, one: EdgeAttributes, two: EdgeAttributes) -> D
     return Difference("~", "arrow", shown, ", ".join([str(one["role"]), *changes]), gained)
 
 
-def _tasks(first: LadderGraph, second: LadderGraph) -> list[Difference]:
+def _tasks(first: Graph, second: Graph) -> list[Difference]:
     one, two = first.graph["tasks"], second.graph["tasks"]
     found = []
     for name in [*one, *(n for n in two if n not in one)]:
@@ -168,13 +168,13 @@ def _tasks(first: LadderGraph, second: LadderGraph) -> list[Difference]:
     return found
 
 
-def _time(first: LadderGraph, second: LadderGraph) -> list[Difference]:
+def _time(first: Graph, second: Graph) -> list[Difference]:
     one, two = ((g.graph["frames"], g.graph["iterations"]) for g in (first, second))
     if one == two:
         return []
     return [Difference("~", "time", "frames, iterations", f"{one} -> {two}")]
 
 
-def summary(first: LadderGraph, second: LadderGraph) -> str:
+def summary(first: Graph, second: Graph) -> str:
     one, two = parameters(first), parameters(second)
     return f"parameters: {one:,} -> {two:,} ({two - one:+,})"

@@ -14,7 +14,6 @@ from typing import (
     NamedTuple,
     NotRequired,
     Protocol,
-    TypeAlias,
     TypedDict,
     cast,
 )
@@ -145,7 +144,7 @@ class _Edges(Protocol):
     ) -> Any: ...
 
 
-class LadderGraph(nx.MultiDiGraph):  # type: ignore[misc]
+class Graph(nx.MultiDiGraph):  # type: ignore[misc]
     """The graph of a network: a networkx graph with typed attributes. Notebooks draw it."""
 
     if TYPE_CHECKING:
@@ -153,9 +152,9 @@ class LadderGraph(nx.MultiDiGraph):  # type: ignore[misc]
         nodes: _Nodes
         edges: _Edges
 
-    def copy(self, as_view: bool = False) -> LadderGraph:
+    def copy(self, as_view: bool = False) -> Graph:
         """An independent copy: the lists and tables in its attributes are copied too."""
-        result: LadderGraph = super().copy(as_view)
+        result: Graph = super().copy(as_view)
         if not as_view:
             tables: list[Any] = [result.graph, *(data for _, data in result.nodes(data=True))]
             for attributes in tables:
@@ -189,9 +188,6 @@ def describe(graph: nx.MultiDiGraph) -> str:
             f"tasks {'; '.join(tasks) or 'none'}",
         ]
     )
-
-
-Graph: TypeAlias = LadderGraph
 
 
 def _copied(value: Any) -> Any:
@@ -264,7 +260,7 @@ def forms_of(graph: Graph) -> list[InputForm]:
     return found
 
 
-def level_at(graph: LadderGraph, level: str, offset: int, side: Side) -> str | None:
+def level_at(graph: Graph, level: str, offset: int, side: Side) -> str | None:
     """The level so many above another one; the way down does not pass the groups."""
     levels, here = graph.graph["levels"], graph.graph["order"][level]
     if side is Side.DECODER and groups_of(graph) is not None:  # levels: input, groups, ...
@@ -305,7 +301,7 @@ def is_tapped_by_arrows(graph: Graph, node: str) -> bool:
     return any(tap == "normalised" for *_, tap in graph.out_edges(node, data="tap"))
 
 
-def cell_of(graph: LadderGraph, node: str) -> Cell:
+def cell_of(graph: Graph, node: str) -> Cell:
     return graph.nodes[node]["cell"]
 
 
@@ -315,14 +311,14 @@ def place_of(attributes: NodeAttributes | EdgeAttributes | TaskAttributes) -> Pl
     return place if isinstance(place, Place) else None
 
 
-def parameters(graph: LadderGraph) -> int:
+def parameters(graph: Graph) -> int:
     """All parameters: nodes, edges and the tasks' own read-outs (but not those of probes)."""
     total: int = sum(count for _, count in graph.nodes(data="parameters", default=0))
     total += sum(count for _, _, count in graph.edges(data="parameters", default=0))
     return int(total + sum(task["parameters"] for task in graph.graph["tasks"].values()))
 
 
-def now(graph: LadderGraph) -> nx.MultiDiGraph:
+def now(graph: Graph) -> nx.MultiDiGraph:
     """The edges within one iteration."""
     today = nx.MultiDiGraph()
     today.add_nodes_from(graph)
@@ -330,7 +326,7 @@ def now(graph: LadderGraph) -> nx.MultiDiGraph:
     return today
 
 
-def in_order(graph: LadderGraph) -> list[str]:
+def in_order(graph: Graph) -> list[str]:
     """Nodes as an iteration visits them: encoders and lateral cells upward, decoders down."""
     levels = graph.graph["levels"]
     further = inputs_of(graph)[1:]
@@ -339,7 +335,7 @@ def in_order(graph: LadderGraph) -> list[str]:
     return [node for node in [*up[:1], *further, *up[1:], *down] if node in graph]
 
 
-def to_text(graph: LadderGraph, width: int | None = None) -> str:
+def to_text(graph: Graph, width: int | None = None) -> str:
     """A graph as text: one line per node and per edge, in the order of an iteration.
 
     Args:
@@ -411,7 +407,7 @@ def level_grids(strides: Iterable[tuple[str, Pair | None]]) -> Mapping[str, Samp
     return found
 
 
-def grid_of(graph: LadderGraph, node: str) -> SamplingGrid | None:
+def grid_of(graph: Graph, node: str) -> SamplingGrid | None:
     """An encoder lies on the grid of its level, an estimate too, a copy on that of its source."""
     attributes = graph.nodes[node]
     level = graph.graph["grids"][attributes["level"]]

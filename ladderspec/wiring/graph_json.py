@@ -21,8 +21,8 @@ from ladderspec.text.notation import MAX_DELAY
 from ladderspec.wiring.checks import check
 from ladderspec.wiring.graph import (
     EdgeAttributes,
+    Graph,
     GraphAttributes,
-    LadderGraph,
     NodeAttributes,
     SamplingGrid,
     TaskAttributes,
@@ -33,12 +33,12 @@ from ladderspec.wiring.wire import Compilation
 FORMAT = "ladderspec graph 1"
 
 
-def dumps(graph: LadderGraph) -> str:
+def dumps(graph: Graph) -> str:
     """JSON that `networkx.node_link_graph` reads as well."""
     return json.dumps(as_dict(graph), indent=1, ensure_ascii=False)
 
 
-def as_dict(graph: LadderGraph) -> dict[str, Any]:
+def as_dict(graph: Graph) -> dict[str, Any]:
     """The graph as nested dicts and lists."""
     attributes: Any = graph.graph
     plain = nx.MultiDiGraph(
@@ -96,7 +96,7 @@ def _cell(cell: Cell) -> dict[str, Any]:
     return {"cell": cell.cell, **cell.model_dump(mode="json", exclude_none=True, exclude={"cell"})}
 
 
-def loads(text: str) -> LadderGraph:
+def loads(text: str) -> Graph:
     """The graph in a JSON text, with its shapes and counts computed again and checked."""
     try:
         return _graph(parse_json(text))
@@ -108,7 +108,7 @@ def loads(text: str) -> LadderGraph:
         raise UsageError(f"this is no graph of ladderspec: {error}") from None
 
 
-def open_graph(place: Path) -> LadderGraph:
+def open_graph(place: Path) -> Graph:
     """The graph in a file."""
     try:
         text = read_text(place)
@@ -216,7 +216,7 @@ class FileRecord(_File):
     edges: list[EdgeRecord]
 
 
-def _graph(data: dict[str, Any]) -> LadderGraph:
+def _graph(data: dict[str, Any]) -> Graph:
     record = FileRecord.model_validate(data)
     known = {node.id for node in record.nodes}
     read = [node for task in record.graph.tasks.values() for node in task.nodes]
@@ -229,7 +229,7 @@ def _graph(data: dict[str, Any]) -> LadderGraph:
         if node.level not in record.graph.levels or node.level not in record.graph.grids:
             raise ValueError(f"node `{node.id}` is on level `{node.level}`, which it lacks")
     plain = nx.node_link_graph(data, edges="edges", multigraph=True, directed=True)
-    graph = LadderGraph(**_graph_attributes(plain.graph))
+    graph = Graph(**_graph_attributes(plain.graph))
     for name, node in plain.nodes(data=True):
         attributes = _node_attributes(node)
         graph.add_node(name, **attributes)

@@ -11,7 +11,7 @@ from ladderspec.cells import ACTIVATIONS, Projection
 from ladderspec.language.read import Spec
 from ladderspec.names import Role, Side, is_input, show_arrow, show_shape, split_node
 from ladderspec.wiring.graph import (
-    LadderGraph,
+    Graph,
     TaskAttributes,
     cell_of,
     in_order,
@@ -40,7 +40,7 @@ def take_notes(work: Compilation, spec: Spec) -> None:
 # --- what the text says ---------------------------------------------------------------------------
 
 
-def _of_the_text(spec: Spec, graph: LadderGraph) -> Iterator[str]:
+def _of_the_text(spec: Spec, graph: Graph) -> Iterator[str]:
     for path in [("input",), *(("inputs", name) for name in spec.config.inputs)]:
         size, channels = spec.at(*path, "size"), spec.at(*path, "channels")
         if type(n := size.value) is int:
@@ -57,14 +57,14 @@ def _of_the_text(spec: Spec, graph: LadderGraph) -> Iterator[str]:
 # --- what tasks read ------------------------------------------------------------------------------
 
 
-def _of_tasks(graph: LadderGraph) -> Iterator[str]:
+def _of_tasks(graph: Graph) -> Iterator[str]:
     for name, entry in graph.graph["tasks"].items():
         for node in entry["at"]:
             if note := entry["task"].note(reading_of(graph, node), limits_of(graph, node)):
                 yield f"task `{name}`: {note}"
 
 
-def limits_of(graph: LadderGraph, node: str) -> str:
+def limits_of(graph: Graph, node: str) -> str:
     """How the output of a node is limited, in words; empty if it is not."""
     cell = cell_of(graph, node)
     activation = ACTIVATIONS.get(getattr(cell, "activation", ""))
@@ -78,7 +78,7 @@ def limits_of(graph: LadderGraph, node: str) -> str:
 # --- what time allows -----------------------------------------------------------------------------
 
 
-def _of_time(graph: LadderGraph) -> Iterator[str]:
+def _of_time(graph: Graph) -> Iterator[str]:
     """The input must reach a cost, and a cost every arrow that has weights, within all t."""
     length, unit = steps_of(graph), unit_of(graph)
     tasks = graph.graph["tasks"]
@@ -114,7 +114,7 @@ def _of_time(graph: LadderGraph) -> Iterator[str]:
                 yield f"`{arrow}` gets no gradient: no cost within {length} {unit} depends on it"
 
 
-def _delays(graph: LadderGraph) -> nx.DiGraph:
+def _delays(graph: Graph) -> nx.DiGraph:
     """The shortest delay between each two nodes that an arrow joins."""
     found = nx.DiGraph()
     found.add_nodes_from(graph)
@@ -136,7 +136,7 @@ def _last_counted(entry: TaskAttributes, length: int) -> int:
 # --- what maps reach ------------------------------------------------------------------------------
 
 
-def _of_maps(graph: LadderGraph, spec: Spec) -> Iterator[str]:
+def _of_maps(graph: Graph, spec: Spec) -> Iterator[str]:
     levels = graph.graph["levels"]
     # The highest level that a decoder estimates, even if it was pruned.
     top = max((i for i, row in enumerate(spec.config.levels) if row.decoder), default=0)

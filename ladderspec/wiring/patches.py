@@ -30,7 +30,7 @@ from ladderspec.text.notation import (
     parse_selector,
 )
 from ladderspec.text.tree import Node
-from ladderspec.wiring.graph import EdgeKey, LadderGraph, cell_of, groups_of, level_at
+from ladderspec.wiring.graph import EdgeKey, Graph, cell_of, groups_of, level_at
 from ladderspec.wiring.selection import closest, few, missing_node, parts, select
 from ladderspec.wiring.sharing import OWN, role_of_dropped
 from ladderspec.wiring.wire import Compilation, accepts, connect, delay_of, ends
@@ -88,7 +88,7 @@ def _remove(work: Compilation, patch: EdgePatch) -> None:
     graph.remove_nodes_from(nodes)
 
 
-def _of_groups(graph: LadderGraph, nodes: set[str]) -> str | None:
+def _of_groups(graph: Graph, nodes: set[str]) -> str | None:
     """What groups cannot do without, if it is among these nodes."""
     kept = {
         node_name(Side.ENCODER, GROUPS): "the level of the groups",
@@ -198,7 +198,7 @@ def _place(work: Compilation, role: Role, config: RoleConfig, at: Node) -> None:
         _note_removed(graph, role, {graph.nodes[target]["level"] for _, target, _ in old})
 
 
-def _note_removed(graph: LadderGraph, role: Role, before: set[str]) -> None:
+def _note_removed(graph: Graph, role: Role, before: set[str]) -> None:
     """Add a note if a list of levels removes the arrows of others that had one."""
     now = {graph.nodes[target]["level"] for _, target, r in graph.edges(data="role") if r is role}
     if lost := [level for level in graph.graph["levels"] if level in before - now]:
@@ -244,13 +244,13 @@ def _named_levels(
         chosen.update(found)
 
 
-def _stateful(graph: LadderGraph, role: Role, level: str) -> bool:
+def _stateful(graph: Graph, role: Role, level: str) -> bool:
     sides = Side if role is Role.STATE else (Side.ENCODER,)
     nodes = [node_name(side, level) for side in sides]
     return any(node in graph and cell_of(graph, node).stateful for node in nodes)
 
 
-def _no_ends(graph: LadderGraph, role: Role, level: str, at: Node) -> Finding:
+def _no_ends(graph: Graph, role: Role, level: str, at: Node) -> Finding:
     row = TABLE[role]
     other = level_at(graph, level, row.offset, row.target)
     source = node_name(row.source, other) if other else ""
@@ -313,7 +313,7 @@ def _owner(work: Compilation, said: str, target: str, role: Role) -> str:
     return f"{node_name(side, said)}.{main if role is Role.SKIP else role}"
 
 
-def _role(graph: LadderGraph, arrow: ArrowNotation) -> Role:
+def _role(graph: Graph, arrow: ArrowNotation) -> Role:
     level, cell = graph.nodes[arrow.target]["level"], cell_of(graph, arrow.target)
     for role in TABLE:
         fits = (arrow.source, arrow.target) in ends(graph, role, level)

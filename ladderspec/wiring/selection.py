@@ -9,10 +9,10 @@ from ladderspec.errors import did_you_mean, name_or_pattern_meant
 from ladderspec.names import Role, Side, node_name, show_arrow
 from ladderspec.text.notation import ArrowNotation, Selector, matches
 from ladderspec.wiring.graph import EdgeKey as EdgeKey
-from ladderspec.wiring.graph import LadderGraph, cell_of
+from ladderspec.wiring.graph import Graph, cell_of
 
 
-def select(graph: LadderGraph, selector: Selector) -> tuple[set[str], set[EdgeKey]]:
+def select(graph: Graph, selector: Selector) -> tuple[set[str], set[EdgeKey]]:
     """The nodes and edges that a selector means."""
     if selector.kind == "node":
         return {node for node in graph if matches(node, selector.pattern)}, set()
@@ -39,7 +39,7 @@ def parts(selector: Selector) -> list[Selector]:
     return [Selector("arrow", arrows=(arrow,)) for arrow in selector.arrows]
 
 
-def closest(graph: LadderGraph, selector: Selector, text: str) -> str:
+def closest(graph: Graph, selector: Selector, text: str) -> str:
     """A suggestion for a selector that matches nothing."""
     if selector.kind == "node":
         meant = name_or_pattern_meant(text.strip(), graph)
@@ -61,7 +61,7 @@ def closest(graph: LadderGraph, selector: Selector, text: str) -> str:
     return f"{selector.role} arrows are at {few(there)}"
 
 
-def _no_decoder(graph: LadderGraph, role: Role | None) -> str:
+def _no_decoder(graph: Graph, role: Role | None) -> str:
     """Why a cell with a state gets nothing from the decoder of its level."""
     levels = graph.graph["levels"]
     for level, above in pairwise(levels) if role is Role.DECODER_TO_ENCODER else ():
@@ -71,7 +71,7 @@ def _no_decoder(graph: LadderGraph, role: Role | None) -> str:
     return ""
 
 
-def missing_node(graph: LadderGraph, name: str) -> str:
+def missing_node(graph: Graph, name: str) -> str:
     """Why a node does not exist, or which one was meant."""
     levels = graph.graph["levels"]
     side, dot, level = name.partition(".")

@@ -16,7 +16,7 @@ from ladderspec.errors import Finding, did_you_mean, tick
 from ladderspec.names import GROUPS, INPUT, TABLE, Role, Side, show_arrow, show_shape, split_node
 from ladderspec.text.notation import ArrowNotation
 from ladderspec.text.tree import Node
-from ladderspec.wiring.graph import EdgeAttributes, LadderGraph, in_order, place_of
+from ladderspec.wiring.graph import EdgeAttributes, Graph, in_order, place_of
 from ladderspec.wiring.selection import few
 from ladderspec.wiring.wire import Compilation
 
@@ -151,7 +151,7 @@ def _text(name: str) -> str:
     return f"the {Role.SKIP if key.startswith(Role.SKIP) else key} arrow of {node}"
 
 
-def declared(graph: LadderGraph, target: str, key: str, edge: EdgeAttributes) -> str | None:
+def declared(graph: Graph, target: str, key: str, edge: EdgeAttributes) -> str | None:
     """The name under which an arrow shares: by its own word, else with the cell that it enters."""
     said, owner = edge["share"], graph.nodes[target]["share"]
     if said is not None:
@@ -175,7 +175,7 @@ class Holder:
     said: bool  # by a word of its own
 
 
-def holders(graph: LadderGraph) -> Iterator[Holder]:
+def holders(graph: Graph) -> Iterator[Holder]:
     """All cells and arrows whose parameters are known, in the order of an iteration."""
     for node in in_order(graph):
         attributes = graph.nodes[node]

@@ -11,7 +11,7 @@ from ladderspec.cells.base import window_of
 from ladderspec.escaping import escape_markdown, escape_tex, fitted
 from ladderspec.names import BOTTOM, INPUT, Side, node_name, show_shape
 from ladderspec.wiring.graph import (
-    LadderGraph,
+    Graph,
     copies,
     groups_of,
     inputs_of,
@@ -48,7 +48,7 @@ _RIGHT = {2, 3, 6, 8, 12}
 _BESIDE = 7  # the first column of what stands beside the encoder
 
 
-def lines(graph: LadderGraph) -> list[TableRow]:
+def lines(graph: Graph) -> list[TableRow]:
     """The rows of the table, in the order of the spec."""
     levels = graph.graph["levels"]
     found = []
@@ -66,7 +66,7 @@ def lines(graph: LadderGraph) -> list[TableRow]:
     return found
 
 
-def _line(graph: LadderGraph, level: str, encoder: str, decoder: str) -> TableRow:
+def _line(graph: Graph, level: str, encoder: str, decoder: str) -> TableRow:
     nodes = graph.nodes
     cell = nodes[encoder]["cell"] if encoder in graph else None
     beside = node_name(Side.LATERAL, level)
@@ -98,7 +98,7 @@ def _cell(cell: Cell) -> str:
     return f"{cell.cell} = {cell.share}" if cell.share else cell.cell
 
 
-def node_parameters(graph: LadderGraph, node: str) -> int:
+def node_parameters(graph: Graph, node: str) -> int:
     """The parameters of a node, with those of its incoming edges."""
     arrows = sum(count or 0 for _, _, count in graph.in_edges(node, data="parameters"))
     return int((graph.nodes[node].get("parameters") or 0) + arrows)
@@ -137,19 +137,19 @@ def _cells(line: TableRow) -> list[str]:
     ]  # fmt: skip
 
 
-def _used(graph: LadderGraph) -> tuple[list[int], list[list[str]]]:
+def _used(graph: Graph) -> tuple[list[int], list[list[str]]]:
     """The columns that hold anything, and the rows."""
     rows = [_cells(line) for line in lines(graph)]
     used = [i for i in range(len(HEADINGS)) if any(row[i] for row in rows)]
     return used, rows
 
 
-def to_text(graph: LadderGraph, width: int | None = None) -> str:
+def to_text(graph: Graph, width: int | None = None) -> str:
     """The table as text. If it is wider than `width`, decoders stand below encoders."""
     return "\n".join(fitted([*heading(graph), *layers(graph, width), "", *footer(graph)], width))
 
 
-def layers(graph: LadderGraph, width: int | None = None, counts: bool = True) -> list[str]:
+def layers(graph: Graph, width: int | None = None, counts: bool = True) -> list[str]:
     """The lines of the table alone, with or without the numbers of parameters."""
     used, rows = _used(graph)
     used = [i for i in used if counts or HEADINGS[i] != "parameters"]
@@ -175,12 +175,12 @@ def _aligned(rows: Sequence[Sequence[str]], used: Sequence[int]) -> list[str]:
     return [head, "  ".join("-" * width for width in widths), *body]
 
 
-def heading(graph: LadderGraph) -> list[str]:
+def heading(graph: Graph) -> list[str]:
     title = f": {graph.graph['title']}" if graph.graph["title"] else ""
     return [f"{graph.graph['name']}{title}", ""]
 
 
-def footer(graph: LadderGraph) -> list[str]:
+def footer(graph: Graph) -> list[str]:
     """Totals, time, tasks and notes, one line each."""
     encoder = sum(line.encoder or 0 for line in lines(graph))
     total = parameters(graph)
@@ -201,7 +201,7 @@ def footer(graph: LadderGraph) -> list[str]:
     return found + [f"note: {note}" for note in graph.graph["notes"]]
 
 
-def _about_input(graph: LadderGraph, node: str) -> str:
+def _about_input(graph: Graph, node: str) -> str:
     """How an input is shown and what it reads, if there is anything to say."""
     cell: Any = graph.nodes[node]["cell"]
     until = f"until t = {cell.until}" if cell.until else ""
@@ -212,7 +212,7 @@ def _about_input(graph: LadderGraph, node: str) -> str:
     return f"{node}: {', '.join(words)}"
 
 
-def to_markdown(graph: LadderGraph) -> str:
+def to_markdown(graph: Graph) -> str:
     used, rows = _used(graph)
     marks = ["---:" if i in _RIGHT else "---" for i in used]
     cells = ([row[i] for i in used] for row in rows)  # names and numbers
@@ -221,7 +221,7 @@ def to_markdown(graph: LadderGraph) -> str:
     return "\n".join([f"**{title}**", "", *body, "", *map(escape_markdown, footer(graph))])
 
 
-def to_latex(graph: LadderGraph) -> str:
+def to_latex(graph: Graph) -> str:
     """A booktabs table laid out as the paper's."""
     used, rows = _used(graph)
     columns = "".join("r" if i in _RIGHT else "l" for i in used)
@@ -250,7 +250,7 @@ def to_latex(graph: LadderGraph) -> str:
     )
 
 
-def as_dict(graph: LadderGraph) -> dict[str, Any]:
+def as_dict(graph: Graph) -> dict[str, Any]:
     return {
         "name": graph.graph["name"],
         "title": graph.graph["title"],

@@ -31,8 +31,8 @@ from ladderspec.text.notation import matches, parse_selector
 from ladderspec.text.tree import Node
 from ladderspec.wiring.graph import (
     EdgeAttributes,
+    Graph,
     GraphAttributes,
-    LadderGraph,
     NodeAttributes,
     TaskAttributes,
     cell_of,
@@ -46,7 +46,7 @@ from ladderspec.wiring.selection import few, missing_node
 class Compilation:
     """A graph that is being compiled, with what only the stages of the compiler need."""
 
-    graph: LadderGraph
+    graph: Graph
     findings: Findings = field(default_factory=Findings)
     broken: bool = False  # the spec has mistakes that were read past
     unsure: frozenset[str] = frozenset()  # the parts of the spec that they leave open
@@ -97,7 +97,7 @@ def place_nodes(spec: Spec, findings: Findings) -> Compilation:
         "grids": level_grids(strides),
     }
     work = Compilation(
-        LadderGraph(**attributes),
+        Graph(**attributes),
         findings,
         broken=spec.broken,
         unsure=spec.unsure,
@@ -209,7 +209,7 @@ def wire(work: Compilation) -> None:
                     connect(graph, source, target, role, row.delay)
 
 
-def _by_default(graph: LadderGraph, role: Role, target: str) -> bool:
+def _by_default(graph: Graph, role: Role, target: str) -> bool:
     default, cell = TABLE[role].default, cell_of(graph, target)
     if default == "stateful":
         return cell.stateful
@@ -218,7 +218,7 @@ def _by_default(graph: LadderGraph, role: Role, target: str) -> bool:
     return accepts(graph, role, target)
 
 
-def ends(graph: LadderGraph, role: Role, level: str) -> Iterator[tuple[str, str]]:
+def ends(graph: Graph, role: Role, level: str) -> Iterator[tuple[str, str]]:
     """The edges that a role can have at a level: source and target of those whose ends exist."""
     row = TABLE[role]
     other = level_at(graph, level, row.offset, row.target)
@@ -237,7 +237,7 @@ def ends(graph: LadderGraph, role: Role, level: str) -> Iterator[tuple[str, str]
     yield from ((a, b) for a, b in pairs if a in graph and b in graph)
 
 
-def _from_its_own_level(graph: LadderGraph, role: Role, level: str) -> Iterator[tuple[str, str]]:
+def _from_its_own_level(graph: Graph, role: Role, level: str) -> Iterator[tuple[str, str]]:
     """What comes down to the topmost decoder, if it needs that: the encoder beside it."""
     source, target = node_name(Side.ENCODER, level), node_name(Side.DECODER, level)
     if role is Role.DECODER and source in graph and target in graph:
@@ -246,7 +246,7 @@ def _from_its_own_level(graph: LadderGraph, role: Role, level: str) -> Iterator[
             yield source, target
 
 
-def accepts(graph: LadderGraph, role: Role, target: str) -> bool:
+def accepts(graph: Graph, role: Role, target: str) -> bool:
     """Whether the cell at `target` takes an edge of this role, and has a place for it."""
     cell = cell_of(graph, target)
     if role is Role.STATE:
@@ -256,14 +256,14 @@ def accepts(graph: LadderGraph, role: Role, target: str) -> bool:
     return role in cell.takes
 
 
-def delay_of(graph: LadderGraph, role: Role, source: str) -> int:
+def delay_of(graph: Graph, role: Role, source: str) -> int:
     """The delay of a role; a lateral edge through a cell has it only before that cell."""
     through = role is Role.LATERAL and graph.nodes[source]["side"] is Side.LATERAL
     return 0 if through else graph.graph["delays"][role]
 
 
 def connect(
-    graph: LadderGraph,
+    graph: Graph,
     source: str,
     target: str,
     role: Role,
@@ -324,7 +324,7 @@ def read_tasks(work: Compilation, spec: Spec) -> None:
         work.task_fields[name] = {k: (child.place, child.path) for k, child in node.value.items()}
 
 
-def _unread(graph: LadderGraph, spec: Spec, name: str, pattern: str) -> Finding:
+def _unread(graph: Graph, spec: Spec, name: str, pattern: str) -> Finding:
     """A task that reads nothing: reported at the selector that removed the node, or at the task."""
     for patch in spec.patches:
         for index, text in enumerate(patch.without):

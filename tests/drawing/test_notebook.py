@@ -15,7 +15,7 @@ from ladderspec.api import build, graph, load
 from ladderspec.cli import main
 from ladderspec.drawing import draw, ladder, svg
 from ladderspec.schedule.plan import schedule
-from ladderspec.wiring.graph import LadderGraph
+from ladderspec.wiring.graph import Graph
 
 TINY = SPECS / "ommnist/rladder_tiny.yaml"
 
@@ -38,10 +38,10 @@ def test_a_graph_draws_itself_and_stays_a_graph() -> None:
     assert isinstance(built, nx.MultiDiGraph)
     assert built._repr_svg_() == svg(load(TINY))
     for same in (built.copy(), copy.deepcopy(built), pickle.loads(pickle.dumps(built))):
-        assert type(same) is LadderGraph
+        assert type(same) is Graph
         assert nx.utils.graphs_equal(same, built)
         assert same._repr_svg_() == built._repr_svg_()
-    assert LadderGraph()._repr_svg_() is None
+    assert Graph()._repr_svg_() is None
     assert nx.is_directed_acyclic_graph(nx.condensation(nx.DiGraph(built)))
 
 

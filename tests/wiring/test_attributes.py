@@ -15,8 +15,8 @@ from ladderspec.trained.lesion import lesion
 from ladderspec.wiring import graph_json
 from ladderspec.wiring.graph import (
     EdgeAttributes,
+    Graph,
     GraphAttributes,
-    LadderGraph,
     NodeAttributes,
     TaskAttributes,
 )
@@ -30,9 +30,9 @@ def declared(kind: Any) -> set[str]:
     return set(kind.__annotations__)
 
 
-def check(graph: LadderGraph) -> None:
+def check(graph: Graph) -> None:
     """A finished graph has exactly the attributes that its types declare."""
-    assert type(graph) is LadderGraph
+    assert type(graph) is Graph
     assert set(graph.graph) == declared(GraphAttributes)
     for _, node in graph.nodes(data=True):
         assert set(node) == declared(NodeAttributes)
