@@ -14,6 +14,7 @@ from ladderspec.wording import did_you_mean as did_you_mean
 from ladderspec.wording import name_or_pattern_meant as name_or_pattern_meant
 from ladderspec.wording import one_of as one_of
 from ladderspec.wording import printable
+from ladderspec.wording import registered_name_meant as registered_name_meant
 from ladderspec.wording import spell as spell
 from ladderspec.wording import tick as tick
 

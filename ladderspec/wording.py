@@ -80,6 +80,22 @@ def did_you_mean(word: object, known: Iterable[str]) -> str:
     return f"did you mean `{lower[close[0]]}`?" if close else ""
 
 
+def registered_name_meant(word: object, known: Iterable[str], what: str) -> str:
+    """A hint for the unknown name of something that plug-ins can add, like a cell.
+
+    >>> registered_name_meant("convlstm", ["Conv", "ConvLSTM"], "cell")
+    'did you mean `ConvLSTM`?'
+    >>> registered_name_meant("ConvLSTM2", ["Conv", "ConvLSTM"], "cell")
+    'did you mean `ConvLSTM`? (a cell of your own needs `--plugin FILE`)'
+    """
+    known = list(known)
+    own = f"{'an' if what[0] in 'aeiou' else 'a'} {what} of your own needs `--plugin FILE`"
+    meant = did_you_mean(word, known)
+    if not meant:
+        return f"{one_of(known)}; {own}"
+    return meant if str(word).lower() in map(str.lower, known) else f"{meant} ({own})"
+
+
 def name_or_pattern_meant(word: str, known: Iterable[str]) -> str:
     """As `did_you_mean`, also for the copies of a repeated row.
 

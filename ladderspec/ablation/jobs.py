@@ -112,9 +112,11 @@ def perform(job: Job) -> Outcome:
     if run is None:
         for plugin in job.plugins:
             load_plugin(plugin)
-        (run,) = open_experiment(job.experiment, changes=job.changes).select(
-            [job.row], [job.column] if job.column else [], [job.seed]
+        rows, columns = [job.row], [job.column] if job.column else []
+        experiment = open_experiment(
+            job.experiment, changes=job.changes, rows=rows, columns=columns
         )
+        (run,) = experiment.select(rows, columns, [job.seed])
     try:
         machine = run.machine.changed(job.machine)
         train(replace(run, machine=machine), job.folder, resume=True, data=job.data,

@@ -22,7 +22,7 @@ from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from ladderspec.cells.activations import ACTIVATIONS
 from ladderspec.cells.norms import norm_names
-from ladderspec.errors import did_you_mean, one_of, tick
+from ladderspec.errors import registered_name_meant, tick
 
 Pair = tuple[int, int]
 
@@ -143,7 +143,7 @@ def _norm(value: Any) -> Any:
     words = [*norm_names(), *_TERMS]
     if value not in words:
         meant = "none" if value in (None, False, "no", "off") else value
-        hint = did_you_mean(meant, words) or f"{one_of(words)}, or {{kind, terms}}"
+        hint = registered_name_meant(meant, words, "norm")
         shown = str(value).lower() if isinstance(value, bool) else value
         raise refusal("S105", f"there is no norm {tick(shown)}", hint)
     return {"terms" if value in _TERMS else "kind": value}

@@ -6,13 +6,14 @@ import argparse
 import gc
 import importlib
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from errno import EIO, ENOSPC
 from inspect import cleandoc
 from typing import Any, NamedTuple, NoReturn
 
-from ladderspec.errors import LadderspecError, SpecError, did_you_mean, reason, tick
+from ladderspec.errors import LadderspecError, SpecError, did_you_mean, one_of, reason, tick
 from ladderspec.escaping import escape_terminal
 from ladderspec.version import __version__
 
@@ -82,12 +83,12 @@ def _silence() -> None:
 
 def _run(words: Sequence[str]) -> int:
     name = words[0] if words else "--help"
+    if name in ("-h", "--help", "--version"):
+        whole_parser().parse_args([name])  # prints, and exits
     if name not in COMMANDS:
-        if not name.startswith("-"):
-            hint = did_you_mean(name, COMMANDS) or "`ladderspec --help` lists them"
-            print(escape_terminal(f"ladderspec: no command {tick(name)}; {hint}"), file=sys.stderr)
-            return 2
-        whole_parser().parse_args([name, *words[1:]])  # prints help, versions or an error
+        kind = "option" if name.startswith("-") else "command"
+        hint = did_you_mean(name, COMMANDS) or "`ladderspec --help` lists them"
+        print(escape_terminal(f"ladderspec: no {kind} {tick(name)}; {hint}"), file=sys.stderr)
         return 2
     parser = SuggestingParser(prog=f"ladderspec {name}", formatter_class=_Help)
     args = fill(parser, name).parse_args(words[1:])
@@ -152,6 +153,28 @@ class SuggestingParser(argparse.ArgumentParser):
                 hint = f"repeat the option for several values: `{option} {value} {option} {value}`"
         self._refuse(f"one argument too many: {tick(argument)}; {hint}")
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            hint = did_you_mean(value, action.choices) or f"choose {one_of(action.choices)}"
+            name = "/".join(action.option_strings)
+            wrong = (
+                f"{name} cannot be" if name else f"no {str(action.metavar or action.dest).lower()}"
+            )
+            raise argparse.ArgumentError(None, f"{wrong} {tick(value)}; {hint}")
+
+    def error(self, message: str) -> NoReturn:
+        """Print the message on one line, without the usage; say what a missing argument is."""
+        _, required, names = message.partition("arguments are required: ")
+        for action in self._actions if required else ():
+            name = "/".join(action.option_strings) or str(action.metavar or action.dest)
+            if name == names.split(", ")[0]:
+                shown = f"{name} {action.metavar}" if action.option_strings else name
+                about = action.help or one_of(action.choices or ())
+                message = f"{shown} is missing" + (f": {about}" if about else "")
+        for pattern, words in REWORDED.items():
+            message = re.sub(pattern, words, message)
+        self._refuse(message.removeprefix("argument "))
+
     def _refuse(self, message: str) -> NoReturn:
         self.exit(2, escape_terminal(f"{self.prog}: {message}") + "\n")
 
@@ -166,6 +189,13 @@ class SuggestingParser(argparse.ArgumentParser):
                 for sub in action.choices.values():
                     yield from sub._option_string_actions.items()
 
+
+# Messages of argparse, and our words for them.
+REWORDED = {
+    r"invalid (int|float) value: ": "expected a number, not ",
+    r": expected one argument": " needs a value",
+    r"argument (\S+): not allowed with argument (\S+)": r"\2 and \1: choose one",
+}
 
 # Options of another name.
 RENAMED = {
@@ -227,7 +257,6 @@ def versions() -> dict[str, str]:
 
 def _dot_version() -> str:
     """The version of Graphviz itself; the package `graphviz` is only its Python interface."""
-    import re
     import subprocess
 
     try:

@@ -54,7 +54,7 @@ def at_least(least: int, most: float = math.inf) -> Callable[[str], int]:
         if not re.fullmatch(r"[+-]?[0-9]{1,18}", text) or not least <= int(text) <= most:
             limit = f", at most {most:,}" if most < math.inf else ""
             shown = text if len(text) <= 40 else f"{text[:37]}..."
-            wanted = f"a whole number, at least {least}{limit}"
+            wanted = f"expected a whole number, at least {least}{limit}"
             raise argparse.ArgumentTypeError(f"{wanted}, not {shown!r}")
         return int(text)
 
@@ -65,7 +65,7 @@ def comma_list(text: str) -> list[str]:
     """The type of an option with several names: `a,b`."""
     found = [name.strip() for name in text.split(",") if name.strip()]
     if not found:
-        raise argparse.ArgumentTypeError(f"a name or several, like `a,b`, not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected one or more names, like `a,b`, not {text!r}")
     return found
 
 

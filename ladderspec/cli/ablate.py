@@ -98,10 +98,10 @@ def run_ablate(args: argparse.Namespace) -> int:
         training = ("--engine", "--slurm", "--processes", "--threads", "--device", "--resume")
         refuse_ignored(args, "--table-only trains nothing", *training)
     study = _study(args) if args.each else None
-    if study:
-        experiment = open_experiment(study.path, study.networks, changes_of(args))
-    else:
-        experiment = open_experiment(args.experiment, changes=changes_of(args))
+    path, networks = (study.path, study.networks) if study else (args.experiment, None)
+    experiment = open_experiment(
+        path, networks, changes_of(args), rows=args.row, columns=args.column
+    )
     asked = seeds_of(args)
     runs = experiment.select(args.row, args.column, asked)
     output = study.path.parent if study else args.output or Path("out") / experiment.name

@@ -45,7 +45,9 @@ def run_train(args: argparse.Namespace) -> int:
     from ladderspec.experiments.reader import open_experiment
     from ladderspec.experiments.runs import on_machine
 
-    experiment = open_experiment(args.experiment, changes=changes_of(args))
+    experiment = open_experiment(
+        args.experiment, changes=changes_of(args), rows=args.row, columns=args.column
+    )
     chosen = experiment.select(args.row, args.column, seeds_of(args))
     if args.list:
         given = ("--output", "--resume", "--data", "--threads", "--workers", "--device")

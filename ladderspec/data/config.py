@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 from ladderspec.cells import Config
 from ladderspec.data import sets
 from ladderspec.data.dataset import Baseline, DataError, DataSet
-from ladderspec.errors import did_you_mean, one_of
+from ladderspec.errors import did_you_mean, one_of, registered_name_meant
 from ladderspec.names import Shape, show_shape
 from ladderspec.wording import plain_words
 
@@ -139,7 +139,7 @@ def data_config(set: str, **fields: Any) -> DataConfig:
     if set not in known:
         known = registered(installed=True)
     if set not in known:
-        hint = did_you_mean(set, known) or f"there are {one_of(known)}"
+        hint = registered_name_meant(set, known, "data set")
         raise DataError(f"no data set `{set}`; {hint}")
     try:
         return known[set].model_validate({"set": set, **fields})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -18,7 +18,16 @@ from pydantic import BaseModel, ValidationError
 
 from ladderspec.api import compile_once, compiled
 from ladderspec.data import DataConfig, DataError, DataSet, registered
-from ladderspec.errors import Finding, Findings, Source, SpecError, did_you_mean, one_of, tick
+from ladderspec.errors import (
+    Finding,
+    Findings,
+    Source,
+    SpecError,
+    did_you_mean,
+    one_of,
+    registered_name_meant,
+    tick,
+)
 from ladderspec.experiments.checks import (
     check_baselines,
     check_batch,
@@ -70,6 +79,8 @@ def open_experiment(
     networks: Networks | None = None,
     changes: Sequence[str] = (),
     check_data: bool = False,
+    rows: Sequence[str] = (),
+    columns: Sequence[str] = (),
 ) -> Experiment:
     """Read an experiment file.
 
@@ -79,6 +90,8 @@ def open_experiment(
             again, and those that are compiled are added to it.
         changes: fields to change in all runs, like `training.updates=300`.
         check_data: whether data that need no downloaded files are made, to see if they fit.
+        rows: the rows that must take the changes; others that cannot are left out. Default: all.
+        columns: likewise for columns.
 
     Raises:
         SpecError: all mistakes in the file and in its specs.
@@ -96,6 +109,7 @@ def open_experiment(
         known = {} if networks is None else networks
         reader = _ExperimentReader(path, config, tree, over, findings, known)
         reader.opened = {} if check_data else None
+        reader.chosen = tuple(rows), tuple(columns)
         cells = reader.cells()
     findings.raise_if_any()
     assert config is not None
@@ -213,7 +227,8 @@ class _ExperimentReader:
     findings: Findings
     networks: Networks
     opened: dict[str, DataSet] | None = None  # data that are made to check them
-    unfit: dict[Finding, list[str]] = field(default_factory=dict)  # the rows that data do not fit
+    chosen: tuple[Collection[str], Collection[str]] = ((), ())  # rows and columns; empty: all
+    unfit: dict[Finding, list[str]] = field(default_factory=dict)  # rows that do not fit the data
 
     def cells(self) -> list[Run]:
         """A run for each row and column, with seed 0."""
@@ -222,19 +237,25 @@ class _ExperimentReader:
         self._check_base()
         lines = [self._line(i) for i in range(len(self.config.rows))]
         rows = list(zip(self.config.rows, lines, strict=True))
-        check_starts({row.name: _last(line, "start") for row, line in rows}, self.findings)
+        starts = {row.name: _last(line, "start") for row, line in rows}
+        check_starts(starts, self.findings)
+        chosen = set(self.chosen[0]) or set(starts)
+        for _ in starts:  # and the rows that these start from
+            chosen |= {str(node.value) for name in chosen if (node := starts.get(name))}
+        self.chosen = chosen, self.chosen[1]
         documents: dict[Path, Document | None] = {}
         found = []
         for row, line in [(row, line) for row, line in rows if line]:
             document = self._document(line, documents)
             for j, column in enumerate(self.config.columns or (None,)):
                 over = None if column is None else self.tree.find(("columns", j))[0]
-                run = self._cell(row, line, column, over, document)
+                run = self._changed_cell(row, line, column, over, document)
                 found += [run] if run is not None else []
         self._report_unfit()
         if self.findings:
             return []
-        check_paper(self.config, self.tree, found, self.findings)
+        if len(found) == len(self.config.rows) * max(1, len(self.config.columns)):  # none left out
+            check_paper(self.config, self.tree, found, self.findings)
         data = [run.data for run in found if run.row == base_row(self.config)]
         check_baselines(_items(self.tree.get("baselines")), data, self.findings)
         return self._with_origins(self._with_unique_titles(found))
@@ -351,6 +372,26 @@ class _ExperimentReader:
 
     # --- data and training -----------------------------------------------------------------------
 
+    def _changed_cell(
+        self,
+        row: ExperimentRow,
+        line: Sequence[Node],
+        column: ExperimentColumn | None,
+        over: Node | None,
+        document: Document | None,
+    ) -> Run | None:
+        """A run; None if it cannot take the changes of the command line, which matters if chosen."""
+        reported, self.findings = self.findings, Findings()
+        run = self._cell(row, line, column, over, document)
+        found, self.findings = self.findings.sorted(), reported
+        rows, columns = self.chosen
+        for finding in found:
+            if finding.place is None or finding.place.source.name != "--set":
+                self.findings.add(finding)
+            elif row.name in rows and (column is None or not columns or column.name in columns):
+                self._add_unfit(finding, row.name)
+        return None if found else run
+
     def _cell(
         self,
         row: ExperimentRow,
@@ -405,8 +446,11 @@ class _ExperimentReader:
             check_fit(compiled(spec), self.opened[key], spec.config.time.frames)
         except DataError as error:
             finding = Finding("H301", str(error), node.mark, node.path)
-            rows = self.unfit.setdefault(finding, [])
-            rows += [row] if row not in rows else []
+            self._add_unfit(finding, row)
+
+    def _add_unfit(self, finding: Finding, row: str) -> None:
+        rows = self.unfit.setdefault(finding, [])
+        rows += [row] if row not in rows else []
 
     def _report_unfit(self) -> None:
         """Report what does not fit once, with the rows if it fits others."""
@@ -430,8 +474,9 @@ class _ExperimentReader:
         if name is None or not isinstance(name.value, str) or name.value not in known:
             place = node.mark if name is None else name.place
             message = "`set` is missing" if name is None else f"no data set {tick(name.value)}"
-            meant = did_you_mean(name.value, known) if name is not None else ""
-            hint = meant or one_of(known)
+            hint = one_of(known)
+            if name is not None:
+                hint = registered_name_meant(name.value, known, "data set")
             code = "S102" if name is None else "S105"
             self.findings.add(Finding(code, message, place, f"{node.path}.set", hint))
             return None

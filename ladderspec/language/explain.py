@@ -10,8 +10,18 @@ from typing import Any
 from pydantic import BaseModel
 
 from ladderspec.cells import Cell, registered
-from ladderspec.errors import CODES, Finding, Findings, did_you_mean, one_of, spell, tick
+from ladderspec.errors import (
+    CODES,
+    Finding,
+    Findings,
+    did_you_mean,
+    one_of,
+    registered_name_meant,
+    spell,
+    tick,
+)
 from ladderspec.language.fields import LIKE, ROW, TASK, VARIANT, model_at, present, side_of
+from ladderspec.language.rows import row_names
 from ladderspec.language.unknown_keys import MAX_ITEMS, TABLES
 from ladderspec.names import Side
 from ladderspec.text.arithmetic import FOREIGN
@@ -27,6 +37,7 @@ def explain(
     model: type[BaseModel],
     findings: Findings,
     whole: bool = True,
+    spec: Node | None = None,
 ) -> None:
     """Report all that pydantic found wrong with `tree` as a `model`, except unknown keys.
 
@@ -36,6 +47,7 @@ def explain(
         model: The model that it was validated against.
         findings: Receives the findings.
         whole: False if a base file could not be read; missing fields are then not reported.
+        spec: The spec whose tasks and levels `tree` may name. Default: `tree` itself.
     """
     values: dict[int, list[tuple[Any, Node]]] = defaultdict(list)
     for item in items[:MAX_ITEMS]:
@@ -57,7 +69,7 @@ def explain(
         if findings.enough:
             break
         if not (row and rows_reported):  # a table without rows is one mistake
-            findings.add(_about_value(group))
+            findings.add(_about_value(group, spec or tree))
         rows_reported = rows_reported or row
 
 
@@ -96,7 +108,7 @@ def _missing(item: Any, node: Node, model: type[BaseModel], findings: Findings) 
 # --- values ---------------------------------------------------------------------------------------
 
 
-def _about_value(group: list[tuple[Any, Node]]) -> Finding:
+def _about_value(group: list[tuple[Any, Node]], spec: Node) -> Finding:
     """One finding for a value, even if several branches of a union or copies of its row failed."""
     group = list({(item["type"], item["msg"]): (item, node) for item, node in group}.values())
     item, node = group[0]
@@ -104,7 +116,7 @@ def _about_value(group: list[tuple[Any, Node]]) -> Finding:
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return unknown_word(item, node)
     if kind in CODES:
-        hint = (_task_meant(node) if "selects nothing" in item["msg"] else "") or _hint(item)
+        hint = (_selected(node, spec) if "selects nothing" in item["msg"] else "") or _hint(item)
         return Finding(kind, item["msg"], node.mark, node.path, hint)
     if kind == "too_short":
         return _empty(node)
@@ -137,17 +149,12 @@ def _about_value(group: list[tuple[Any, Node]]) -> Finding:
     return Finding("S104", message, node.mark, node.path, _instead(node, kinds) or _like(node))
 
 
-def _task_meant(node: Node) -> str:
+def _selected(node: Node, spec: Node) -> str:
     """For a selector that is the name of a task or level alone."""
-    root = node
-    while root.parent is not None:
-        root = root.parent
-    name, levels = str(node.value), root.get("levels")
-    if name in dict(items_of(root.get("tasks"))):
+    name = str(node.value)
+    if name in dict(items_of(spec.get("tasks"))):
         return f"did you mean `task.{name}`?"
-    rows = levels.value if levels is not None and isinstance(levels.value, list) else []
-    named = [row.get("name") for row in rows if isinstance(row.value, dict)]
-    return f"did you mean `level.{name}`?" if name in [n.value for n in named if n] else ""
+    return f"did you mean `level.{name}`?" if name in row_names(spec) else ""
 
 
 def _empty(node: Node) -> Finding:
@@ -175,6 +182,8 @@ def _among(node: Node, allowed: list[str]) -> str:
     if "none" in allowed and meant in (None, False, "no", "off", "false"):
         meant = "none"
     more = ""
+    if meant != "none" and _key(node) in ("norm", "activation"):
+        return registered_name_meant(meant, allowed, _key(node))
     if "stateful" in allowed:
         more = f", or a list of levels: [{str(meant)[:40]}]"
     elif "last" in allowed:
@@ -257,8 +266,7 @@ def unknown_word(item: Any, node: Node) -> Finding:
         return Finding("S102", f"`{tag}` is missing", node.mark, f"{node.path}.{tag}", hint)
     path = word.path
     if tag == "kind":
-        own = "; a task of your own needs `--plugin FILE`"
-        hint = did_you_mean(word.value, known) or one_of(known) + own
+        hint = registered_name_meant(word.value, known, "task")
         return Finding("S105", f"unknown kind of task {show(word)}", word.mark, path, hint)
     if isinstance(word.value, dict | list):
         message = f"expected the word of a cell, got {show(word)}"
@@ -278,6 +286,5 @@ def unknown_word(item: Any, node: Node) -> Finding:
     elif text == "Groups":
         hint = "`groups: {count: 3}`, beside `levels`, adds the level of the groups"
     else:
-        own = "; a cell of your own needs `--plugin FILE`"
-        hint = did_you_mean(text, known) or one_of(known) + own
+        hint = registered_name_meant(text, known, "cell")
     return Finding("S103", f"unknown cell {show(word)}", word.mark, path, hint)

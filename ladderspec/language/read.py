@@ -289,7 +289,7 @@ class _Reading:
         for choice in choices:
             variant, node = config.variants.get(choice.name), choice.node
             if choice.name == COMMAND_LINE:
-                variant, node = _variant(choice.node, findings)
+                variant, node = _variant(choice.node, self.tree, findings)
             if variant is not None:
                 patches.append(EdgePatch(choice.name, variant.without, variant.edges, node))
                 title = variant.title or (title if choice.name == COMMAND_LINE else choice.name)
@@ -309,7 +309,7 @@ def _experiment(tree: Node) -> Finding:
     return Finding("S104", message, tree.key_place("rows"), hint=f"take its spec{named}")
 
 
-def _variant(node: Node, findings: Findings) -> tuple[Variant, Node]:
+def _variant(node: Node, spec: Node, findings: Findings) -> tuple[Variant, Node]:
     """The changes of the command line as a variant, without the wrong ones."""
     try:
         return Variant.model_validate(node.plain()), node
@@ -318,7 +318,7 @@ def _variant(node: Node, findings: Findings) -> tuple[Variant, Node]:
         from ladderspec.language.repair import salvage
 
         items = error.errors(include_url=False, include_input=False)
-        explain(items, node, Variant, findings)
+        explain(items, node, Variant, findings, spec=spec)
         saved = salvage(node, [item["loc"] for item in items])
         assert saved is not None
         return Variant.model_validate(saved[0].plain()), saved[0]

@@ -172,6 +172,8 @@ def _targets(tree: Node, path: str) -> list[Path]:
     name, _, field = rest.partition(".")
     if head == "input" and field and name in dict(items_of(tree.get("inputs"))):
         raise Refused(f"{tick(path)} cannot be set", f"write `inputs.{rest}`")
+    if head == "groups" and rest != "count" and tree.get("groups") is None:
+        raise Refused(f"{tick(path)} cannot be set: the spec has no `groups`")
     if head in ("input", "time", "groups", "defaults") and rest:
         return [tuple(path.split("."))]
     if head in _TABLES:

@@ -29,6 +29,7 @@ from ladderspec.wiring.graph import (
 )
 from ladderspec.wiring.shapes import infer
 from ladderspec.wiring.wire import Compilation
+from ladderspec.wording import plain_words
 
 FORMAT = "ladderspec graph 1"
 
@@ -126,7 +127,7 @@ def first_error(error: ValidationError) -> str:
     if first["type"] == "missing":
         *inside, name = map(str, first["loc"])
         return f"it has no '{name}'" + (f" in {'.'.join(inside)}" if inside else "")
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}"
+    return f"{'.'.join(map(str, first['loc']))}: {plain_words(first)}"
 
 
 # --- what a file may contain ----------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pytest
 
 import ladderspec as ls
 from ladderspec.cli import COMMANDS, main
-from tests.training import experiment
+from tests.training import EXPERIMENT, SPEC, experiment
 
 RLADDER = "specs/ommnist/rladder.yaml"
 TINY = "specs/ommnist/rladder_tiny.yaml"
@@ -72,8 +72,8 @@ def test_numbers_that_cannot_be(words: str, capsys: pytest.CaptureFixture[str]) 
     assert (code, out) == (2, "")
     most = {"--seed": ", at most 2,147,483,647"}.get(option, "") if "file" in words else ""
     most = ", at most 1,024" if option == "--threads" and "run" in words else most
-    said = f"argument {option}: a whole number, at least {least}{most}, not '{value}'"
-    assert err.splitlines()[-1].endswith(said)
+    said = f"{option}: expected a whole number, at least {least}{most}, not '{value}'"
+    assert err == f"ladderspec {words.split()[0]}: {said}\n"
 
 
 def test_too_many_and_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,14 +81,14 @@ def test_too_many_and_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     for option in ("--row", "--column", "--seed"):
         code, _, err = run(capsys, "train", "file", option, "")
         assert code == 2
-        assert err.endswith(f"argument {option}: a name or several, like `a,b`, not ''\n")
+        assert err.endswith(f"{option}: expected one or more names, like `a,b`, not ''\n")
     code, _, err = run(capsys, "train", "file", "--seeds", "1000000000")
     assert err.endswith("a whole number, at least 1, at most 1,000, not '1000000000'\n")
     place = str(experiment(tmp_path))
     for option, most in (("--threads", "1024"), ("--workers", "256")):
         code, _, err = run(capsys, "train", place, option, "100000", "-o", str(tmp_path / "out"))
         assert code == 2
-        said = f"machine.{option[2:]}: input should be less than or equal to {most}\n"
+        said = f"machine.{option[2:]}: it must be at most {most}\n"
         assert err == f"ladderspec: {said}"
     assert not (tmp_path / "out").exists()
 
@@ -434,6 +434,19 @@ QUICK = "specs/experiments/quickstart.yaml"
             "train x --row a b",
             "one argument too many: `b`; several values are joined by commas: `--row NAME,...`",
         ),
+        ("-x", "ladderspec: no option `-x`; `ladderspec --help` lists them"),
+        ("show", "ladderspec show: SPEC is missing: a spec file"),
+        ("data", "ladderspec data: ACTION is missing: `list`, `path`"),
+        ("data lst", "ladderspec data: no action `lst`; did you mean `list`?"),
+        (
+            "data preview occluded_mnist",
+            "ladderspec data preview: -o/--output FILE is missing: a .png or .svg file\n",
+        ),
+        ("data preview x -o y --first z", "--first: expected a number, not 'z'"),
+        ("data preview ocluded_mnist -o y", "no data set `ocluded_mnist`; did you mean"),
+        ("draw x --view rolld", "ladderspec draw: --view cannot be `rolld`; did you mean `rolled`"),
+        ("draw x --dpi", "ladderspec draw: --dpi needs a value\n"),
+        ("ablate x --each-role --each-edge", "--each-role and --each-edge: choose one\n"),
         ("plan x y", "ladderspec plan: one argument too many: `y`; `ladderspec plan --help` lists"),
         ("ablate x --only a", "no option `--only`; rows are chosen by `--row NAME,...`"),
         ("ablate x --workers 2", "no option `--workers`; `--processes N` trains so many runs"),
@@ -536,6 +549,35 @@ def test_set_changes_all_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert [line.split()[0] for line in out.splitlines()] == [
         f"{row}.seed{seed}" for row in ("feedback", "state") for seed in (4, 5)
     ]
+
+
+GROUPED = "specs/experiments/table4_small.yaml"  # of some rows without groups
+
+
+def test_rows_that_cannot_take_a_change(capsys: pytest.CaptureFixture[str]) -> None:
+    change = ["--set", "groups.start.pixel=0", "--seed", "5", "--split", "valid", "--list"]
+    code, out, err = run(capsys, "train", GROUPED, "--row", "rtagger", *change)
+    assert (code, out, err) == (0, "rtagger.seed5  RTagger\n", "")
+    code, out, err = run(capsys, "train", GROUPED, "--row", "convnet", *change)
+    why = "`groups.start.pixel` cannot be set: the spec has no `groups`"
+    assert (code, out) == (1, "")
+    assert err.startswith(f"error[G202]: row `convnet`: {why}\n  --> --set:1:1  ")
+    _, _, err = run(capsys, "train", GROUPED, *change)
+    assert err.count("error[") == 1
+    assert err.startswith(f"error[G202]: rows `convnet` and `convnet_1000`: {why}\n")
+
+
+def test_a_start_of_a_chosen_row_takes_the_changes(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "other.yaml").write_text(SPEC.replace("lstm1", "rnn1"))
+    rows = "name: first, spec: other.yaml}\n  - {name: second, start: first}\n  - {name: ladder,"
+    place = str(experiment(tmp_path, EXPERIMENT.replace("name: ladder,", rows)))
+    change = ["--set", "encoder.lstm1.channels=3", "--list"]
+    assert run(capsys, "train", place, "--row", "ladder", *change)[0] == 0
+    code, _, err = run(capsys, "train", place, "--row", "second", *change)
+    assert code == 1
+    assert "row `first`: no `encoder.lstm1` to set" in err
 
 
 def test_names_of_files_cannot_steer_the_terminal(

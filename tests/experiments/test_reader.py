@@ -151,7 +151,11 @@ def test_all_mistakes_at_once_and_where_they_are(tmp_path: Path) -> None:
         (6, "no file `nana.yaml` beside this one", "did you mean `nano.yaml`?"),
         (7, "no variant `opne`", "did you mean `open`?"),
         (7, "`encoder.conv9` selects nothing to freeze", ""),
-        (9, "unknown kind of task `consistncy`", "did you mean `consistency`?"),
+        (
+            9,
+            "unknown kind of task `consistncy`",
+            "did you mean `consistency`? (a task of your own needs `--plugin FILE`)",
+        ),
         (9, "`batch` is `0`, out of range", "at least 1"),
         (10, "no schedule `halv`", "did you mean `halve`?"),
     }

@@ -97,7 +97,9 @@ def test_mutated_graphs() -> None:
 def test_delays_of_a_graph(delay: object) -> None:
     graph = graph_json.as_dict(ls.graph(ls.loads(SPEC)))
     graph["edges"][0]["delay"] = delay
-    with pytest.raises(UsageError, match=r"edges\.0\.delay: input should be"):
+    with pytest.raises(
+        UsageError, match=r"edges\.0\.delay: (expected a whole number|it must be at)"
+    ):
         graph_json.loads(json.dumps(graph))
 
 
@@ -107,7 +109,7 @@ def test_a_filter_that_asks_for_all_memory(tmp_path: Path) -> None:
     graph = json.loads((folder / "graph.json").read_text())
     edge = next(edge for edge in graph["edges"] if edge["target"] == "encoder.lstm1")
     edge["filter"] = [200_000, 200_000]
-    with pytest.raises(UsageError, match=r"filter\.0: input should be less than or equal to 4096"):
+    with pytest.raises(UsageError, match=r"filter\.0: it must be at most 4096"):
         graph_json.loads(json.dumps(graph))
     cell = next(node for node in graph["nodes"] if node["id"] == "encoder.lstm1")["cell"]
     del edge["filter"]
