@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -204,6 +205,10 @@ class TorchMissing(UsageError, ImportError):
 
 def require_torch() -> None:
     """Raise an error that says how to install PyTorch, if it is not installed."""
+    try:
+        os.getcwd()
+    except OSError:  # its numerical library would end the process
+        raise UsageError("the current folder no longer exists; change to another one") from None
     if find_spec("torch") is None:
         raise TorchMissing(
             "networks need PyTorch, which is not installed: pip install 'ladderspec[torch]';"

@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from ladderspec.ablation.jobs import TRIES, Engine, Job, Outcome, run_here
-from ladderspec.errors import UsageError
+from ladderspec.errors import LadderspecError, UsageError
 from ladderspec.files import make_folder
 from ladderspec.learn.progress import Status, write_status
 
@@ -124,6 +124,8 @@ class Processes:
         worker = self.free.get()
         try:
             return self._perform(job, self._environment(job, worker))
+        except (OSError, LadderspecError) as error:  # of this run alone: the others go on
+            return Outcome(job, str(error))
         finally:
             self.free.put(worker)
 
@@ -133,7 +135,7 @@ class Processes:
         return {**os.environ, "CUDA_VISIBLE_DEVICES": self.gpus[worker % len(self.gpus)]}
 
     def _perform(self, job: Job, environment: dict[str, str]) -> Outcome:
-        code, error = 0, ""
+        code = 0
         for _ in range(TRIES):
             process = self._start(job, environment)
             if process is None:
@@ -143,8 +145,8 @@ class Processes:
                 self.running.discard(process)
             if code == 0:
                 return Outcome(job)
-            error = last_line(job) or f"ended with {code} and no output; is the disk full?"
             if 0 < code < 128:
+                error = last_line(job) or f"ended with {code} and no output; is the disk full?"
                 return Outcome(job, error)
         return Outcome(job, "interrupted" if self.stopped else f"killed {TRIES} times: {code}")
 
@@ -178,5 +180,8 @@ class Processes:
 
 def last_line(job: Job) -> str:
     """The last line of the output of a job; empty if there is none."""
-    lines = (job.folder / "log.txt").read_text(encoding="utf-8", errors="replace").splitlines()
+    place = job.folder / "log.txt"
+    if not place.exists():
+        return f"{job.folder} was removed during training"
+    lines = place.read_text(encoding="utf-8", errors="replace").splitlines()
     return lines[-1].removeprefix("ladderspec: ") if lines else ""

@@ -12,10 +12,12 @@ from ladderspec.errors import UsageError
 from ladderspec.experiments.config import Quoted, base_row
 from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.experiments.training import TEACHER, EvaluationNoise, noise_of, tasks_of
-from ladderspec.learn.run_folder import check, damaged_result, read_result, read_rows
+from ladderspec.learn.log import read_rows
+from ladderspec.learn.run_folder import check, damaged_result, read_result
 from ladderspec.wiring.graph import steps_of
 
 Result = dict[str, Any]  # content of result.json
+Curves = dict[tuple[str, str, int], list[dict[str, Any]]]  # rows of metrics by row, column and seed
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class Results:
     base: str  # the row that others are compared with
     all_measures: tuple[Measure, ...]
     cells: tuple[TableCell, ...]
-    curves: dict[tuple[str, str, int], list[dict[str, Any]]] = field(repr=False)
+    curves: Curves = field(repr=False)
     left_out: tuple[str, ...] = ()  # messages about folders that hold other runs
     show_times: bool = False  # metrics at every t, also if time runs over frames
     about_data: str = ""  # what a reader must know of the data
@@ -140,7 +142,7 @@ def collect(
         show_times: show metrics at every t, also if time runs over frames.
     """
     headings = {column.name: column.title or column.name for column in experiment.config.columns}
-    found, left_out = _found(runs, folder)
+    found, curves, left_out = _found(runs, folder)
     cells = []
     for row, column in dict.fromkeys((run.row, run.column) for run in runs):
         own = [run for run in runs if (run.row, run.column) == (row, column)]
@@ -152,24 +154,26 @@ def collect(
         base=base_row(experiment.config),
         all_measures=measures,
         cells=(*cells, *_baselines(experiment, runs, folder, measures)),
-        curves={
-            (run.row, run.column, run.seed): read_rows(folder / run.id)
-            for run in runs
-            if run.id in found
-        },
-        left_out=left_out,
+        curves=curves,
+        left_out=tuple(left_out),
         show_times=show_times,
         about_data=" ".join(filter(None, dict.fromkeys(run.data.note for run in runs))),
     )
 
 
-def _found(runs: Sequence[Run], folder: Path) -> tuple[dict[str, Result], tuple[str, ...]]:
-    """The results of finished runs by id, and messages about other folders."""
-    found, left_out = dict[str, Result](), list[str]()
+def _found(runs: Sequence[Run], folder: Path) -> tuple[dict[str, Result], Curves, list[str]]:
+    """The results of finished runs by id, their curves, and messages about what is left out."""
+    found, curves, left_out = dict[str, Result](), Curves(), list[str]()
     for run in runs:
         result = read_result(folder / run.id, run)
         if result is not None:
             found[run.id] = result
+            try:
+                rows = read_rows(folder / run.id, result)
+            except UsageError as error:  # the result has a checksum of its own
+                rows = []
+                left_out.append(f"the learning curve of {run.id}: {error}")
+            curves[run.row, run.column, run.seed] = rows
             continue
         if damaged_result(folder / run.id):
             left_out.append(
@@ -179,7 +183,7 @@ def _found(runs: Sequence[Run], folder: Path) -> tuple[dict[str, Result], tuple[
             check(folder / run.id, run, resume=True)
         except UsageError as error:
             left_out.append(str(error))
-    return found, tuple(left_out)
+    return found, curves, left_out
 
 
 def _cell(place: CellPosition, run: Run, results: Mapping[int, Result]) -> TableCell:

@@ -1,4 +1,4 @@
-"""What a training writes into its folder: rows of metrics, speed, the result."""
+"""What a training writes into its folder: rows of metrics, speed, the result; and its rows read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ladderspec.errors import UsageError, reason
-from ladderspec.files import sealed, write_atomic
+from ladderspec.files import checksum, read_regular, sealed, write_atomic
+
+METRICS = "metrics.jsonl"
+CHECKSUM = "metrics_checksum"  # key of result.json and of checkpoints
 
 
 @dataclass
@@ -28,7 +31,7 @@ class MetricsLog:
             for name, value in row.items():
                 if isinstance(value, float):
                     self.track.add_scalar(f"{row['split']}/{name}", value, row["update"])
-        self._write("metrics.jsonl", line)
+        self._write(METRICS, line)
         return written + len(line)
 
     def time(self, row: Mapping[str, Any]) -> None:
@@ -47,7 +50,7 @@ class MetricsLog:
     @property
     def has_rows(self) -> bool:
         """Whether there are metrics of an earlier training."""
-        place = self.folder / "metrics.jsonl"
+        place = self.folder / METRICS
         return not self.silent and place.exists() and place.stat().st_size > 0
 
     def truncate(self, written: int) -> int:
@@ -58,7 +61,7 @@ class MetricsLog:
         Returns:
             The number of bytes that are left.
         """
-        place = self.folder / "metrics.jsonl"
+        place = self.folder / METRICS
         if self.silent or not place.exists():
             return 0
         try:
@@ -70,10 +73,49 @@ class MetricsLog:
             raise UsageError(f"cannot write {place}: {reason(error)}") from None
         return kept
 
-    def write_result(self, result: Mapping[str, Any]) -> None:
-        """Write the result of the run, which is then finished."""
-        if not self.silent:
-            write_atomic(self.folder / "result.json", json.dumps(sealed(result), indent=1) + "\n")
+    def write_result(self, result: dict[str, Any]) -> dict[str, Any]:
+        """Write the result of the run, which is then finished; returns it with a checksum."""
+        if self.silent:
+            return result
+        result = {**result, CHECKSUM: metrics_checksum(self.folder)}
+        write_atomic(self.folder / "result.json", json.dumps(sealed(result), indent=1) + "\n")
+        return result
+
+
+def metrics_checksum(folder: Path) -> str:
+    """The checksum of all rows of metrics; that of no rows if they cannot be read."""
+    try:
+        return checksum(read_regular(folder / METRICS))
+    except (FileNotFoundError, UsageError):
+        return checksum(b"")
+
+
+def read_rows(folder: Path, result: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+    """The rows of metrics of a run, up to an incomplete line or the NULs of a power failure.
+
+    Args:
+        folder: the folder of the run.
+        result: its result, if it is finished. Those of earlier versions have no checksum.
+
+    Raises:
+        UsageError: if the rows have changed since the result was written.
+    """
+    if (result or {}).get(CHECKSUM) not in (None, metrics_checksum(folder)):
+        raise UsageError(f"{folder / METRICS} is damaged or was changed: its checksum is another")
+    rows = []
+    try:
+        text = read_regular(folder / METRICS).decode(errors="replace")
+    except (FileNotFoundError, UsageError):
+        return []
+    for line in text.split("\n"):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            break
+        if not isinstance(row, dict):
+            break
+        rows.append(row)
+    return rows
 
 
 def tensorboard(folder: Path, wanted: bool) -> Any:

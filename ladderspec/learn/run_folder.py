@@ -45,24 +45,6 @@ GRAPH_CHECKSUM = "graph_checksum"  # key of run.json
 ABANDONED = 3600.0  # seconds after which a temporary file is no longer being written
 
 
-def read_rows(folder: Path) -> list[dict[str, Any]]:
-    """The rows of metrics of a run, up to an incomplete line or the NULs of a power failure."""
-    rows = []
-    try:
-        text = (folder / "metrics.jsonl").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return []
-    for line in text.split("\n"):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            break
-        if not isinstance(row, dict):
-            break
-        rows.append(row)
-    return rows
-
-
 def read_result(folder: Path, run: Run | None = None) -> dict[str, Any] | None:
     """The result of a finished run; None if it is not finished, or if it is not `run`."""
     try:

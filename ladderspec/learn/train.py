@@ -28,7 +28,7 @@ from ladderspec.learn import checkpoint, processes
 from ladderspec.learn.allocator import keep_freed_memory
 from ladderspec.learn.batches import Collator, Sampler, TensorBatch
 from ladderspec.learn.evaluation import Evaluator
-from ladderspec.learn.log import MetricsLog, tensorboard
+from ladderspec.learn.log import CHECKSUM, MetricsLog, metrics_checksum, tensorboard
 from ladderspec.learn.processes import Interrupted, SignalGuard
 from ladderspec.learn.progress import Callback, Display, Here, Progress, remove_status
 from ladderspec.learn.run_folder import begun, claim, data_changed, locked, read_result
@@ -90,8 +90,7 @@ def train(
         result = _train(run, folder, opened, device, progress)
         if run.training.retrain != "no":
             result = _retrain(run, folder, opened, device, progress, result)
-        MetricsLog(folder, processes.rank() > 0).write_result(result)
-    return result
+        return MetricsLog(folder, processes.rank() > 0).write_result(result)
 
 
 def _own_data_changed(run: Run, folder: Path, root: Path | None) -> bool:
@@ -235,6 +234,8 @@ def _resume(state: TrainState, folder: Path, log: MetricsLog, progress: Progress
     if kept != state.written and not log.silent:
         progress.say(f"metrics.jsonl lacks {state.written - kept} bytes: rows before are lost")
         state.written = kept
+    elif found.attributes.get(CHECKSUM) not in (None, metrics_checksum(folder)):
+        progress.say("metrics.jsonl is damaged or was changed: some of its rows may be wrong")
     progress.say(f"goes on after update {state.update}")
 
 

@@ -17,6 +17,7 @@ from ladderspec.files import sync
 from ladderspec.learn import checkpoint, processes
 from ladderspec.learn.batches import Collator, Sampler
 from ladderspec.learn.checkpoint import Checkpoint, CheckpointError, restore
+from ladderspec.learn.log import CHECKSUM, METRICS, metrics_checksum
 from ladderspec.learn.optimiser import Optimiser, load_state, make_optimiser, state_of
 from ladderspec.learn.schedule import ScheduleState, learning_rate
 from ladderspec.network.carry import Carry
@@ -163,8 +164,9 @@ def save(state: TrainState, folder: Path) -> float:
     """Write the checkpoint `last`. Returns the seconds that took."""
     start = time.monotonic()
     if processes.rank() == 0:
-        sync(folder / "metrics.jsonl")  # first: a checkpoint names only rows that are on the disk
-        checkpoint.write(folder, "last", state.tensors(), state.attributes())
+        sync(folder / METRICS)  # first: a checkpoint names only rows that are on the disk
+        attributes = {**state.attributes(), CHECKSUM: metrics_checksum(folder)}
+        checkpoint.write(folder, "last", state.tensors(), attributes)
     processes.wait()
     return time.monotonic() - start
 

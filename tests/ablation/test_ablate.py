@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -38,6 +39,16 @@ def deadly(*args):
         os.kill(os.getpid(), signal.SIGKILL)
     return real(*args)
 room.update = deadly
+"""
+
+# One that removes the folder of a run.
+REMOVING = """
+import ladderspec.learn.train as room
+real = room.update
+def removing(*args):
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    return real(*args)
+room.update = removing
 """
 
 # And one whose updates take long.
@@ -146,6 +157,33 @@ def test_one_failure_leaves_the_others(tmp_path: Path, capsys: pytest.CaptureFix
     table = {line.split()[0]: line.split()[1:3] for line in said.out.splitlines() if line}
     assert table["ladder"] == ["-", "-"]
     assert table["open"][0] == "9,870"
+
+
+def test_a_removed_folder_leaves_the_others(tmp_path: Path) -> None:
+    plugin = tmp_path / "removing.py"
+    plugin.write_text(f"import shutil\nFOLDER = {str(tmp_path / 'out' / RUNS[0])!r}\n{REMOVING}")
+    place = open_experiment(experiment(tmp_path))
+    order = AblationOptions(tmp_path / "out", plugins=(plugin,), display=Display(quiet=True))
+    (failed,) = ablate(place, place.runs, order, Processes(1))
+    assert failed.job.id == RUNS[0]
+    assert failed.error == f"{tmp_path / 'out' / RUNS[0]} was removed during training"
+    assert (tmp_path / "out" / RUNS[1] / "result.json").exists()
+
+
+def test_damaged_metrics_cost_a_curve_and_no_number(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(whole, out)
+    words = ["ablate", str(experiment(tmp_path)), "-o", str(out), "--table-only"]
+    assert main(words) == 0
+    good = capsys.readouterr()
+    place = out / RUNS[0] / "metrics.jsonl"
+    place.write_bytes(place.read_bytes().replace(b"1", b"2", 1))
+    assert main(words) == 0
+    said = capsys.readouterr()
+    assert said.out == good.out
+    assert f"left out: the learning curve of {RUNS[0]}: {place} is damaged" in said.err
 
 
 def test_runs_wait_for_those_that_they_start_from(tmp_path: Path) -> None:

@@ -612,6 +612,21 @@ def test_streams_that_are_closed() -> None:
         assert subprocess.run(["sh", "-c", closed], check=False).returncode == code
 
 
+def test_a_current_folder_that_is_gone(tmp_path: Path) -> None:
+    """A library of torch would end the process with a message of its own."""
+    place, gone = experiment(tmp_path), tmp_path / "gone"
+    gone.mkdir()
+    code = (
+        "import os, sys; from ladderspec.cli import main;"
+        " os.chdir(sys.argv[1]); os.rmdir(sys.argv[1]); sys.exit(main(sys.argv[2:]))"
+    )
+    words = [str(gone), "train", str(place), "-o", str(tmp_path / "out")]
+    found = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
+    message = "ladderspec: the current folder no longer exists; change to another one\n"
+    assert (found.returncode, found.stderr) == (2, message)
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("place", [".", "/", ""])
 @pytest.mark.parametrize("command", ["show", "train", "ablate", "evaluate"])
 def test_places_without_a_name(

@@ -23,7 +23,8 @@ from ladderspec.errors import LadderspecError, UsageError
 from ladderspec.experiments.runs import Run
 from ladderspec.files import sweep
 from ladderspec.learn import checkpoint, processes
-from ladderspec.learn.run_folder import locked, read_rows
+from ladderspec.learn.log import read_rows
+from ladderspec.learn.run_folder import locked
 from ladderspec.learn.train import train
 from ladderspec.learn.update import Diverged
 from tests.learn.test_resume import PowerCut, cut, written
@@ -204,6 +205,32 @@ def test_metrics_after_a_power_failure(
     assert found[-1]["update"] == 12
     assert place.read_bytes().count(b"\n") == len(found)
     assert len({(row["update"], row["split"]) for row in found}) == len(found)
+
+
+def test_a_flipped_bit_in_the_metrics_of_an_interrupted_run(
+    run: Run, part: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _flip(part / "metrics.jsonl", (part / "metrics.jsonl").read_bytes().index(b"0."))
+    train(run, part, resume=True)
+    assert "metrics.jsonl is damaged or was changed" in capsys.readouterr().err
+
+
+def test_every_flipped_bit_in_the_metrics_of_a_finished_run(run: Run, tmp_path: Path) -> None:
+    result = train(run, tmp_path / "run", quiet=True)
+    assert train(run, tmp_path / "run", quiet=True) == result
+    place = tmp_path / "run" / "metrics.jsonl"
+    good = place.read_bytes()
+    assert len(read_rows(tmp_path / "run", result)) == good.count(b"\n")
+    for at in range(0, len(good), 7):
+        _flip(place, at, bit=at % 8)
+        with pytest.raises(UsageError, match="metrics.jsonl is damaged or was changed"):
+            read_rows(tmp_path / "run", result)
+        place.write_bytes(good)
+    place.unlink()
+    with pytest.raises(UsageError, match="metrics.jsonl is damaged or was changed"):
+        read_rows(tmp_path / "run", result)
+    del result["metrics_checksum"]  # of an earlier version
+    assert read_rows(tmp_path / "run", result) == []
 
 
 def test_a_checkpoint_of_another_network(run: Run, tmp_path: Path) -> None:
