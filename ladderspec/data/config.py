@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 from ladderspec.cells import Config
 from ladderspec.data import sets
 from ladderspec.data.dataset import Baseline, DataError, DataSet
-from ladderspec.errors import did_you_mean, one_of, registered_name_meant
+from ladderspec.errors import UsageError, did_you_mean, one_of, registered_name_meant
 from ladderspec.names import Shape, show_shape
 from ladderspec.wording import plain_words
 
@@ -92,9 +92,23 @@ C = TypeVar("C", bound=DataConfig)
 
 
 def register(config: type[C]) -> type[C]:
-    """Register a data set under the literal of its field `set`."""
-    annotation = config.model_fields["set"].annotation
-    _SETS[str(getattr(annotation, "__args__")[0])] = config  # noqa: B009 (mypy: Literal)
+    """Make a data set known under the name in its field `set`. Use it as a class decorator.
+
+    Raises:
+        UsageError: if it has no name, or if ladderspec has a data set of that name.
+    """
+    names = getattr(config.model_fields["set"].annotation, "__args__", ())
+    if not names:
+        name = config.__name__.lower()
+        raise UsageError(f'the class {config.__name__} needs a name: `set: Literal["{name}"]`')
+    if not config.__module__.startswith("ladderspec."):
+        import_built_in()
+        known = _SETS.get(names[0])
+        if known is not None and known.__module__.startswith("ladderspec."):
+            raise UsageError(
+                f"there is a data set `{names[0]}` in ladderspec: give yours another name"
+            )
+    _SETS[str(names[0])] = config
     return config
 
 

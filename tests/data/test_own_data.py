@@ -94,3 +94,26 @@ def test_its_fields_are_checked_like_any_other(folder: Path) -> None:
     done = train(folder, *PLUGIN)
     assert done.returncode == 1
     assert "did you mean `side`?" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            '"ramps"',
+            '"digits"',
+            "there is a data set `digits` in ladderspec: give yours another name",
+        ),
+        (
+            'set: Literal["ramps"] = "ramps"',
+            'set: str = "ramps"',
+            'the class Ramps needs a name: `set: Literal["ramps"]`',
+        ),
+    ],
+)
+def test_names_that_are_refused(folder: Path, old: str, new: str, message: str) -> None:
+    code = (folder / "my_data.py").read_text(encoding="utf-8")
+    (folder / "my_data.py").write_text(code.replace(old, new), encoding="utf-8")
+    done = train(folder, *PLUGIN)
+    assert done.returncode == 2
+    assert done.stderr == f"ladderspec: plugin my_data.py fails: {message}\n"
