@@ -24,6 +24,7 @@ from ladderspec.drawing.typesetting import (
     Runs,
     formula,
     height_of_runs,
+    joined,
     plain,
     width_of_runs,
 )
@@ -37,7 +38,7 @@ def heading(part: Part, labels: frozenset[str]) -> Runs:
     copies = f"{len(part.members)} {TIMES} " if part.members else ""
     if "cell" in labels:
         if part.cell.label:
-            return (*plain(copies, "bold"), *formula(part.cell.label, "bold"))
+            return joined(plain(copies, "bold"), formula(part.cell.label, "bold"))
         if part.is_further_input:
             return plain(split_node(part.name)[1], "bold")
         if part.symbol:
@@ -70,7 +71,7 @@ def _member_text(part: Part, name: str) -> Runs:
 def _counted(items: Iterable[Runs]) -> list[Runs]:
     """Equal neighbours once, with their number."""
     found = [(item, len(list(same))) for item, same in groupby(items)]
-    return [(*plain(f"{n} {TIMES} " if n > 1 else "", "bold"), *item) for item, n in found]
+    return [joined(plain(f"{n} {TIMES} " if n > 1 else "", "bold"), item) for item, n in found]
 
 
 def _wrapped(items: Sequence[Runs], sizes: Sizes) -> list[Runs]:
@@ -78,11 +79,11 @@ def _wrapped(items: Sequence[Runs], sizes: Sizes) -> list[Runs]:
     lines: list[Runs] = []
     comma = plain(", ", "bold")
     for item in items:
-        longer = (*lines[-1], *comma, *item) if lines else item
+        longer = joined(lines[-1], comma, item) if lines else item
         if lines and width_of_runs(longer, sizes.heading) <= sizes.wrap:
             lines[-1] = longer
         else:
-            lines[-1:] = [(*line, *plain(",", "bold")) for line in lines[-1:]]
+            lines[-1:] = [joined(line, plain(",", "bold")) for line in lines[-1:]]
             lines.append(item)
     return lines
 

@@ -295,8 +295,11 @@ def _below(layout: Layout, ladder: Scene, theme: Theme) -> Scene:
         found = list(entries(layout.picture, ladder.wires, ladder.boxes, view.worth_of, theme))
     bottom = layout.places.extent.bottom + frame.depth(layout.grid, view, sizes)
     start = (margin, bottom + (8 if found else 0))
-    width = max([layout.right, *(text.rect.right for text in ladder.texts)])
-    limit = max(layout.right - margin, _LEGEND_WIDTH)
+    beyond = max(0.0, margin - min((text.rect.x for text in ladder.texts), default=margin))
+    ladder = moved(ladder, beyond, 0.0) if beyond else ladder
+    right = layout.right + beyond
+    width = max([right, *(text.rect.right for text in ladder.labels())])
+    limit = max(right - margin, _LEGEND_WIDTH)
     scene = _with_legend(ladder._replace(width=width), found, theme, sizes, start, limit)
     return scene._replace(width=scene.width + margin, height=scene.height + margin)
 
@@ -388,16 +391,13 @@ def _wires(layout: Layout, obstacles: Obstacles, theme: Theme) -> tuple[tuple[Wi
     return tuple(wires), clear
 
 
-_APART = 2.0  # between a square and anything else
-
-
 def _mark(line: ArrowLine, obstacles: Obstacles, ink: Ink, count: Runs, size: float) -> Mark:
     """The square of a delayed arrow with its number, on nothing else if possible."""
     side = line.square
     best: tuple[float, Mark] | None = None
     for centre in square_positions(line.trace):
         mark = Mark(centre, side, ink.colour)
-        cost = 100.0 * len(obstacles.covered(mark.rect.grown(_APART)))
+        cost = 100.0 * len(obstacles.covered(mark.rect.grown(2.0)))
         cost += 10.0 * obstacles.lines_through(mark.rect, line.points)
         for number in _numbers(mark, count, size):
             total = cost + (obstacles.cost(number.rect) if number else 0.0)

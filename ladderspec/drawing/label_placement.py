@@ -19,16 +19,18 @@ from ladderspec.drawing.typesetting import Runs, height_of_runs, width_of_runs
 
 # --- obstacles ------------------------------------------------------------------------------------
 
-STRUCK, COVERED = 20.0, 1000.0  # costs of a line through a text, and of a text on something else
+# The costs of a text close to something, right of the ladder, crossed by a line, on something.
+_CLOSE, _BEYOND, STRUCK, COVERED = 4.0, 18.0, 20.0, 1000.0
 _BUCKET = 48.0  # size of the buckets of the spatial index
 _CLEARANCE = 1.0  # between a text and the edge of a line
+_AROUND = 2.5  # between a text and anything else, if possible
 
 
 class Obstacles:
     """A spatial index of rectangles that no text may cover, and of lines that none should touch."""
 
     def __init__(self, bounds: Rect) -> None:
-        self.bounds = bounds  # texts stay inside
+        self.bounds = bounds  # texts stay inside; at the right they may extend beyond it
         self._rects: dict[tuple[int, int], list[Rect]] = defaultdict(list)
         self._lines: dict[tuple[int, int], list[tuple[Point, Point, float]]] = defaultdict(list)
 
@@ -48,9 +50,16 @@ class Obstacles:
 
     def cost(self, rect: Rect) -> float:
         """The cost of a text in `rect`."""
-        outside = not self.bounds.contains(rect)
-        covered = len(self.covered(rect)) + 2 * outside
-        return COVERED * covered + STRUCK * self.lines_through(rect)
+        covered = len(self.covered(rect))
+        close = len(self.covered(rect.grown(_AROUND))) - covered
+        outside = not self.bounds.contains(rect._replace(width=0.0))
+        beyond = rect.right > self.bounds.right
+        return (
+            COVERED * (covered + 2 * outside)
+            + STRUCK * self.lines_through(rect)
+            + _BEYOND * beyond
+            + _CLOSE * (close > 0)
+        )
 
     def lines_through(self, rect: Rect, besides: Sequence[Point] = ()) -> int:
         """The number of lines through `rect`, apart from the pieces of one line."""

@@ -65,8 +65,7 @@ def lay_out(picture: Picture, view: View, spread: float = 1.0) -> Layout:
     if len(grid.columns) == 1:  # labels are between the boxes and the lanes beside them
         beside = _room_beside(grid, routes, view, sizes)
         sizes = sizes._replace(aside=max(sizes.aside, beside))
-    rules = [*grid.iteration_borders(), *(channel for channel, *_ in frame.plate_edges(plates))]
-    lanes = assign_lanes(routes, _label_rooms(routes, sizes), rules)
+    lanes = assign_lanes(routes, _label_rooms(routes, sizes), _rules(grid, plates, routes, sizes))
     contents = _contents(grid, view, sizes)
     levels = [frame.level_lines(level, view, sizes.level) for level in grid.rows]
     widths = [width_of_runs(runs, sizes.level) for lines in levels for runs in lines]
@@ -89,6 +88,22 @@ def _room_beside(grid: Grid, routes: Sequence[Route], view: View, sizes: Sizes) 
         return 0.0
     labels = [route.link.label for route in routes if route.target.face.channel.axis == "H"]
     return max((width_of_runs(label, sizes.label) for label in labels), default=0.0)
+
+
+def _rules(
+    grid: Grid, plates: Sequence[frame.Plate], routes: Sequence[Route], sizes: Sizes
+) -> list[tuple[Channel, float]]:
+    """The channels with a line along them, and the room above it for labels inside a plate."""
+    labelled = {
+        route.link.target.row
+        for route in routes
+        if route.link.label and not route.legs and route.target.face.channel.axis == "V"
+    }
+    found = [(channel, 0.0) for channel in grid.iteration_borders()]
+    for channel, plate, upper in frame.plate_edges(plates):
+        crowded = not upper and plate.bottom in labelled
+        found.append((channel, sizes.label * 1.1 if crowded else 0.0))
+    return found
 
 
 def _contents(grid: Grid, view: View, sizes: Sizes) -> dict[Spot, Content]:

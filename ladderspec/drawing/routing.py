@@ -300,20 +300,20 @@ class Lanes(NamedTuple):
 
 
 def assign_lanes(
-    routes: Sequence[Route], rooms: Mapping[int, float], rules: Iterable[Channel]
+    routes: Sequence[Route], rooms: Mapping[int, float], rules: Iterable[tuple[Channel, float]]
 ) -> Lanes:
     """Assign each leg the first free lane, short legs first, so that they are near their boxes.
 
     `rooms`: the room that a route's label needs beside its lane. `rules`: channels with a line
-    along their whole length.
+    along their whole length, and the room beside it.
     """
     legs: dict[Channel, list[tuple[float, int, int, Leg]]] = defaultdict(list)
     for index, route in enumerate(routes):
         for number, leg in enumerate(route.legs):
             legs[leg.channel].append((leg.length, index, number, leg))
     full: dict[Channel, list[Lane]] = defaultdict(list)
-    for channel in rules:
-        full[channel].append(Lane())
+    for channel, room in rules:
+        full[channel].append(Lane(room))
         full[channel][-1].take(*_WHOLE)
     of_leg: dict[tuple[int, int], Lane] = {}
     channels: dict[Channel, ChannelLanes] = {}

@@ -114,14 +114,13 @@ def _stubs(picture: Picture, kept: Set[str]) -> Picture:
     """All rows except the `kept` ones as stubs, which say that the ladder goes on."""
     runs = groupby(picture.levels, lambda level: level.name if level.name in kept else None)
     merged = _merged(picture, [list(run) for _, run in runs])
-    alone = {level.name for level in merged.levels if not level.members} - kept
     return merged._replace(
         levels=tuple(
-            level._replace(members=(level.name,)) if level.name in alone else level
+            level if level.name in kept else level._replace(members=level.names)
             for level in merged.levels
         ),
         parts={
-            name: part._replace(members=(part,)) if part.level in alone else part
+            name: part if part.level in kept else part._replace(members=part.members or (part,))
             for name, part in merged.parts.items()
         },
     )
@@ -233,7 +232,7 @@ def _merged_level(row: Sequence[Level]) -> Level:
 def _merged_part(stack: Sequence[Part], level: str) -> Part:
     """The parts of one side; the shape is that of the last one to run."""
     if len(stack) == 1:
-        return stack[0]
+        return stack[0]._replace(level=level)
     in_order = stack[::-1] if stack[0].side is Side.DECODER else stack
     return stack[0]._replace(
         level=level,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Literal, NamedTuple
 from unicodedata import combining, east_asian_width, lookup
 
@@ -54,6 +55,17 @@ def symbol(letter: str, subscript: str, suffix: str = "") -> Runs:
     """One of the paper's letters: `e` with its level as subscript, perhaps followed by `(t-1)`."""
     face: Face = "italic" if any(map(str.isalpha, subscript)) else "serif"
     return (TextRun(letter, "italic"), TextRun(subscript, face, -1), *formula(suffix))
+
+
+def joined(*texts: Sequence[TextRun]) -> Runs:
+    """Several texts as one; neighbouring runs of one face and height become one run."""
+    found: list[TextRun] = []
+    for run in chain(*texts):
+        if found and (found[-1].face, found[-1].shift) == (run.face, run.shift):
+            found[-1] = run._replace(text=found[-1].text + run.text)
+        else:
+            found.append(run)
+    return tuple(found)
 
 
 def width_of_runs(runs: Sequence[TextRun], size: float) -> float:
@@ -102,12 +114,8 @@ def _mathematics(label: str, face_of_words: Face) -> Runs:
     runs: list[TextRun] = []
     for text, shift in _join_words(_Parser(label).parse()):
         face = _face(text, shift, face_of_words)
-        shown = text.replace("-", MINUS) if face == "serif" else text
-        if runs and runs[-1].face == face and runs[-1].shift == shift:
-            runs[-1] = TextRun(runs[-1].text + shown, face, shift)
-        else:
-            runs.append(TextRun(shown, face, shift))
-    return tuple(runs)
+        runs.append(TextRun(text.replace("-", MINUS) if face == "serif" else text, face, shift))
+    return joined(runs)
 
 
 class _Atom(NamedTuple):

@@ -221,6 +221,27 @@ def test_the_papers_first_figure_has_its_size() -> None:
         scene_of(load(RLADDER), view="mini", show="lstm1,lstm6", levels="index")
 
 
+@pytest.mark.parametrize(
+    ("name", "show"),
+    [
+        ("ommnist/appendix_c.yaml:as_drawn", "pool5 lstm6 wide_1"),  # with both diagonals
+        ("textured/rtagger.yaml", "lstm1 low_1 low_2"),  # the lowest row in the plate
+        ("ommnist/rladder.yaml:no_prediction", "conv_1 conv_2 conv_3"),  # rows without a decoder
+    ],
+)
+def test_three_rows_of_any_ladder_fit_the_papers_first_figure(name: str, show: str) -> None:
+    view = View(kind="mini", show=tuple(show.split()), levels="index")
+    scene = compose(picture(name), view)
+    assert problems(scene) == []
+    assert struck_labels(scene) == []
+    assert scene.paper[1] / 72 * 2.54 < 9
+
+
+def test_letters_below_narrow_boxes_are_on_the_sheet() -> None:
+    scene = scene_of(load(RLADDER), view="mini", levels="none")
+    assert problems(scene) == []
+
+
 def test_an_estimate_of_the_same_frame_has_its_time() -> None:
     found = all_texts(scene_of(load(SPECS / "related/ladder.yaml"), view="mini"))
     assert {"x", "x\u0302"} <= set(found)
@@ -293,6 +314,11 @@ def test_rows_without_delayed_arrows_are_grouped() -> None:
     assert {"3 \u00d7 Conv 3\u00d73, Pool", "32\u00d716\u00d716 \u00b7 27.8k"} <= set(
         all_texts(scene)
     )
+
+
+def test_headings_of_groups_are_one_text_of_known_width() -> None:
+    scene = compose(picture("ommnist/rladder.yaml"), View(kind="rolled", group=True))
+    assert all(len(text.runs) == 1 for box in scene.boxes for text in box.texts)
 
 
 def test_decoders_of_a_group_are_in_the_order_in_which_they_run() -> None:

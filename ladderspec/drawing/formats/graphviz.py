@@ -28,7 +28,7 @@ from ladderspec.drawing.transforms import merge_rows
 from ladderspec.drawing.typesetting import Face, TextRun, formula, plain
 from ladderspec.errors import UsageError
 from ladderspec.escaping import escape_dot_html, quote_dot
-from ladderspec.names import Role, Side, split_node
+from ladderspec.names import TABLE, Role, Side, split_node
 
 if TYPE_CHECKING:
     from ladderspec.drawing.compose import Drawing
@@ -223,8 +223,8 @@ def _plate(picture: Picture, view: View, theme: Theme) -> Iterator[str]:
             ends = f"{quote_dot(arrow.target)} -> {quote_dot(arrow.source)}"
             yield f"    {ends} [style=invis];"
     yield "    subgraph cluster_groups {"
-    # The margin has room for the labels of loops. Label location `t` is the bottom.
-    frame = {"penwidth": "0.9", "color": theme.text, "margin": "60"}
+    # The margin has room for loops. Label location `t` is the bottom.
+    frame = {"penwidth": "0.9", "color": theme.text, "margin": "48"}
     label = _label(_html(formula(picture.plate_label)), theme.text, 12)
     yield f"    graph [{attribute_list(frame)}, labelloc=t, labeljust=r, {label}];"
     yield from _levels(picture, view, theme, picture.levels[1:])
@@ -281,7 +281,7 @@ def _edge(arrow: Arrow, theme: Theme, largest_worth: float | None) -> str:
         ]
         attributes |= {"tailport": port, "headport": port}
     runs = formula(arrow.label) if arrow.label else ()
-    if arrow.delay:
+    if arrow.delay != _usual_delay(arrow.role):
         runs += (*plain(", " if runs else ""), *formula(f"t-{arrow.delay}"))
     label = ""
     if runs:  # with space around it, so that no line touches it
@@ -291,12 +291,21 @@ def _edge(arrow: Arrow, theme: Theme, largest_worth: float | None) -> str:
     return f"  {ends} [{attribute_list(attributes)}{label}];"
 
 
+def _usual_delay(role: Role) -> int:
+    """What the legend says; arrows with another delay have it as a label."""
+    return TABLE[role].delay if role in TABLE else 0
+
+
 def _legend(picture: Picture, view: View, theme: Theme) -> str:
-    """The roles of the arrows, each with a sample of its line."""
+    """The roles of the arrows, each with a sample of its line and its usual delay."""
     if view.legend is False:
         return ""
     roles = {arrow.role for arrow in picture.arrows if arrow.change is not Change.REMOVED}
-    found = [(role.value.replace("_", " "), theme.inks[role]) for role in ROLES if role in roles]
+    found = []
+    for role in ROLES:
+        if role in roles:
+            delay = f", {_html(formula('t-1'))}" if _usual_delay(role) else ""
+            found.append((role.value.replace("_", " ") + delay, theme.inks[role]))
     if any(arrow.change is Change.REMOVED for arrow in picture.arrows):
         found.append(("removed", theme.removed))
     return "&#160;&#160; ".join(f"{_sample(ink)} {name}" for name, ink in found)

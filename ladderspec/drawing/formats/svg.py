@@ -94,13 +94,13 @@ class _SvgWriter(SceneWriter):
         yield "</g>"
 
     def text(self, text: Text) -> Iterator[str]:
-        """Text in one face has a fixed width, even if another font replaces its own."""
+        """Words in one face have a fixed width, even if another font replaces theirs."""
         anchor = "" if text.anchor == "start" else f' text-anchor="{text.anchor}"'
         struck = ' text-decoration="line-through"' if text.struck else ""
         position = f'x="{number(text.x)}" y="{number(text.y)}" font-size="{number(text.size)}"'
         begin = f'<text {position} fill="{text.colour}"{anchor}{struck}'
-        if len(text.runs) == 1 and not text.runs[0].shift:
-            run = text.runs[0]
+        run = text.runs[0]
+        if len(text.runs) == 1 and run.face in ("sans", "bold") and not run.shift:
             length = f' textLength="{number(text.width)}" lengthAdjust="spacingAndGlyphs"'
             yield f"{begin}{_FACES[run.face]}{length}>{escape_xml(run.text)}</text>"
         else:
