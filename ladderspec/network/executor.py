@@ -16,7 +16,7 @@ from ladderspec.network.history import History, Slot, channels_last
 from ladderspec.nn import CellModule, TimeStep
 from ladderspec.nn.modules import ModulePath, path_to
 from ladderspec.ops import choose
-from ladderspec.schedule.equations import Equation, Reader
+from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.needs import Needs, need_masks
 from ladderspec.schedule.plan import Plan
 
@@ -25,12 +25,28 @@ TAPPED = ("normalised", "mean", "std")  # what a cell whose norm is tapped retur
 Values = Mapping[str, Tensor]  # of the inputs by node: (B, T, ...), or (B, ...) for all t
 
 
-class ExecutorNode(NamedTuple):
-    """One node: what it computes, its module, and the slot that tasks read."""
+class Read(NamedTuple):
+    """One edge as the loop reads it."""
 
-    equation: Equation
+    key: str
+    slot: str  # of the value that it carries
+    delay: int
+    states: tuple[tuple[str, str], ...]  # further values of the same t by name, and their slots
+
+
+class ExecutorNode(NamedTuple):
+    """One node: its module, what it reads, the slots of its further values, and what tasks see."""
+
+    name: str
     path: ModulePath
-    seen: str  # its logits if there are some, else its output
+    reads: tuple[Read, ...]
+    further: Mapping[str, str]
+    seen: str  # the slot of its logits if it has some, else of its output
+
+    @property
+    def module(self) -> CellModule:
+        """Looked up at every call, so that another module can take its place."""
+        return cast(CellModule, self.path.module)
 
 
 @dataclass(frozen=True)
@@ -58,22 +74,26 @@ class Executor:
         depths = _depths(plan)
         for name in (node for phase in plan.phases for node in phase.nodes):
             equation, path = plan.equations[name], path_to(root, name)
-            module = cast(CellModule, path.module)
-            state = dict(equation.state)
-            further = (*module.cell.returns, *(TAPPED if module.tapped else ()))
+            module, state = cast(CellModule, path.module), dict(equation.state)
+            keys = (*module.cell.returns, *(TAPPED if module.tapped else ()))
+            further = {key: f"{name}.{key}" for key in keys}
             self.slots[name] = Slot(name, equation.shape, depths[name])
-            for key in further:
-                slot = f"{name}.{key}"
+            for key, slot in further.items():
                 self.slots[slot] = Slot(slot, state.get(key, equation.shape), depths[slot])
-            seen = f"{name}.logits" if "logits" in further else name
-            self.nodes[name] = ExecutorNode(equation, path, seen)
-            initial = {"initial": name} | {f"initial_{key}": f"{name}.{key}" for key in state}
+            states = tuple((key, further[key]) for key in state)
+            reads = tuple(
+                Read(e.key, e.slot, e.delay, states if e.role is Role.STATE else ())
+                for e in equation.edges
+            )
+            seen = further.get("logits", name)
+            self.nodes[name] = ExecutorNode(name, path, reads, further, seen)
+            initial = {"initial": name} | {f"initial_{key}": slot for key, slot in states}
             for parameter in initial.keys() & module.declared.keys():
                 self.learned[initial[parameter]] = path, parameter
+        self.computed = [node for node in self.nodes.values() if not is_input(node.name)]
         self.carried = [name for name, slot in self.slots.items() if slot.depth]
-        modules = {name: cast(CellModule, self.nodes[name].path.module) for name in plan.equations}
         # In the order in which their noise is drawn.
-        self.noisy = [name for name, module in modules.items() if module.deviation]
+        self.noisy = [name for name in plan.equations if self.nodes[name].module.deviation]
 
     # --- the loop ---------------------------------------------------------------------------------
 
@@ -92,38 +112,34 @@ class Executor:
 
     def loop(self, history: History, needs: Needs, steps: Iterable[TimeStep], call: Call) -> None:
         """Fill a history that has its past and its inputs."""
-        kept = self.kept(call)
+        kept, counted = self.kept(call), call.counted
         for t, step in enumerate(steps):
-            for name, node in self.nodes.items():
-                if needs[name] >> t & 1 and not is_input(name):
-                    counted = name in call.counted
-                    self.compute(
-                        node, t, history, replace(step, recomputed=True) if counted else step
-                    )
+            again = replace(step, recomputed=True) if counted else step
+            for node in self.computed:
+                if needs[node.name] >> t & 1:
+                    self.compute(node, t, history, again if node.name in counted else step)
             if not torch.is_grad_enabled():
                 history.drop(t, kept)
 
     def compute(self, node: ExecutorNode, t: int, history: History, step: TimeStep) -> None:
         """One node at one t."""
-        module, name = node.path.module, node.equation.node
+        module, rows, now = node.module, history.rows, history.lead + t
         values: dict[str, Tensor] = {}
         previous: dict[str, Tensor] = {}
-        for edge in node.equation.edges:
-            value = history.at(edge.slot, t - edge.delay)
+        for key, slot, delay, states in node.reads:
+            value = rows[slot][now - delay]
             if value is None:  # it does not exist yet
-                if isinstance(module, CellModule) and module.may_lack(edge.key):
+                if isinstance(module, CellModule) and module.may_lack(key):
                     continue
-                value = history.zeros(edge.slot)
-            values[edge.key] = value
-            if edge.role is Role.STATE:
-                for key, _ in node.equation.state:
-                    if (past := history.at(f"{name}.{key}", t - edge.delay)) is not None:
-                        previous[key] = past
-        output, further = module(values, previous or None, step)
-        history.put(name, t, output)
+                value = history.zeros(slot)
+            values[key] = value
+            for name, state in states:
+                if (past := rows[state][now - delay]) is not None:
+                    previous[name] = past
+        rows[node.name][now], further = module(values, previous or None, step)
         for key, value in further.items():
-            if (slot := f"{name}.{key}") in self.slots:
-                history.put(slot, t, value)
+            if key in node.further:
+                rows[node.further[key]][now] = value
 
     def read_input(self, history: History, frames: Values) -> None:
         """Put the inputs into a history."""
@@ -141,11 +157,8 @@ class Executor:
     def steps(self, frames: Values, call: Call, carry: Carry | None) -> Iterator[TimeStep]:
         """The time steps of a call."""
         bottom = frames[BOTTOM]
-        start, ops, noise = (
-            0 if carry is None else carry.t,
-            choose(bottom),
-            self.draw_noise(bottom, call),
-        )
+        start, ops = 0 if carry is None else carry.t, choose(bottom)
+        noise = self.draw_noise(bottom, call)
         ends = None if call.ends is None else torch.tensor(call.ends, device=bottom.device)
         for t in range(call.length):
             alive = None if ends is None else t < ends
@@ -159,7 +172,7 @@ class Executor:
         """
         found: list[dict[str, Tensor]] = [{} for _ in range(call.length)]
         for name in self.noisy if not call.clean else ():
-            module = cast(CellModule, self.nodes[name].path.module)
+            module = self.nodes[name].module
             for t, now in enumerate(found if module.training else ()):
                 if t and self.plan.iterations:
                     now[name] = found[0][name]
@@ -204,7 +217,7 @@ class Executor:
             shape = self.slots[slot].shape
             found[slot] = learned.view(-1, *(1 for _ in shape[1:])).expand(batch, *shape)
         for name in self.carried:
-            module = self.nodes[name].path.module if name in self.nodes else None
+            module = self.nodes[name].module if name in self.nodes else None
             if isinstance(module, CellModule) and (first := module.first_value(batch)) is not None:
                 found[name] = channels_last(first)
         return found

@@ -48,9 +48,6 @@ class History:
     def at(self, name: str, t: int) -> Tensor | None:
         return self.rows[name][self.lead + t]
 
-    def put(self, name: str, t: int, value: Tensor) -> None:
-        self.rows[name][self.lead + t] = value
-
     def drop(self, t: int, kept: Collection[str]) -> None:
         """Let go of the values that no iteration after `t` reads, but for those slots."""
         for name, slot in self.slots.items():

@@ -1,10 +1,11 @@
-"""Replay of `iterate`: the calls of torch that one iteration makes, captured once as plain code.
+"""Replay of `iterate`: the torch calls of one iteration, captured once as plain code.
 
-A stream makes the same calls of torch at every frame, and at batch 1 finding them in Python takes a
-tenth of the time (benchmarks/RESULTS.md). A captured program holds the sequence of calls, nothing
-that was computed: parameters and buffers are fetched from their modules at every call. It is used
-only while the modules, parameters and buffers are the same objects with the same shapes, types and
-devices in the same mode; networks with hooks, parametrisations or cells of users run without it.
+A stream makes the same torch calls at every frame, and at batch 1 the Python code around them takes
+a tenth of the time (benchmarks/RESULTS.md). A captured program holds the sequence of calls and
+nothing that was computed: parameters and buffers are fetched from their modules at every call. It
+is used only while `Guard` finds the same modules, parameters and buffers, with the same shapes,
+types and devices, in the same mode. Networks with hooks, parametrizations or cells of users run
+without it.
 """
 
 from __future__ import annotations
@@ -51,10 +52,8 @@ class Replay:
         if torch.is_grad_enabled() or not isinstance(carry.t, int) or not _is_usual(given):
             return plain()
         if self.guard is None or not self.guard.holds():
-            self.guard = Guard(net)
-            self.programs.clear()
-            self.seen.clear()
-        if not self.guard.is_usable():
+            self.guard, self.programs, self.seen = Guard(net), {}, {}
+        if not self.guard.usable:
             return plain()
         ids = [id(x) for x in given]
         key = (
@@ -70,7 +69,7 @@ class Replay:
         self.seen[key] = self.seen.get(key, 0) + 1
         if self.seen[key] != AFTER or len(self.programs) >= MOST:  # a failed capture stays so
             return plain()
-        with Recorder(given, self.guard.rows) as recorder:
+        with Recorder(given, self.guard.tables) as recorder:
             outputs, after = plain()
         if not recorder.failed:
             self.programs[key] = recorder.program((outputs, after.values))
@@ -88,52 +87,47 @@ def _is_usual(given: tuple[Tensor, ...]) -> bool:
 
 
 class Guard:
-    """What the programs of a network rely on."""
+    """What captured programs rely on: everything about a network except its numbers."""
 
     def __init__(self, net: nn.Module) -> None:
-        self.modules = list(net.modules())
-        inside = self.modules[1:]
-        self.ours = all(map(_is_ours, inside))
-        tables = [(m._modules, m._parameters, m._buffers) for m in self.modules]
-        self.rows: list[dict[str, Any]] = [row for each in tables for row in each if row]
-        self.own = [vars(m) for m in inside]
-        self.hooks = [h for m in inside for h in (m._forward_hooks, m._forward_pre_hooks)]
-        self.parts = self._parts()
-        self.forms = self._forms()
+        modules = list(net.modules())
+        tables = [t for m in modules for t in (m._modules, m._parameters, m._buffers) if t]
+        self.tables: list[dict[str, Any]] = tables
+        self.own = [vars(m) for m in modules]
+        self.decisive = [(own, name) for own in self.own for name in _DECISIVE if name in own]
+        self.hooks = [h for m in modules[1:] for h in (m._forward_hooks, m._forward_pre_hooks)]
+        self.parts, self.values = self._state()
+        self.usable = not net.training and all(map(_is_plain, modules[1:]))
         # Later iterations use the last row of running statistics.
-        rows = [m.iterations for m in inside if isinstance(m, BatchNorm)]
+        rows = [m.iterations for m in modules if isinstance(m, BatchNorm)]
         self.last = max(rows, default=1) - 1
 
-    def _parts(self) -> list[Any]:
-        """Modules, parameters and buffers, and what else decides how a module computes."""
-        found = [part for row in self.rows for part in row.values()]
-        return found + [own[name] for own in self.own for name in _DECIDES if name in own]
-
-    def _forms(self) -> list[Any]:
-        tensors = [part for part in self.parts if isinstance(part, Tensor)]
-        return [(x.shape, x.dtype, x.device) for x in tensors]
+    def _state(self) -> tuple[list[Any], list[Any]]:
+        """Objects that must stay the same objects, and values that must stay equal."""
+        parts = [part for table in self.tables for part in table.values()]
+        values: list[Any] = [(x.shape, x.dtype, x.device) for x in parts if isinstance(x, Tensor)]
+        values += map(bool, self.hooks)
+        values += ["forward" in own for own in self.own]
+        return parts + [own[name] for own, name in self.decisive], values
 
     def holds(self) -> bool:
-        """Whether everything is as it was, but for the numbers."""
-        parts = self._parts()
+        """Whether all is as it was."""
+        parts, values = self._state()
         same = len(parts) == len(self.parts) and all(map(operator.is_, parts, self.parts))
-        return same and self._forms() == self.forms
-
-    def is_usable(self) -> bool:
-        """Whether the network is in evaluation, and calls its modules as they were written."""
-        return (
-            self.ours
-            and not any(self.hooks)
-            and not any([m.training for m in self.modules])  # noqa: C419 (faster)
-            and not any(["forward" in own for own in self.own])  # noqa: C419
-        )
+        return same and values == self.values
 
 
-_DECIDES = ("cell", "projection", "norm_name", "groups", "iterations", "teaches", "headed")
+# Attributes of modules that decide what they compute.
+_DECISIVE = (
+    "training", "cell", "projection", "norm_name", "groups", "iterations", "teaches", "headed"
+)  # fmt: skip
 
 
-def _is_ours(module: nn.Module) -> bool:
-    """Whether a module is one of this library."""
+def _is_plain(module: nn.Module) -> bool:
+    """Whether a module is one of this library in evaluation, without hooks or other changes."""
+    changed = module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module)
+    if module.training or changed:
+        return False
     if type(module) is nn.Module:  # the name of a side, or of a task
         return not module._parameters
     if type(module) not in (CellModule, Edge, Declared, Stateless, BatchNorm, TaskReadout):
@@ -150,21 +144,22 @@ _METADATA = frozenset(
 
 
 class Recorder(TorchFunctionMode):
-    """Writes down every call of torch as a line of code."""
+    """Writes down every torch call as a line of code."""
 
-    def __init__(self, given: tuple[Tensor, ...], rows: list[dict[str, Any]]) -> None:
+    def __init__(self, given: tuple[Tensor, ...], tables: list[dict[str, Any]]) -> None:
         super().__init__()
         self.failed = False
         self.lines: list[str] = []
-        self.constants: dict[str, Any] = {}  # functions, tables of modules and other objects
+        # As `repr` writes them; then functions, tables of modules and other objects.
+        self.constants: dict[str, Any] = {"inf": torch.inf, "nan": torch.nan}
         self.kept: list[Any] = []  # so that no id is used twice
-        self.names = {id(x): f"x{i}" for i, x in enumerate(given)}
-        self.count = len(given)
-        for number, row in enumerate(rows):
-            for key, value in row.items():
+        self.arguments = [f"x{i}" for i in range(len(given))]
+        self.names = {id(x): name for x, name in zip(given, self.arguments, strict=True)}
+        for number, table in enumerate(tables):
+            for key, value in table.items():
                 if isinstance(value, Tensor):
-                    self.names[id(value)] = f"row{number}[{key!r}]"
-                    self.constants[f"row{number}"] = row
+                    self.names[id(value)] = f"table{number}[{key!r}]"
+                    self.constants[f"table{number}"] = table
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -174,12 +169,12 @@ class Recorder(TorchFunctionMode):
             given = [self._text(arg) for arg in args]
             given += [f"{key}={self._text(value)}" for key, value in (kwargs or {}).items()]
             names = [f"v{len(self.lines)}_{i}" for i in range(len(found))]
-            left = f"{', '.join(names)}{',' if several else ''}"
+            left = ", ".join(names) + ("," if several else "")
             self.lines.append(f"{left} = {self._text(func)}({', '.join(given)})")
             self.names |= {id(value): name for value, name in zip(found, names, strict=True)}
             self.kept += found
         elif func.__name__ not in _METADATA:
-            self.failed = True  # not written down, or numbers decide
+            self.failed = True  # it is not written down, or numbers decide
         return result
 
     def _text(self, value: Any) -> str:
@@ -188,8 +183,8 @@ class Recorder(TorchFunctionMode):
         if isinstance(value, dict):
             return "{" + ", ".join(f"{k!r}: {self._text(v)}" for k, v in value.items()) + "}"
         if type(value) in (tuple, list):
-            items = ", ".join(map(self._text, value))
-            return f"[{items}]" if isinstance(value, list) else f"({items}{',' if value else ''})"
+            items = "".join(f"{self._text(item)}, " for item in value)
+            return f"[{items}]" if isinstance(value, list) else f"({items})"
         if value is None or type(value) in (bool, int, float, str):
             return repr(value)
         name = f"c{id(value)}"
@@ -197,10 +192,8 @@ class Recorder(TorchFunctionMode):
         return name
 
     def program(self, result: Any) -> Callable[..., Any]:
-        """All calls as one function of what came in."""
-        arguments = ", ".join(f"x{i}" for i in range(self.count))
+        """All calls as one function of the tensors that were given."""
         body = "\n    ".join([*self.lines, f"return {self._text(result)}"])
-        names = {"inf": torch.inf, "nan": torch.nan, **self.constants}  # as `repr` writes them
-        exec(f"def program({arguments}):\n    {body}", names)
-        program: Callable[..., Any] = names["program"]
+        exec(f"def program({', '.join(self.arguments)}):\n    {body}", self.constants)
+        program: Callable[..., Any] = self.constants["program"]
         return program
