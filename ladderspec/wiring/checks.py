@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from graphlib import CycleError, TopologicalSorter
-
 import networkx as nx
 
 from ladderspec.cells import UNKNOWN, Cell
-from ladderspec.errors import Finding, Findings, Place, tick
+from ladderspec.errors import Place, tick
 from ladderspec.language.read import Spec
 from ladderspec.names import GROUPS, INPUT, TABLE, Role, Side, show_arrow, show_shape
 from ladderspec.wiring.graph import (
     EdgeAttributes,
     Graph,
-    NodeAttributes,
     in_order,
     inputs_of,
+    location,
     now,
     parameters,
-    place_of,
     steps_of,
     unit_of,
 )
@@ -28,53 +25,50 @@ from ladderspec.wiring.wire import Compilation
 
 def check(work: Compilation) -> None:
     """Cells have the edges they need and none that they cannot take; no cycle within one t."""
-    graph, findings = work.graph, work.findings
     lacking: dict[tuple[object, int, Role | None], list[str]] = {}
-    for node in in_order(graph):
-        _check_taken(graph, node, findings)
-        _check_readout(graph, node, findings)
-        for role in needed(graph, node):
-            _, place, _ = _cause(work, node, role)
+    for node in in_order(work.graph):
+        _check_taken(work, node)
+        _check_readout(work, node)
+        for role in needed(work.graph, node):
+            _, (place, _) = _cause(work, node, role)
             where = (id(place.source), place.start) if place else (node, 0)
             lacking.setdefault((*where, role), []).append(node)
     if not work.broken:  # otherwise nothing has been pruned
         for (_, _, role), nodes in lacking.items():
             _report_lack(work, nodes, role)
-    _check_cycles(graph, findings)
+    _check_cycles(work)
     if "time" not in work.unsure:
-        _check_delays(graph, findings)
-        _check_inputs(graph, findings)
-        _check_statistics(graph, findings)
+        _check_delays(work)
+        _check_inputs(work)
+        _check_statistics(work)
 
 
-def _check_taken(graph: Graph, node: str, findings: Findings) -> None:
-    attributes = graph.nodes[node]
+def _check_taken(work: Compilation, node: str) -> None:
+    attributes = work.graph.nodes[node]
     cell = attributes["cell"]
-    arrows = [(source, edge) for source, _, edge in graph.in_edges(node, data=True)]
-    refused = [(source, edge) for source, edge in arrows if edge["role"] not in cell.takes]
-    for source, edge in refused:
-        arrow = show_arrow(source, node, edge["delay"])
+    arrows = [
+        (show_arrow(a, node, e["delay"]), e) for a, _, e in work.graph.in_edges(node, data=True)
+    ]
+    refused = [(arrow, edge) for arrow, edge in arrows if edge["role"] not in cell.takes]
+    for arrow, edge in refused:
         hint = f"arrows it takes: {', '.join(_possible(cell, attributes['side']))}"
         message = f"{cell.cell} at {node} takes no {edge['role']} arrow: {arrow}"
         if cell.cell == "Input":
             message, hint = f"no arrow can lead to the input: {arrow}", "to the level above it?"
-        findings.add(Finding("G204", message, place_of(edge), edge["path"], hint))
+        work.report("G204", message, edge, hint)
     if cell.single and not refused and len(arrows) > 1:
-        names = ", ".join(show_arrow(source, node, edge["delay"]) for source, edge in arrows)
+        names = ", ".join(arrow for arrow, _ in arrows)
         message = f"{cell.cell} at {node} copies one value, but several arrive: {names}"
         declared = [edge for _, edge in arrows if edge["declared"]]
-        at: NodeAttributes | EdgeAttributes = declared[0] if declared else attributes
-        findings.add(Finding("G204", message, place_of(at), at["path"], "use convG3, which adds"))
+        work.report("G204", message, (declared or [attributes])[0], "use convG3, which adds")
 
 
-def _check_readout(graph: Graph, node: str, findings: Findings) -> None:
+def _check_readout(work: Compilation, node: str) -> None:
     """The explanation of the groups is that of the input."""
-    attributes = graph.nodes[node]
+    attributes = work.graph.nodes[node]
     if attributes["cell"].cell == "Readout" and attributes["level"] != INPUT:
         message = f"Readout at {node}: it explains the input, so it is the decoder of the first row"
-        hint = "use convG1 or convG3 on other rows"
-        place, path = place_of(attributes), attributes["path"]
-        findings.add(Finding("G204", message, place, path, hint))
+        work.report("G204", message, attributes, "use convG1 or convG3 on other rows")
 
 
 def _possible(cell: Cell, side: Side) -> list[str]:
@@ -99,31 +93,30 @@ def needed(graph: Graph, node: str) -> list[Role | None]:
     return [role for role in Role if role in needs - present]
 
 
-def _cause(work: Compilation, node: str, role: Role | None) -> tuple[str, Place | None, str]:
+def _cause(work: Compilation, node: str, role: Role | None) -> tuple[str, tuple[Place | None, str]]:
     """The node that a removed edge came from, if it was removed too; and what removed the edge."""
     for lost in [role] if role else list(Role):
         if (node, lost) in work.removed_edges:
             source, at = work.removed_edges[node, lost]
-            return source, at.place, at.path
-    attributes = work.graph.nodes[node]
-    return "", place_of(attributes), attributes["path"]
+            return source, location(at)
+    return "", location(work.graph.nodes[node])
 
 
 def _report_lack(work: Compilation, nodes: list[str], role: Role | None) -> None:
     node = nodes[0]
     attributes = work.graph.nodes[node]
-    source, place, path = _cause(work, node, role)
+    source, at = _cause(work, node, role)
     message = f"{attributes['cell'].cell} at {node} cannot be without its {role} arrow"
     if role is None:
         message = f"no arrow would lead to {node}"
     notes = [f"nor can {other}" for other in nodes[1:4]]
     notes += [f"nor can {len(nodes) - 4} more"] if len(nodes) > 4 else []
-    if place != place_of(attributes) and attributes["place"] is not None:
+    if at[0] != location(attributes)[0] and attributes["place"] is not None:
         notes.append(f"{node} stands at {attributes['place']}")
     hint = _instead(node, role, source)
     if attributes["cell"].cell == "Readout":
         hint = "mu and pi are made of what it carries"
-    work.findings.add(Finding("G205", message, place, path, hint, tuple(notes)))
+    work.report("G205", message, at, hint, notes)
 
 
 def _instead(node: str, role: Role | None, source: str) -> str:
@@ -142,75 +135,62 @@ def _instead(node: str, role: Role | None, source: str) -> str:
     return f"remove `{node}` too, or use a cell that can do without: convG3"
 
 
-# --- delays ---------------------------------------------------------------------------------------
+# --- time -----------------------------------------------------------------------------------------
 
 
-def _check_delays(graph: Graph, findings: Findings) -> None:
+def _check_delays(work: Compilation) -> None:
     """An edge whose delay is longer than the sequence has weights, but never carries a value."""
-    steps, unit = steps_of(graph), unit_of(graph)
+    steps, unit = steps_of(work.graph), unit_of(work.graph)
     if steps is None:
         return
     reported = set()
-    for source, target, edge in graph.edges(data=True):
+    for source, target, edge in work.graph.edges(data=True):
         delay, where = edge["delay"], (str(edge["place"]), edge["path"])
         if edge["declared"] and delay >= steps > 1 and where not in reported:
             reported.add(where)  # a role with a delay is many edges of one place
             message = f"`{show_arrow(source, target, delay)}` never carries a value"
-            hint = f"there are {steps} {unit}"
-            findings.add(Finding("G208", message, place_of(edge), edge["path"], hint))
+            work.report("G208", message, edge, f"there are {steps} {unit}")
 
 
-def _check_inputs(graph: Graph, findings: Findings) -> None:
+def _check_inputs(work: Compilation) -> None:
     """`until` lies within time; an input that is the same at every t is read without a delay."""
+    graph = work.graph
     steps, unit = steps_of(graph), unit_of(graph)
     for node in inputs_of(graph):
         attributes = graph.nodes[node]
         until = getattr(attributes["cell"], "until", None)
         if until is not None and steps is not None and until >= steps:
             message = f"`until: {until}` of {node} hides nothing: there are {steps} {unit}"
-            place, path = place_of(attributes), attributes["path"]
-            findings.add(Finding("S106", message, place, path, "leave it out, or say less"))
+            work.report("S106", message, attributes, "leave it out, or say less")
         if getattr(attributes["cell"], "per", None) != "sequence":
             continue
         for _, target, edge in graph.out_edges(node, data=True):
             if edge["delay"]:
                 arrow = show_arrow(node, target, edge["delay"])
                 message = f"`{arrow}` waits for an input that is the same at every t"
-                hint = f"write `{node} -> {target}`"
-                findings.add(Finding("G208", message, place_of(edge), edge["path"], hint))
+                work.report("G208", message, edge, f"write `{node} -> {target}`")
 
 
-# --- statistics -----------------------------------------------------------------------------------
-
-
-def _check_statistics(graph: Graph, findings: Findings) -> None:
+def _check_statistics(work: Compilation) -> None:
     """Batch norms can keep statistics for each t only if the number of t is fixed."""
-    if graph.graph["frames"] != "any":
+    if work.graph.graph["frames"] != "any":
         return
     reported = set()
-    for node in in_order(graph):
-        attributes = graph.nodes[node]
+    for node in in_order(work.graph):
+        attributes = work.graph.nodes[node]
         asked = getattr(attributes["cell"], "statistics", None)
         if asked == "per_iteration" and str(attributes["place"]) not in reported:
             reported.add(str(attributes["place"]))  # a row that repeats is many nodes of one place
             message = f"{node} keeps statistics per iteration, but how many is open: `frames: any`"
             hint = "say how many: `time: {frames: 5}`; or `statistics: shared`"
-            findings.add(Finding("G209", message, place_of(attributes), attributes["path"], hint))
+            work.report("G209", message, attributes, hint)
 
 
 # --- cycles ---------------------------------------------------------------------------------------
 
 
-def _check_cycles(graph: Graph, findings: Findings) -> None:
-    before: dict[str, set[str]] = {node: set() for node in graph}
-    for source, target, delay in graph.edges(data="delay"):
-        if delay == 0:
-            before[target].add(source)
-    try:
-        TopologicalSorter(before).prepare()
-        return
-    except CycleError:
-        today = now(graph)
+def _check_cycles(work: Compilation) -> None:
+    graph, today = work.graph, now(work.graph)
     order = {node: index for index, node in enumerate(in_order(graph))}
     for component in nx.strongly_connected_components(today):
         nodes = sorted(component, key=order.__getitem__)
@@ -224,8 +204,7 @@ def _check_cycles(graph: Graph, findings: Findings) -> None:
         hint = f"let one wait: `{show_arrow(source, target, 1)}`"
         if str(edge["path"]).endswith(edge["role"]):
             hint = f"let them wait: `edges: {{{edge['role']}: {{delay: 1}}}}`"
-        message = f"at one t the arrows go in a circle: {path}"
-        findings.add(Finding("G203", message, place_of(edge), edge["path"], hint))
+        work.report("G203", f"at one t the arrows go in a circle: {path}", edge, hint)
 
 
 def _could_wait(edge: tuple[str, str, EdgeAttributes]) -> tuple[bool, int]:
@@ -238,23 +217,22 @@ def _could_wait(edge: tuple[str, str, EdgeAttributes]) -> tuple[bool, int]:
 
 def check_expect(work: Compilation, spec: Spec) -> None:
     """Compare the graph with what the spec expects of it."""
-    graph, findings = work.graph, work.findings
-    if spec.expect is None or work.broken or findings:
+    graph = work.graph
+    if spec.expect is None or work.broken or work.findings:
         return
     root = ("variants", spec.variants[-1], "expect") if spec.variants else ("expect",)
     expected, total = spec.expect, parameters(graph)
     if expected.parameters not in (None, total):
-        at = spec.at(*root, "parameters")
         message = f"expected {expected.parameters:,} parameters, but there are {total:,}"
-        findings.add(Finding("E401", message, at.place, at.path))
+        work.report("E401", message, spec.at(*root, "parameters"))
     for node, shape in expected.shape.items():
         at = spec.at(*root, "shape", node)
         if node not in graph:
             pruned = any(note.startswith(f"{node} pruned") for note in graph.graph["notes"])
             hint = "pruned: no task reads it" if pruned else missing_node(graph, node)
             place = spec.at(*root, "shape").key_place(node)
-            findings.add(Finding("E401", f"{tick(node)} is not there", place, at.path, hint))
+            work.report("E401", f"{tick(node)} is not there", (place, at.path), hint)
         elif graph.nodes[node]["shape"] != shape:
             is_now = show_shape(graph.nodes[node]["shape"])
             message = f"expected {node} to be {show_shape(shape)}, but it is {is_now}"
-            findings.add(Finding("E401", message, at.place, at.path))
+            work.report("E401", message, at)

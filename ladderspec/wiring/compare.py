@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from ladderspec.names import show_arrow, show_shape
 from ladderspec.wiring.graph import (
@@ -11,6 +12,7 @@ from ladderspec.wiring.graph import (
     EdgeKey,
     Graph,
     NodeAttributes,
+    TaskAttributes,
     in_order,
     parameters,
 )
@@ -32,58 +34,75 @@ class Difference:
         return f"{self.sign} {self.kind:<5} {self.name}{detail}{count}"
 
 
+Shown = tuple[str, str, int]  # a thing in words: its name, what it is, its parameters
+T = TypeVar("T")
+
+
 def compare(first: Graph, second: Graph) -> list[Difference]:
     """All differences, in the order in which an iteration visits them."""
-    return [
-        *_levels(first, second),
-        *_nodes(first, second),
-        *_arrows(first, second),
-        *_tasks(first, second),
-        *_time(first, second),
-    ]
-
-
-def _levels(first: Graph, second: Graph) -> list[Difference]:
-    one, two = first.graph["levels"], second.graph["levels"]
-    gone = [Difference("-", "level", level) for level in one if level not in two]
-    return gone + [Difference("+", "level", level) for level in two if level not in one]
-
-
-def _nodes(first: Graph, second: Graph) -> list[Difference]:
-    found = []
-    for node in in_order(first):
-        if node not in second:
-            found.append(Difference("-", "node", node, _cell(first, node), -_own(first, node)))
-        elif change := _changes(first.nodes[node], second.nodes[node]):
-            gained = _own(second, node) - _own(first, node)
-            found.append(Difference("~", "node", node, change, gained))
-    for node in in_order(second):
-        if node not in first:
-            found.append(Difference("+", "node", node, _cell(second, node), _own(second, node)))
+    one, two = first.graph, second.graph
+    found = _compare("level", _levels(first), _levels(second), _show_level, lambda a, b: None)
+    found += _compare("node", _nodes(first), _nodes(second), _show_node, _change_of_node)
+    found += _compare("arrow", _arrows(first), _arrows(second), _show_arrow, _change_of_arrow)
+    found += _compare("task", one["tasks"], two["tasks"], _show_task, _change_of_task)
+    times = [(about["frames"], about["iterations"]) for about in (one, two)]
+    if times[0] != times[1]:
+        detail = f"{times[0]} -> {times[1]}"
+        found.append(Difference("~", "time", "frames, iterations", detail))
     return found
 
 
-def _own(graph: Graph, node: str) -> int:
-    return int(graph.nodes[node]["parameters"])
+def _compare(
+    kind: str,
+    first: Mapping[Any, T],
+    second: Mapping[Any, T],
+    show: Callable[[Any, T], Shown],
+    change: Callable[[T, T], str | None],
+) -> list[Difference]:
+    """What only one of two graphs has, or both in different forms; `change` is None if equal."""
+    found = []
+    for key, one in first.items():
+        name, detail, count = show(key, one)
+        if key not in second:
+            found.append(Difference("-", kind, name, detail, -count))
+        elif (changes := change(one, second[key])) is not None:
+            gained = show(key, second[key])[2] - count
+            found.append(Difference("~", kind, name, changes, gained))
+    new = [show(key, two) for key, two in second.items() if key not in first]
+    return found + [Difference("+", kind, *each) for each in new]
 
 
-def _cell(graph: Graph, node: str) -> str:
-    return str(graph.nodes[node]["cell"].cell)
+# --- levels and nodes -----------------------------------------------------------------------------
 
 
-def _changes(one: NodeAttributes, two: NodeAttributes) -> str:
+def _levels(graph: Graph) -> dict[str, str]:
+    return {level: level for level in graph.graph["levels"]}
+
+
+def _show_level(level: str, _: str) -> Shown:
+    return level, "", 0
+
+
+def _nodes(graph: Graph) -> dict[str, NodeAttributes]:
+    return {node: graph.nodes[node] for node in in_order(graph)}
+
+
+def _show_node(name: str, node: NodeAttributes) -> Shown:
+    return name, node["cell"].cell, node["parameters"]
+
+
+def _change_of_node(one: NodeAttributes, two: NodeAttributes) -> str | None:
     shared = {*type(one["cell"]).model_fields} & {*type(two["cell"]).model_fields}
     before, after = (
         {"cell": each["cell"].cell, **_flat(each["cell"].model_dump(include=shared))}
         for each in (one, two)
     )
-    fields = [key for key in {**before, **after} if before.get(key) != after.get(key)]
-    changes = [f"{key} {_show(before.get(key))} -> {_show(after.get(key))}" for key in fields]
+    changes = _changes(before, after)
     if one["shape"] != two["shape"]:
         changes.append(f"shape {show_shape(one['shape'])} -> {show_shape(two['shape'])}")
-    if one["initial"] != two["initial"] and "initial" not in fields:
+    if one["initial"] != two["initial"] and before.get("initial") == after.get("initial"):
         changes.append(f"initial {one['initial']} -> {two['initial']}")
-    return ", ".join(changes)
+    return ", ".join(changes) or None
 
 
 def _flat(fields: dict[str, Any], above: str = "") -> dict[str, Any]:
@@ -98,7 +117,13 @@ def _flat(fields: dict[str, Any], above: str = "") -> dict[str, Any]:
     return found
 
 
-def _show(value: Any) -> str:
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """The fields that differ, in words."""
+    keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+    return [f"{key} {_value(before.get(key))} -> {_value(after.get(key))}" for key in keys]
+
+
+def _value(value: Any) -> str:
     if isinstance(value, tuple):
         return "x".join(map(str, value))
     if isinstance(value, float):
@@ -106,73 +131,38 @@ def _show(value: Any) -> str:
     return "unset" if value is None else str(value)
 
 
-def _arrows(first: Graph, second: Graph) -> list[Difference]:
-    one, two = _by_ends(first), _by_ends(second)
-    found = []
-    for ends, edge in one.items():
-        if ends not in two:
-            found.append(_arrow("-", ends, edge))
-        elif change := _changed_arrow(ends, edge, two[ends]):
-            found.append(change)
-    return found + [_arrow("+", ends, edge) for ends, edge in two.items() if ends not in one]
-
+# --- arrows and tasks -----------------------------------------------------------------------------
 
 _COMPARED = ("delay", "filter", "norm", "map", "resample", "scale", "tap", "shared")
 
 
-def _by_ends(graph: Graph) -> dict[EdgeKey, EdgeAttributes]:
+def _arrows(graph: Graph) -> dict[EdgeKey, EdgeAttributes]:
     order = {node: index for index, node in enumerate(in_order(graph))}
     edges = sorted(graph.edges(keys=True, data=True), key=lambda e: (order[e[1]], e[2], e[0]))
     return {(source, target, key): attributes for source, target, key, attributes in edges}
 
 
-def _arrow(sign: str, ends: EdgeKey, edge: EdgeAttributes) -> Difference:
-    count = edge["parameters"] if sign == "+" else -edge["parameters"]
-    shown = show_arrow(ends[0], ends[1], edge["delay"])
-    return Difference(sign, "arrow", shown, str(edge["role"]), count)
+def _show_arrow(ends: EdgeKey, edge: EdgeAttributes) -> Shown:
+    return show_arrow(ends[0], ends[1], edge["delay"]), str(edge["role"]), edge["parameters"]
 
 
-def _changed_arrow(ends: EdgeKey, one: EdgeAttributes, two: EdgeAttributes) -> Difference | None:
-    """What differs between two arrows of the same ends; None if nothing does."""
-    changes = [
-        f"{key} {_show(one.get(key))} -> {_show(two.get(key))}"
-        for key in _COMPARED
-        if one.get(key) != two.get(key)
-    ]
-    gains = one["projection"].gain, two["projection"].gain
-    if gains[0] != gains[1]:
-        changes.append(f"gain {gains[0]:g} -> {gains[1]:g}")
+def _change_of_arrow(one: EdgeAttributes, two: EdgeAttributes) -> str | None:
+    before, after = ({key: edge.get(key) for key in _COMPARED} for edge in (one, two))
+    gains = {"gain": one["projection"].gain}, {"gain": two["projection"].gain}
+    changes = _changes(before, after) + _changes(*gains)
     if not changes and one["projection"] == two["projection"]:
         return None
-    shown = show_arrow(ends[0], ends[1], one["delay"])
-    gained = two["parameters"] - one["parameters"]
-    return Difference("~", "arrow", shown, ", ".join([str(one["role"]), *changes]), gained)
+    return ", ".join([str(one["role"]), *changes])
 
 
-def _tasks(first: Graph, second: Graph) -> list[Difference]:
-    one, two = first.graph["tasks"], second.graph["tasks"]
-    found = []
-    for name in [*one, *(n for n in two if n not in one)]:
-        if name not in two:
-            lost = -one[name]["parameters"]
-            found.append(Difference("-", "task", name, one[name]["task"].kind, lost))
-        elif name not in one:
-            gained = two[name]["parameters"]
-            found.append(Difference("+", "task", name, two[name]["task"].kind, gained))
-        elif one[name]["task"] != two[name]["task"]:
-            before, after = one[name]["task"].model_dump(), two[name]["task"].model_dump()
-            keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
-            text = ", ".join(f"{k} {_show(before.get(k))} -> {_show(after.get(k))}" for k in keys)
-            gained = two[name]["parameters"] - one[name]["parameters"]
-            found.append(Difference("~", "task", name, text, gained))
-    return found
+def _show_task(name: str, task: TaskAttributes) -> Shown:
+    return name, task["task"].kind, task["parameters"]
 
 
-def _time(first: Graph, second: Graph) -> list[Difference]:
-    one, two = ((g.graph["frames"], g.graph["iterations"]) for g in (first, second))
-    if one == two:
-        return []
-    return [Difference("~", "time", "frames, iterations", f"{one} -> {two}")]
+def _change_of_task(one: TaskAttributes, two: TaskAttributes) -> str | None:
+    if one["task"] == two["task"]:
+        return None
+    return ", ".join(_changes(one["task"].model_dump(), two["task"].model_dump()))
 
 
 def summary(first: Graph, second: Graph) -> str:

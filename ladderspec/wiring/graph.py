@@ -40,6 +40,7 @@ from ladderspec.names import (
     split_node,
 )
 from ladderspec.tasks import Task
+from ladderspec.text.tree import Node
 
 EdgeKey = tuple[str, str, str]  # source, target, key
 
@@ -305,10 +306,16 @@ def cell_of(graph: Graph, node: str) -> Cell:
     return graph.nodes[node]["cell"]
 
 
-def place_of(attributes: NodeAttributes | EdgeAttributes | TaskAttributes) -> Place | None:
-    """The place that a message points at; none in a graph that was read from JSON."""
-    place = attributes["place"]
-    return place if isinstance(place, Place) else None
+def location(
+    at: Node | NodeAttributes | EdgeAttributes | TaskAttributes,
+) -> tuple[Place | None, str]:
+    """Where a message points: a place in the text and its path.
+
+    There is no place in a graph that was read from JSON.
+    """
+    if isinstance(at, Node):
+        return at.place, at.path
+    return at["place"] if isinstance(at["place"], Place) else None, at["path"]
 
 
 def parameters(graph: Graph) -> int:

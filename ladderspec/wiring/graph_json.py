@@ -20,10 +20,7 @@ from ladderspec.names import TABLE, Role, Side
 from ladderspec.text.notation import MAX_DELAY
 from ladderspec.wiring.checks import check
 from ladderspec.wiring.graph import (
-    EdgeAttributes,
     Graph,
-    GraphAttributes,
-    NodeAttributes,
     SamplingGrid,
     TaskAttributes,
 )
@@ -139,8 +136,10 @@ _NODE = r"[a-z]+\.[a-z][a-z0-9_]*"
 NodeId = Annotated[str, Field(pattern=rf"^{_NODE}$", max_length=200)]
 EdgeId = Annotated[str, Field(pattern=rf"^(none|{_NODE}\.[a-z0-9_]+)$", max_length=600)]
 Text = Annotated[OneLine, Field(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", max_length=10_000)]
+# JSON has lists for tuples, and strings for members of an enumeration.
 FileShape = Annotated[
-    list[Annotated[int, Field(ge=1, le=2**31)]], Field(min_length=1, max_length=8)
+    tuple[Annotated[int, Field(ge=1, le=2**31, strict=True)], ...],
+    Field(min_length=1, max_length=8, strict=False),
 ]
 
 
@@ -154,7 +153,7 @@ class NodeRecord(_File):
     """A node of the file."""
 
     id: NodeId
-    side: str
+    side: Annotated[Side, Field(strict=False)]
     level: Identifier
     cell: dict[str, Any]  # validated by the class of the cell
     initial: Literal["zeros", "learned"]
@@ -162,17 +161,26 @@ class NodeRecord(_File):
     path: Text
     share: NodeId | None = None
 
+    def attributes(self) -> dict[str, Any]:
+        """The attributes of the node that `infer` does not set."""
+        name = self.cell["cell"]
+        special = {"Input": FurtherInput if self.side is Side.INPUT else Input, "Groups": Groups}
+        kind = special.get(name) or registered(self.side).get(name)
+        if kind is None:
+            raise ValueError(f"no cell `{name}` is known here; load its plug-in first")
+        return {**dict(self), "cell": kind.model_validate(self.cell)}
+
 
 class EdgeRecord(_File):
     """An edge of the file."""
 
     source: NodeId
     target: NodeId
-    key: Annotated[str | int, Field()]
-    role: str
+    key: str | int
+    role: Annotated[Role, Field(strict=False)]
     delay: Delay
     declared: bool
-    filter: Annotated[list[Size], Field(min_length=2, max_length=2)] | None = None
+    filter: Annotated[tuple[Size, Size], Field(strict=False)] | None = None
     norm: NormName | None = None
     gain: float | None = None
     map: Literal["identity"] | None = None
@@ -183,30 +191,55 @@ class EdgeRecord(_File):
     label: Text | None = None
 
 
+class TaskRecord(_File):
+    """A task of the file; its own fields are validated by its class."""
+
+    model_config = ConfigDict(extra="allow")
+
+    kind: str
+    nodes: Annotated[list[NodeId], Field(min_length=1)]
+    clean: dict[NodeId, Annotated[tuple[Text, Text], Field(strict=False)]] = {}
+
+    def attributes(self, name: str) -> TaskAttributes:
+        """The attributes of the task that `infer` does not set."""
+        kind = tasks.registered().get(self.kind)
+        if kind is None:
+            raise ValueError(f"no task `{self.kind}` is known here; load its plug-in first")
+        task = kind.model_validate({"kind": self.kind, **(self.model_extra or {})})
+        return {
+            "task": task, "at": self.nodes, "place": None, "path": f"tasks.{name}",
+            "clean": self.clean,
+        }  # fmt: skip
+
+
 class GraphRecord(_File):
     """The attributes of the graph."""
 
     format: Literal["ladderspec graph 1"]
     name: Text
     title: Text | None
-    variants: list[Text] = []
+    variants: Annotated[tuple[Text, ...], Field(strict=False)] = ()  # earlier files lack them
     without: list[Text] = []
     levels: Annotated[list[Identifier], Field(max_length=10_000)]
     labels: dict[Identifier, Text]
     frames: Steps | Literal["any"] | None
     iterations: Steps | None
     notes: list[Text]
-    grids: dict[Identifier, Annotated[list[int], Field(min_length=3, max_length=3)]]
-    delays: dict[str, Delay]
+    grids: dict[Identifier, Annotated[tuple[int, int, int], Field(strict=False)]]
+    delays: dict[Annotated[Role, Field(strict=False)], Delay]
     level_shapes: dict[Identifier, FileShape]
     tasks: dict[Identifier, TaskRecord]
 
-
-class TaskRecord(_File):
-    """A task of the file; its fields are validated by its own class."""
-
-    nodes: Annotated[list[NodeId], Field(min_length=1)]
-    clean: dict[NodeId, Annotated[list[Text], Field(min_length=2, max_length=2)]] = {}
+    def attributes(self) -> dict[str, Any]:
+        """All attributes but the groups, which have a node."""
+        return {
+            **dict(self),
+            "order": {level: index for index, level in enumerate(self.levels)},
+            "groups": None,
+            "tasks": {name: task.attributes(name) for name, task in self.tasks.items()},
+            "delays": {role: self.delays[role] for role in TABLE},
+            "grids": {level: SamplingGrid(*numbers) for level, numbers in self.grids.items()},
+        }
 
 
 class FileRecord(_File):
@@ -216,28 +249,32 @@ class FileRecord(_File):
     nodes: list[NodeRecord]
     edges: list[EdgeRecord]
 
+    def check_names(self) -> None:
+        """All nodes and levels that are named exist."""
+        known = {node.id for node in self.nodes}
+        named = [end for edge in self.edges for end in (edge.source, edge.target)]
+        for task in self.graph.tasks.values():
+            named += [*task.nodes, *task.clean, *(source for source, _ in task.clean.values())]
+        for name in named:
+            if name not in known:
+                raise ValueError(f"it names a node `{name}` that it lacks")
+        for node in self.nodes:
+            if node.level not in self.graph.levels or node.level not in self.graph.grids:
+                raise ValueError(f"node `{node.id}` is on level `{node.level}`, which it lacks")
+
 
 def _graph(data: dict[str, Any]) -> Graph:
     record = FileRecord.model_validate(data)
-    known = {node.id for node in record.nodes}
-    read = [node for task in record.graph.tasks.values() for node in task.nodes]
-    for task in record.graph.tasks.values():
-        read += [*task.clean, *(source for source, _ in task.clean.values())]
-    for name in [*read, *(end for edge in record.edges for end in (edge.source, edge.target))]:
-        if name not in known:
-            raise ValueError(f"it names a node `{name}` that it lacks")
+    record.check_names()
+    graph = Graph(**_without(record.graph.attributes(), "format"))
     for node in record.nodes:
-        if node.level not in record.graph.levels or node.level not in record.graph.grids:
-            raise ValueError(f"node `{node.id}` is on level `{node.level}`, which it lacks")
-    plain = nx.node_link_graph(data, edges="edges", multigraph=True, directed=True)
-    graph = Graph(**_graph_attributes(plain.graph))
-    for name, node in plain.nodes(data=True):
-        attributes = _node_attributes(node)
-        graph.add_node(name, **attributes)
+        attributes = node.attributes()
+        graph.add_node(node.id, **_without(attributes, "id"))
         if isinstance(attributes["cell"], Groups):
             graph.graph["groups"] = attributes["cell"]
-    for source, target, key, edge in plain.edges(keys=True, data=True):
-        graph.add_edge(source, target, key=key, **_edge_attributes(edge))
+    for edge in record.edges:
+        attributes = {**_without(dict(edge), "source", "target", "key"), "place": None, "path": ""}
+        graph.add_edge(edge.source, edge.target, key=edge.key, **attributes)
     work = Compilation(graph)
     check(work)
     try:
@@ -245,75 +282,11 @@ def _graph(data: dict[str, Any]) -> Graph:
     except (LookupError, ArithmeticError, TypeError) as error:  # of a cell, whatever it computes
         raise ValueError(f"its shapes do not fit its cells ({error!r})") from None
     work.findings.raise_if_any()
-    for name, node in graph.nodes(data=True):
-        if "shape" not in node or "parameters" not in node:
+    for name, found in graph.nodes(data=True):
+        if "shape" not in found or "parameters" not in found:
             raise ValueError(f"the shape of `{name}` does not follow from it")
     return graph
 
 
-def _graph_attributes(read: dict[str, Any]) -> GraphAttributes:
-    return {
-        "name": read["name"],
-        "title": read["title"],
-        "variants": tuple(read.get("variants", ())),  # files of earlier versions lack them
-        "without": read.get("without", []),
-        "levels": read["levels"],
-        "order": {level: index for index, level in enumerate(read["levels"])},
-        "labels": read["labels"],
-        "frames": read["frames"],
-        "iterations": read["iterations"],
-        "groups": None,  # set from its node
-        "tasks": {name: _task_attributes(name, task) for name, task in read["tasks"].items()},
-        "delays": {role: read["delays"][role] for role in TABLE},
-        "notes": read["notes"],
-        "level_shapes": {level: tuple(shape) for level, shape in read["level_shapes"].items()},
-        "grids": {level: SamplingGrid(*numbers) for level, numbers in read["grids"].items()},
-    }
-
-
-def _task_attributes(name: str, read: dict[str, Any]) -> TaskAttributes:
-    fields = {key: value for key, value in read.items() if key not in ("nodes", "clean")}
-    kind = tasks.registered().get(read["kind"])
-    if kind is None:
-        raise ValueError(f"no task `{read['kind']}` is known here; load its plug-in first")
-    task = kind.model_validate(fields)
-    clean = {node: (source, tap) for node, (source, tap) in read.get("clean", {}).items()}
-    path = f"tasks.{name}"
-    return {"task": task, "at": read["nodes"], "place": None, "path": path, "clean": clean}
-
-
-def _node_attributes(read: dict[str, Any]) -> NodeAttributes:
-    side, cell = Side(read["side"]), read["cell"]
-    bottom = FurtherInput if side is Side.INPUT else Input
-    own: dict[str, type[Cell]] = {"Input": bottom, "Groups": Groups}
-    kind = own.get(cell["cell"]) or registered(side).get(cell["cell"])
-    if kind is None:
-        raise ValueError(f"no cell `{cell['cell']}` is known here; load its plug-in first")
-    return {
-        "side": side,
-        "level": read["level"],
-        "cell": kind.model_validate(cell),
-        "initial": read["initial"],
-        "place": read["place"],
-        "path": read["path"],
-        "share": read.get("share"),
-    }
-
-
-def _edge_attributes(read: dict[str, Any]) -> EdgeAttributes:
-    return {
-        "role": Role(read["role"]),
-        "delay": read["delay"],
-        "declared": read["declared"],
-        "place": None,
-        "path": "",
-        "filter": tuple(read["filter"]) if "filter" in read else None,
-        "norm": read.get("norm"),
-        "gain": read.get("gain"),
-        "map": read.get("map"),
-        "resample": read.get("resample"),
-        "scale": read.get("scale"),
-        "share": read.get("share"),
-        "tap": read.get("tap"),
-        "label": read.get("label"),
-    }
+def _without(attributes: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in attributes.items() if name not in names}

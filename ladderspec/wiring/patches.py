@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ladderspec.cells import UNKNOWN
-from ladderspec.errors import Finding, name_or_pattern_meant, tick
+from ladderspec.errors import name_or_pattern_meant, tick
 from ladderspec.language.edges import ArrowConfig, EndsConfig, RoleConfig, SomeConfig
 from ladderspec.language.read import EdgePatch
 from ladderspec.language.resolve import NO_GROUPS
@@ -35,6 +35,8 @@ from ladderspec.wiring.selection import closest, few, missing_node, parts, selec
 from ladderspec.wiring.sharing import OWN, role_of_dropped
 from ladderspec.wiring.wire import Compilation, accepts, connect, delay_of, ends
 
+CHANGED = ("gain", "map", "tap", "resample", "scale")  # words that change the arrows of a role
+
 
 def apply(work: Compilation, patch: EdgePatch) -> None:
     """Remove, then move, then add: a patch never removes what it adds."""
@@ -56,11 +58,11 @@ def apply(work: Compilation, patch: EdgePatch) -> None:
 
 
 def _remove(work: Compilation, patch: EdgePatch) -> None:
-    graph, findings = work.graph, work.findings
+    graph = work.graph
     nodes: set[str] = set()
     edges: set[EdgeKey] = set()
     for index, text in enumerate(patch.without):
-        if findings.enough:
+        if work.findings.enough:
             return
         selector, at = parse_selector(text), patch.node.find(("without", index))[0]
         if selector.kind in ("level", "task"):
@@ -68,18 +70,15 @@ def _remove(work: Compilation, patch: EdgePatch) -> None:
         found_nodes, found_edges = select(graph, selector)
         for part in parts(selector):
             if not any(select(graph, part)) and not _doubtful(work, part):
-                message = f"{tick(text)} matches nothing"
                 hint = _added_here(patch, part) or closest(graph, part, text)
-                findings.add(Finding("G202", message, at.place, at.path, hint))
+                work.report("G202", f"{tick(text)} matches nothing", at, hint)
                 found_edges.clear()
                 break
         if BOTTOM in found_nodes:
-            message = f"{tick(text)} would remove the input"
-            findings.add(Finding("G205", message, at.place, at.path))
+            work.report("G205", f"{tick(text)} would remove the input", at)
             found_nodes.clear()
         if (kept := _of_groups(graph, found_nodes)) is not None:
-            message = f"{tick(text)} would remove {kept}"
-            findings.add(Finding("G205", message, at.place, at.path, NO_GROUPS))
+            work.report("G205", f"{tick(text)} would remove {kept}", at, NO_GROUPS)
             found_nodes.clear()
         _remember(work, found_nodes, found_edges, at)
         nodes |= found_nodes
@@ -167,16 +166,13 @@ def _change(work: Compilation, role: Role, config: SomeConfig, at: Node) -> None
             others = {graph.nodes[b]["level"] for _, b, r in graph.edges(data="role") if r is role}
             there = [other for other in graph.graph["levels"] if other in others]
             hint = f"there is one at {few(there)}" if there else f"add one: `{role}: [{level}]`"
-            work.report(Finding("G201", message, named.place, named.path, hint))
+            work.report("G201", message, named, hint)
         for source, target, edge in found:
             edge.update(place=at.place, path=at.path, declared=True)
             if config.delay is not None and graph.nodes[source]["side"] is not Side.LATERAL:
                 edge["delay"] = config.delay
-            edge["gain"] = edge["gain"] if config.gain is None else config.gain
-            edge["map"] = config.map or edge["map"]
-            edge["tap"] = config.tap or edge["tap"]
-            edge["resample"] = config.resample or edge["resample"]
-            edge["scale"] = edge["scale"] if config.scale is None else config.scale
+            given = {word: getattr(config, word) for word in CHANGED}
+            edge.update({word: value for word, value in given.items() if value is not None})
             if config.share is not None:
                 edge["share"] = _owner(work, config.share, target, role)
 
@@ -190,7 +186,7 @@ def _place(work: Compilation, role: Role, config: RoleConfig, at: Node) -> None:
     for level, named in _levels(work, role, config, at):
         found = list(ends(graph, role, level))
         if not found and "levels" not in work.unsure:
-            work.findings.add(_no_ends(graph, role, level, named))
+            work.report("G201", *_no_ends(graph, role, level, named))
         fits = [pair for pair in found if accepts(graph, role, pair[1])]
         for source, target in fits or found:
             connect(graph, source, target, role, delay_of(graph, role, source), named)
@@ -238,8 +234,7 @@ def _named_levels(
         dropped = any(matches(pattern, level) for level in work.dropped)
         if not found and not dropped and "levels" not in work.unsure:
             hint = name_or_pattern_meant(pattern, levels)
-            message = f"no level {tick(pattern)}"
-            work.report(Finding("G201", message, named.place, named.path, hint))
+            work.report("G201", f"no level {tick(pattern)}", named, hint)
         yield from ((level, named) for level in found if level not in chosen)
         chosen.update(found)
 
@@ -250,15 +245,15 @@ def _stateful(graph: Graph, role: Role, level: str) -> bool:
     return any(node in graph and cell_of(graph, node).stateful for node in nodes)
 
 
-def _no_ends(graph: Graph, role: Role, level: str, at: Node) -> Finding:
+def _no_ends(graph: Graph, role: Role, level: str, at: Node) -> tuple[str, Node, str]:
+    """Why a role has no arrow at a level: a message, its place and a hint."""
     row = TABLE[role]
     other = level_at(graph, level, row.offset, row.target)
     source = node_name(row.source, other) if other else ""
     nodes = (node_name(row.target, level), source)
     missing = [node for node in nodes if node and node not in graph]
     hint = f"there is no `{missing[0]}`" if missing else "it is the first or last level"
-    message = f"no {role} arrow can be at level `{level}`"
-    return Finding("G201", message, at.place, at.path, hint)
+    return f"no {role} arrow can be at level `{level}`", at, hint
 
 
 def _add(
@@ -270,13 +265,12 @@ def _add(
         if end not in graph:
             dropped = any(matches(end.partition(".")[2], level) for level in work.dropped)
             if not dropped and "levels" not in work.unsure:
-                hint = missing_node(graph, end)
-                work.report(Finding("G201", f"no node {tick(end)}", at.place, at.path, hint))
+                work.report("G201", f"no node {tick(end)}", at, missing_node(graph, end))
             return
     if is_input(arrow.target) and arrow.target != BOTTOM:  # it might be pruned with the arrow
         shown = show_arrow(arrow.source, arrow.target, arrow.delay)
-        message, hint = f"no arrow can lead to an input: {shown}", "to the node that reads it?"
-        work.report(Finding("G204", message, at.place, at.path, hint))
+        message = f"no arrow can lead to an input: {shown}"
+        work.report("G204", message, at, "to the node that reads it?")
         return
     role = _role(graph, arrow)
     key = edge_key(role, arrow.source, arrow.delay)
@@ -286,8 +280,7 @@ def _add(
             edge = graph.edges[arrow.source, arrow.target, key]
             hint = f"it follows from the rows, as {role}"
             hint = f"from {edge['place']}" if edge["declared"] else hint
-            message = f"`{shown}` is there already"
-            work.findings.add(Finding("G206", message, at.place, at.path, hint))
+            work.report("G206", f"`{shown}` is there already", at, hint)
         return
     connect(
         graph, arrow.source, arrow.target, role, arrow.delay, at,

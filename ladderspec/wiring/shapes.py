@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 
 from ladderspec.cells import Cell, Inlet, Parameters, ShapeProblem, Site, UnknownShape, zeros
 from ladderspec.cells.base import NoNorm, normalised_shape
 from ladderspec.cells.fields import Noise
 from ladderspec.cells.projections import WEIGHTLESS, Projection, check_norm
-from ladderspec.errors import Finding, Findings, Place, did_you_mean, tick
+from ladderspec.errors import Findings, Place, did_you_mean, tick
 from ladderspec.names import (
     BOTTOM,
     Role,
@@ -29,13 +29,14 @@ from ladderspec.text.tree import Node
 from ladderspec.wiring.graph import (
     EdgeAttributes,
     Graph,
+    NodeAttributes,
     TaskAttributes,
     copies,
     grid_of,
     groups_of,
     in_order,
     level_at,
-    place_of,
+    location,
     steps_of,
     stride_between,
 )
@@ -57,7 +58,7 @@ def infer(work: Compilation) -> None:
             _infer_parameters(work, node)
     share(work)
     for role, at in work.gains.items():
-        _check_gain(graph, role, at, work.findings)
+        _check_gain(work, role, at)
     set_taps(work)
     for name, entry in graph.graph["tasks"].items():
         _check_task(work, name, entry)
@@ -123,7 +124,7 @@ class _Removed(Exception):
 
 
 def _infer_shape(work: Compilation, node: str) -> None:
-    graph, findings = work.graph, work.findings
+    graph = work.graph
     attributes = graph.nodes[node]
     cell = attributes["cell"]
     attributes.pop("shape", None)
@@ -133,27 +134,25 @@ def _infer_shape(work: Compilation, node: str) -> None:
             for source, _, key, edge in graph.in_edges(node, keys=True, data=True)
             if graph.nodes[source].get("shape") is not None
         ]
-        shape = cell.out_shape(_site(graph, node, tuple(known)))
-        attributes["shape"] = shape
+        attributes["shape"] = cell.out_shape(_site(graph, node, tuple(known)))
         attributes["grid"] = grid_of(graph, node)
     except (UnknownShape, StopIteration, IndexError):
         return
     except _Removed as removed:
         _report_removed(work, node, str(removed))
     except ShapeProblem as problem:
-        _report(graph, node, findings, problem, source=_shaped_by(graph, node))
+        _report(work, node, problem, source=_shaped_by(graph, node))
 
 
 def _report_removed(work: Compilation, node: str, encoder: str) -> None:
     """Reported at the selector that removed the encoder, unless that has worse mistakes."""
-    attributes, at = work.graph.nodes[node], work.removed_nodes.get(encoder)
-    place, path = (at.place, at.path) if at else (place_of(attributes), attributes["path"])
+    attributes = work.graph.nodes[node]
+    place, path = location(work.removed_nodes.get(encoder) or attributes)
     if place is None or not work.findings.blames(place):
-        cell = attributes["cell"].cell
+        cell, level = attributes["cell"].cell, split_node(encoder)[1]
         message = f"{cell} at {node} takes its shape from {encoder}, which is gone"
-        level = encoder.partition(".")[2]
         hint = f"`level.{level}` removes the whole row and joins its neighbours"
-        work.findings.add(Finding("G205", message, place, path, hint))
+        work.report("G205", message, (place, path), hint)
 
 
 def _shaped_by(graph: Graph, node: str) -> str:
@@ -166,10 +165,9 @@ def _shaped_by(graph: Graph, node: str) -> str:
 
 
 def _infer_parameters(work: Compilation, node: str) -> None:
-    graph, findings = work.graph, work.findings
+    graph = work.graph
     attributes = graph.nodes[node]
-    cell = attributes["cell"]
-    out = attributes["shape"]
+    cell, out = attributes["cell"], attributes["shape"]
     try:
         site = site_of(graph, node)
     except UnknownShape:
@@ -179,88 +177,84 @@ def _infer_parameters(work: Compilation, node: str) -> None:
         source, edge = edges[inlet.key]
         if inlet.role not in cell.takes:
             continue  # refused already
-        arrow = show_arrow(source, node, edge["delay"])
-        report = partial(_report, graph, node, findings, arrow=arrow, source=source, edge=edge)
         try:
             projection = cell.project(site, inlet, out)
         except ShapeProblem as problem:
-            report(problem)
+            _report(work, node, problem, source, edge)
             continue
-        for word in ("filter", "norm", "gain"):
-            lacks_norm = word == "gain" and projection.norm == "none"
-            if edge.get(word) is not None and (
-                lacks_norm or edge[word] != getattr(projection, word)
-            ):
-                if word == "gain" and inlet.role in work.gains:
-                    continue  # said of the role: it is for the arrows that have a norm
-                report(ShapeProblem(f"{cell.cell} gives this arrow no `{word}` of its own"))
-        if weighted := _not_weightless(cell, edge, projection):
-            report(weighted)
+        for unused in _unused_words(work, cell, inlet.role, edge, projection):
+            _report(work, node, unused, source, edge)
         if site.groups is not None and projection.kind == "transposed":
             # CHOICE: the phases of strided transposed filters start alike, or groups settle on a
             # checkerboard and never leave it.
             projection = replace(projection, even_phases=True)
         edge["projection"] = projection
         edge["parameters"] = sum(each.size for each in projection.parameters.values())
-    if cell.first_value is not None and attributes["initial"] == "learned":
-        random = ShapeProblem(
-            f"what {cell.cell} gives before the first iteration is random, not learned",
-            "leave out `initial`; `groups: {start: {pixel: 1, group: 1}}` sets the noise",
-        )
-        _report(graph, node, findings, random)
-    _check_node_norm(graph, node, findings)
-    _check_noise(graph, node, findings)
+    for check in (_check_initial, _check_node_norm, _check_noise):
+        try:
+            check(graph, node)
+        except ShapeProblem as problem:
+            _report(work, node, problem)
     own = {**cell.parameters(site, out), **_initial(graph, node, cell, out)}
     attributes["own"] = own
     attributes["parameters"] = sum(each.size for each in own.values())
 
 
-def _not_weightless(cell: Cell, edge: EdgeAttributes, map: Projection) -> ShapeProblem | None:
-    """A problem if an edge should have no weights, but has some."""
-    said = [word for word in ("map", "resample", "scale") if edge.get(word) is not None]
-    if said and map.kind in WEIGHTLESS and map.factor == (edge["scale"] or map.factor):
-        return None
-    if "map" in said:
-        return ShapeProblem(f"{cell.cell} takes no `map: identity` here")
-    if said:
-        message = f"`{said[0]}` is for arrows without weights"
-        return ShapeProblem(message, "add `map: identity`, or enter a Sum")
-    return None
+def _unused_words(
+    work: Compilation, cell: Cell, role: Role, edge: EdgeAttributes, map: Projection
+) -> Iterator[ShapeProblem]:
+    """What a spec says of an edge, but the cell that it enters does not follow."""
+    for word in ("filter", "norm", "gain"):
+        lacks_norm = word == "gain" and map.norm == "none"
+        said = edge.get(word)
+        of_role = word == "gain" and role in work.gains  # for those arrows that have a norm
+        if said is not None and (lacks_norm or said != getattr(map, word)) and not of_role:
+            yield ShapeProblem(f"{cell.cell} gives this arrow no `{word}` of its own")
+    weightless = [word for word in ("map", "resample", "scale") if edge.get(word) is not None]
+    if weightless and map.kind in WEIGHTLESS and map.factor == (edge["scale"] or map.factor):
+        return
+    if "map" in weightless:
+        yield ShapeProblem(f"{cell.cell} takes no `map: identity` here")
+    elif weightless:
+        message = f"`{weightless[0]}` is for arrows without weights"
+        yield ShapeProblem(message, "add `map: identity`, or enter a Sum")
 
 
-def _check_node_norm(graph: Graph, node: str, findings: Findings) -> None:
+def _check_initial(graph: Graph, node: str) -> None:
+    """Random initial values are not learned."""
+    cell = graph.nodes[node]["cell"]
+    if cell.first_value is not None and graph.nodes[node]["initial"] == "learned":
+        raise ShapeProblem(
+            f"what {cell.cell} gives before the first iteration is random, not learned",
+            "leave out `initial`; `groups: {start: {pixel: 1, group: 1}}` sets the noise",
+        )
+
+
+def _check_node_norm(graph: Graph, node: str) -> None:
     """The norm of a node must fit the pre-activation, the sum of its arrows."""
     cell = graph.nodes[node]["cell"]
     separate, (_, kind, groups) = cell.signature().separate, cell.node_norm()
-    summed = [
-        edge["projection"].target
-        for _, _, key, edge in graph.in_edges(node, keys=True, data=True)
-        if key not in separate and "projection" in edge
-    ]
-    try:
-        check_norm(kind, summed[0], groups) if summed else None
-    except ShapeProblem as problem:
-        _report(graph, node, findings, problem)
+    for _, _, key, edge in graph.in_edges(node, keys=True, data=True):
+        if key not in separate and "projection" in edge:
+            check_norm(kind, edge["projection"].target, groups)
+            return
 
 
-def _check_noise(graph: Graph, node: str, findings: Findings) -> None:
+def _check_noise(graph: Graph, node: str) -> None:
     """Noise is added to a pre-activation that one norm has normalised."""
-    cell = graph.nodes[node]["cell"]
+    cell, projections = graph.nodes[node]["cell"], _projections(graph, node)
     if cell.cell == "Input" or not isinstance(cell.noise, Noise) or not cell.noise.active:
         return
-    projections = _projections(graph, node)
     if projections is None:
         return
+    if cell.noise.flip:
+        message = "`flip` turns bits, but the noise of a cell is added to real numbers"
+        raise ShapeProblem(message, "`noise: {gaussian: 0.3}`")
     try:
-        if cell.noise.flip:
-            message = "`flip` turns bits, but the noise of a cell is added to real numbers"
-            raise ShapeProblem(message, "`noise: {gaussian: 0.3}`")
         normalised_shape(cell, projections)
     except ShapeProblem as problem:
         message = f"`noise` is added to the normalised pre-activation; {problem.message}"
-        if cell.noise.flip:
-            message = problem.message
-        _report(graph, node, findings, ShapeProblem(message, problem.hint))
+        raise ShapeProblem(message, problem.hint) from None
 
 
 def _projections(graph: Graph, node: str) -> dict[str, Projection] | None:
@@ -291,17 +285,15 @@ def set_taps(work: Compilation) -> None:
             used.add(role)
         elif not (of_role and isinstance(problem, NoNorm)):
             arrow = show_arrow(source, target, edge["delay"])
-            at = work.taps[role][1] if of_role else None
-            place, path = (at.place, at.path) if at else (place_of(edge), edge["path"])
             message = f"{arrow}: `tap: {tap}`: {problem.message}"
-            work.findings.add(Finding("H301", message, place, path, problem.hint))
+            work.report("H301", message, work.taps[role][1] if of_role else edge, problem.hint)
             used.add(role)
     for role, (tap, at) in work.taps.items():
         arrows = [a for a, _, r in graph.edges(data="role") if r is role]
         if tap != "output" and role not in used and arrows and not work.findings:
             what = "a norm" if tap == "normalised" else "logits"
             message = f"no {role} arrow leaves a cell with {what}, so `tap: {tap}` sets nothing"
-            work.findings.add(Finding("H301", message, at.place, at.path, "leave out `tap`"))
+            work.report("H301", message, at, "leave out `tap`")
 
 
 def tap_problem(graph: Graph, source: str, tap: str) -> ShapeProblem | None:
@@ -329,14 +321,15 @@ def tap_problem(graph: Graph, source: str, tap: str) -> ShapeProblem | None:
     return None
 
 
-def _check_gain(graph: Graph, role: Role, node: Node, findings: Findings) -> None:
+def _check_gain(work: Compilation, role: Role, at: Node) -> None:
     """The gain of a role is for those of its arrows that have a norm: one at least."""
-    arrows = [edge for _, _, edge in graph.edges(data=True) if edge["role"] is role]
+    arrows = [edge for _, _, edge in work.graph.edges(data=True) if edge["role"] is role]
     known = [edge["projection"] for edge in arrows if "projection" in edge]
     if known and len(known) == len(arrows) and all(p.norm == "none" for p in known):
         message = f"no {role} arrow has a norm, so `gain` sets nothing"
-        hint = "give the cells that they enter a norm, like `norm: layer`"
-        findings.add(Finding("H301", message, node.place, node.path, hint))
+        work.report(
+            "H301", message, at, "give the cells that they enter a norm, like `norm: layer`"
+        )
 
 
 def _initial(graph: Graph, node: str, cell: Cell, out: Shape) -> Parameters:
@@ -354,34 +347,32 @@ def _initial(graph: Graph, node: str, cell: Cell, out: Shape) -> Parameters:
 
 
 def _report(
-    graph: Graph,
+    work: Compilation,
     node: str,
-    findings: Findings,
     problem: ShapeProblem,
-    arrow: str = "",
     source: str = "",
     edge: EdgeAttributes | None = None,
 ) -> None:
-    attributes = graph.nodes[node]
-    place, path = place_of(attributes), attributes["path"]
-    message = f"{arrow or node}: {problem.message}"
+    """Report a problem of a node, or of one edge that enters it."""
+    graph = work.graph
+    at: NodeAttributes | EdgeAttributes = graph.nodes[node]
+    what = node
+    if edge is not None:
+        what = show_arrow(source, node, edge["delay"])
+        at = edge if edge["declared"] else at
     notes = []
     for name in filter(None, [source, node]):
         if name in graph and graph.nodes[name].get("shape") is not None:
-            shape = show_shape(graph.nodes[name]["shape"])
-            at = graph.nodes[name]["place"]
-            notes.append(f"{name} is {shape}" + (f", from {at}" if at else ""))
-    if edge is not None and edge["declared"]:
-        place, path = place_of(edge), edge["path"]
+            shape, place = show_shape(graph.nodes[name]["shape"]), graph.nodes[name]["place"]
+            notes.append(f"{name} is {shape}" + (f", from {place}" if place else ""))
     hint = problem.hint
     if source == BOTTOM and "works on maps" in problem.message:
         hint = f"maps need `size` in `input`, like `size: [32, 32]`; for a vector, {hint}"
-    findings.add(Finding("H301", message, place, path, hint, tuple(notes)))
+    work.report("H301", f"{what}: {problem.message}", at, hint, notes)
 
 
 def _check_task(work: Compilation, name: str, entry: TaskAttributes) -> None:
-    graph, findings = work.graph, work.findings
-    task = entry["task"]
+    graph, task = work.graph, entry["task"]
     own: dict[str, Shape] = {}
     for node in entry["at"]:
         shape = graph.nodes[node].get("shape")
@@ -389,8 +380,8 @@ def _check_task(work: Compilation, name: str, entry: TaskAttributes) -> None:
             continue
         problem = task.check(reading_of(graph, node))
         if problem and "time" not in work.unsure:
-            place, path = _task_place(work, name, problem[0])
-            findings.add(Finding("H302", f"task `{name}`: {problem[0]}", place, path, problem[1]))
+            at = _field_of_task(work, name, problem[0])
+            work.report("H302", f"task `{name}`: {problem[0]}", at, problem[1])
         if node in entry["clean"]:
             entry["clean"][node] = _clean_target(work, node, *entry["clean"][node])
         many = len(entry["at"]) > 1
@@ -421,12 +412,12 @@ def _check_weights(work: Compilation, name: str, entry: TaskAttributes) -> None:
         return
     if "levels" in work.unsure or not entry["at"]:
         return
-    place, path = _task_place(work, name, "`weight`")
+    at = _field_of_task(work, name, "`weight`")
     for node in entry["at"]:
         if node not in weights:
             message = f"task `{name}`: `weight` gives {node} no weight"
             hint = f"add `{node}: 1`, or `{ELSE}: 1` for all others"
-            work.findings.add(Finding("H302", message, place, path, hint))
+            work.report("H302", message, at, hint)
             return
     for pattern in task.weight:
         gone = any(matches(pattern.partition(".")[2], level) for level in work.dropped)
@@ -435,7 +426,7 @@ def _check_weights(work: Compilation, name: str, entry: TaskAttributes) -> None:
         if pattern != ELSE and not read and not gone and not removed:
             message = f"task `{name}`: `weight` names {tick(pattern)}, which it does not read"
             hint = did_you_mean(pattern, entry["at"]) or f"it reads {few(entry['at'])}"
-            work.findings.add(Finding("H302", message, place, path, hint))
+            work.report("H302", message, at, hint)
 
 
 def reading_of(graph: Graph, node: str) -> Reading:
@@ -458,9 +449,10 @@ def _estimated(graph: Graph, node: str) -> Shape | None:
     return graph.graph["level_shapes"].get(level) if side is Side.DECODER else None
 
 
-def _task_place(work: Compilation, name: str, message: str) -> tuple[Place | None, str]:
+def _field_of_task(
+    work: Compilation, name: str, message: str
+) -> tuple[Place | None, str] | TaskAttributes:
     """The field of a task that a message is about; by default, the one that says where it reads."""
-    entry, fields = work.graph.graph["tasks"][name], work.task_fields.get(name, {})
-    named = [key for key in fields if f"`{key}" in message]
-    key = named[0] if named else "at"
-    return fields[key] if key in fields else (place_of(entry), entry["path"])
+    fields = work.task_fields.get(name, {})
+    key = next((key for key in fields if f"`{key}" in message), "at")
+    return fields[key] if key in fields else work.graph.graph["tasks"][name]

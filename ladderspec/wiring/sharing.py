@@ -12,11 +12,11 @@ from typing import Any
 
 from ladderspec.cells import Parameters
 from ladderspec.cells.parameters import shareable
-from ladderspec.errors import Finding, did_you_mean, tick
+from ladderspec.errors import did_you_mean, tick
 from ladderspec.names import GROUPS, INPUT, TABLE, Role, Side, show_arrow, show_shape, split_node
 from ladderspec.text.notation import ArrowNotation
 from ladderspec.text.tree import Node
-from ladderspec.wiring.graph import EdgeAttributes, Graph, in_order, place_of
+from ladderspec.wiring.graph import EdgeAttributes, Graph, in_order
 from ladderspec.wiring.selection import few
 from ladderspec.wiring.wire import Compilation
 
@@ -36,13 +36,12 @@ def name_owners(work: Compilation) -> None:
         if owner in work.graph and _moved(work, str(owner), said):
             owner = strays.setdefault(str(owner), node)
         elif owner == node and not _dropped(work, said):
-            message, hint = f"{node} shares weights with itself", "name another row"
-            work.report(Finding("G210", message, at.place, at.path, hint))
+            work.report("G210", f"{node} shares weights with itself", at, "name another row")
         nodes[node]["share"] = None if owner == node else owner
     for node, at in work.shares.items():
         owner = nodes[node]["share"] or ""
         if owner in work.graph and (first := nodes[owner]["share"]):
-            work.report(_chain(node, owner, first, at.place, at.path))
+            _report_chain(work, node, owner, first, at)
 
 
 def _owner(work: Compilation, node: str, said: str, at: Node) -> str | None:
@@ -66,7 +65,7 @@ def _owner(work: Compilation, node: str, said: str, at: Node) -> str | None:
         message = message if not dot else f"no node {tick(said)} to share weights with"
         hint = hint if dot else ""
     hint = hint or (f"there are {few(there)}" if there else "")
-    work.report(Finding("G201", message, at.place, at.path, hint))
+    work.report("G201", message, at, hint)
     return None
 
 
@@ -99,12 +98,11 @@ def check_owners(work: Compilation) -> None:
     there = {f"{b}.{k}": (b, k, edge) for _, b, k, edge in graph.edges(keys=True, data=True)}
     for name, (target, key, edge) in there.items():
         owner = declared(graph, target, key, edge)
-        place, path = place_of(edge), edge["path"]
         if owner == name:
             message = f"an arrow into {target} shares weights with itself"
-            work.report(Finding("G210", message, place, path, "name another level or arrow"))
+            work.report("G210", message, edge, "name another level or arrow")
         elif owner and edge["share"] and owner not in there and not _removed(work, owner):
-            work.report(Finding("G201", *_no_arrow(work, owner, place, path)))
+            _report_no_arrow(work, owner, edge)
         elif (
             owner in there
             and (first := declared(graph, *there[owner]))
@@ -112,7 +110,7 @@ def check_owners(work: Compilation) -> None:
                 edge["share"] or there[owner][2]["share"]  # of cells it is reported already
             )
         ):
-            work.report(_chain(name, owner, first, place, path))
+            _report_chain(work, name, owner, first, edge)
 
 
 def _removed(work: Compilation, arrow: str) -> bool:
@@ -123,24 +121,25 @@ def _removed(work: Compilation, arrow: str) -> bool:
     return gone or _dropped(work, split_node(node)[1]) or "levels" in work.unsure
 
 
-def _no_arrow(work: Compilation, arrow: str, place: Any, path: str) -> tuple[str, Any, str, str]:
+def _report_no_arrow(work: Compilation, arrow: str, at: EdgeAttributes) -> None:
     node, _, key = arrow.rpartition(".")
     levels = work.graph.graph["levels"]
     _, level = split_node(node)
-    if level not in levels:
-        hint = did_you_mean(level, levels) or f"there are {few(levels)}"
-        return f"no level {tick(level)} to share weights with", place, path, hint
     found = [show_arrow(a, node, d) for a, _, d in work.graph.in_edges(node, data="delay")]
+    hint = f"there are {few(found)}" if found else ""
     message = f"there is no such arrow into {node} to share weights with"
     if key in set(Role):
         message = f"no {key} arrow leads to {node}, so there are no weights to share"
-    return message, place, path, f"there are {few(found)}" if found else ""
+    if level not in levels:
+        message = f"no level {tick(level)} to share weights with"
+        hint = did_you_mean(level, levels) or f"there are {few(levels)}"
+    work.report("G201", message, at, hint)
 
 
-def _chain(name: str, owner: str, first: str, place: Any, path: str) -> Finding:
+def _report_chain(work: Compilation, name: str, owner: str, first: str, at: Any) -> None:
     last, middle, source = (_text(each) for each in (name, owner, first))
     message = f"{last} shares weights with {middle}, which shares them with {source}"
-    return Finding("G210", message, place, path, f"let both share with {source}")
+    work.report("G210", message, at, f"let both share with {source}")
 
 
 def _text(name: str) -> str:
@@ -212,9 +211,8 @@ def share(work: Compilation) -> None:
         reference = known.get(holder.owner) or first.setdefault(holder.owner, holder)
         if reference.owner is not None and reference.name == holder.owner:
             if not work.findings:  # of a graph from a file
-                at = holder.attributes
                 owners = reference.name, reference.owner
-                work.findings.add(_chain(holder.name, *owners, place_of(at), at["path"]))
+                _report_chain(work, holder.name, *owners, holder.attributes)
             continue
         if any(holder.name.startswith(f"{node}.") for node in unlike):
             continue
@@ -264,6 +262,5 @@ def _instead(holder: Holder) -> str:
 
 
 def _refuse(work: Compilation, holder: Holder, message: str, hint: str = "") -> bool:
-    at = holder.attributes
-    work.findings.add(Finding("G210", message, place_of(at), at["path"], hint))
+    work.report("G210", message, holder.attributes, hint)
     return False

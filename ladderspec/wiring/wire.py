@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Literal
@@ -38,6 +38,7 @@ from ladderspec.wiring.graph import (
     cell_of,
     level_at,
     level_grids,
+    location,
 )
 from ladderspec.wiring.selection import few, missing_node
 
@@ -61,10 +62,17 @@ class Compilation:
     # The places of the fields of tasks: by task, then by field.
     task_fields: dict[str, dict[str, tuple[Place, str]]] = field(default_factory=dict)
 
-    def report(self, finding: Finding) -> None:
-        """Add a finding about names, unless there are too many already."""
-        if not self.findings.enough:
-            self.findings.add(finding)
+    def report(
+        self,
+        code: str,
+        message: str,
+        at: Node | NodeAttributes | EdgeAttributes | TaskAttributes | tuple[Place | None, str],
+        hint: str = "",
+        notes: Sequence[str] = (),
+    ) -> None:
+        """Add a mistake of the spec, at a part of its text or at what it became in the graph."""
+        place, path = at if isinstance(at, tuple) else location(at)
+        self.findings.add(Finding(code, message, place, path, hint, tuple(notes)))
 
 
 # --- nodes ----------------------------------------------------------------------------------------
@@ -155,25 +163,22 @@ def _complete(work: Compilation, name: str, cell: FurtherInput, spec: Spec) -> F
             f"input `{name}` has a value per frame, but time runs over iterations on one input"
         )
         hint = "write `per: sequence`, or let time run over frames: `time: {frames: 5}`"
-        at = spec.at("inputs", name, "per")
-        work.findings.add(Finding("S105", message, at.place, at.path, hint))
+        work.report("S105", message, spec.at("inputs", name, "per"), hint)
     per = cell.per or ("frame" if over_frames else "sequence")
     return cell.model_copy(update={"per": per, "field": cell.field or name})
 
 
 def _place_lateral(work: Compilation, level: str, cell: Cell | None, table: Node) -> None:
-    graph, findings = work.graph, work.findings
-    place, path = table.key_place(level), f"{table.path}.{level}"
-    levels = graph.graph["levels"]
+    graph, levels = work.graph, work.graph.graph["levels"]
+    at = table.key_place(level), f"{table.path}.{level}"
     if any(matches(level, pattern) for pattern in work.dropped):
         return  # removed together with its level
     if level not in levels and "levels" not in work.unsure:
         hint = did_you_mean(level, levels) or f"there are {few(levels)}"
-        findings.add(Finding("G201", f"no level {tick(level)}", place, path, hint))
+        work.report("G201", f"no level {tick(level)}", at, hint)
     elif level in levels and node_name(Side.DECODER, level) not in graph:
         message = f"level `{level}` has no decoder, so no lateral arrow either"
-        hint = missing_node(graph, node_name(Side.DECODER, level))
-        findings.add(Finding("G201", message, place, path, hint))
+        work.report("G201", message, at, missing_node(graph, node_name(Side.DECODER, level)))
     elif level in levels and cell is not None:
         _add_node(work, Side.LATERAL, level, cell, table.value[level])
 
@@ -312,7 +317,7 @@ def read_tasks(work: Compilation, spec: Spec) -> None:
         found = [each for each in graph if matches(each, task.at)]
         if not found:
             if "levels" not in work.unsure and not work.findings.enough:
-                work.findings.add(_unread(graph, spec, name, task.at))
+                _report_unread(work, spec, name, task.at)
             work.broken = True
         attributes: TaskAttributes = {
             "task": task, "at": found, "place": node.place, "path": node.path, "clean": {},
@@ -324,7 +329,7 @@ def read_tasks(work: Compilation, spec: Spec) -> None:
         work.task_fields[name] = {k: (child.place, child.path) for k, child in node.value.items()}
 
 
-def _unread(graph: Graph, spec: Spec, name: str, pattern: str) -> Finding:
+def _report_unread(work: Compilation, spec: Spec, name: str, pattern: str) -> None:
     """A task that reads nothing: reported at the selector that removed the node, or at the task."""
     for patch in spec.patches:
         for index, text in enumerate(patch.without):
@@ -334,11 +339,11 @@ def _unread(graph: Graph, spec: Spec, name: str, pattern: str) -> Finding:
             if name_read and matches(name_read, selector.pattern):
                 at = patch.node.find(("without", index))[0]
                 message = f"{tick(text)} removes {tick(pattern)}, which task `{name}` reads"
-                hint = f"remove `task.{name}` too"
-                return Finding("G207", message, at.place, at.path, hint)
-    at = spec.at("tasks", name, "at")
+                work.report("G207", message, at, f"remove `task.{name}` too")
+                return
     message = f"task `{name}` reads {tick(pattern)}, which does not exist"
-    return Finding("G207", message, at.place, at.path, missing_node(graph, pattern))
+    hint = missing_node(work.graph, pattern)
+    work.report("G207", message, spec.at("tasks", name, "at"), hint)
 
 
 def prune(work: Compilation) -> None:
@@ -353,9 +358,7 @@ def prune(work: Compilation) -> None:
     for node in [node for node in graph if node not in needed]:
         if node != BOTTOM:
             graph.remove_node(node)
-            unread = (
-                "no arrow leads from it to a task"
-                if is_input(node)
-                else ("no task reads it, now or at a later t")
-            )
+            unread = "no task reads it, now or at a later t"
+            if is_input(node):
+                unread = "no arrow leads from it to a task"
             graph.graph["notes"].append(f"{node} pruned: {unread}")
