@@ -19,7 +19,7 @@ from ladderspec.network.executor import Call, Executor, Values
 from ladderspec.network.history import History, Row
 from ladderspec.network.inputs import check_count
 from ladderspec.nn import TimeStep
-from ladderspec.schedule.needs import Needs
+from ladderspec.schedule.plan import Needs
 
 TENSORS_PER_VALUE = 3  # that wait for the backward pass, about, for one value of a node
 Found = tuple[dict[str, Row], dict[str, Row]]  # what is read at the end, and the next past

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from ladderspec.names import Shape
 from ladderspec.network.carry import Carry
-from ladderspec.network.inputs import Given, check_names
+from ladderspec.network.inputs import Given, as_tensor, check_names
 from ladderspec.ops.transforms import is_transformed
 from ladderspec.schedule.equations import Reader
-from ladderspec.schedule.needs import times
+from ladderspec.schedule.plan import times
 from ladderspec.tasks import Task
 
 # Tensors; arrays of numpy and lists are taken too.
@@ -153,27 +153,18 @@ def _target(
     Targets without names are those of the one field that tasks compare with, if it is `alone`.
     """
     by_name = targets if isinstance(targets, Mapping) else {}
+    field = task.field
     if name in by_name:
-        return _tensor(name, by_name[name], frames), True
-    if task.field is None or task.clean:
+        found = by_name[name]
+    elif field is None or task.clean:
         return frames, False
-    if task.field in by_name:
-        return _tensor(name, by_name[task.field], frames), False
-    if targets is not None and not isinstance(targets, Mapping) and alone:
-        return _tensor(name, targets, frames), False
-    raise ValueError(f"task `{name}` compares with `{task.field}`: give targets[{task.field!r}]")
-
-
-def _tensor(name: str, given: Any, frames: Tensor) -> Tensor:
-    if isinstance(given, Tensor):
-        return given
-    try:
-        return torch.as_tensor(given, device=frames.device)
-    except (TypeError, ValueError, RuntimeError):
-        raise ValueError(
-            f"the target of task `{name}` is a tensor or an array of numbers,"
-            f" not {type(given).__name__}"
-        ) from None
+    elif field in by_name:
+        found = by_name[field]
+    elif targets is not None and not isinstance(targets, Mapping) and alone:
+        found = targets
+    else:
+        raise ValueError(f"task `{name}` compares with `{field}`: give targets[{field!r}]")
+    return as_tensor(found, f"the target of task `{name}` is", frames.device), name in by_name
 
 
 def _weights(reader: Reader, given: Given) -> tuple[list[int], Tensor | None]:

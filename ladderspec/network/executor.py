@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
@@ -17,8 +16,7 @@ from ladderspec.nn import CellModule, TimeStep
 from ladderspec.nn.modules import ModulePath, path_to
 from ladderspec.ops import choose
 from ladderspec.schedule.equations import Reader
-from ladderspec.schedule.needs import Needs, need_masks
-from ladderspec.schedule.plan import Plan
+from ladderspec.schedule.plan import Needs, Plan, depths, need_masks
 
 TAPPED = ("normalised", "mean", "std")  # what a cell whose norm is tapped returns besides
 
@@ -71,15 +69,15 @@ class Executor:
         self.slots: dict[str, Slot] = {}
         self.nodes: dict[str, ExecutorNode] = {}
         self.learned: dict[str, tuple[ModulePath, str]] = {}  # initial values by slot: parameters
-        depths = _depths(plan)
+        depth = depths(plan.equations)
         for name in (node for phase in plan.phases for node in phase.nodes):
             equation, path = plan.equations[name], path_to(root, name)
             module, state = cast(CellModule, path.module), dict(equation.state)
             keys = (*module.cell.returns, *(TAPPED if module.tapped else ()))
             further = {key: f"{name}.{key}" for key in keys}
-            self.slots[name] = Slot(name, equation.shape, depths[name])
+            self.slots[name] = Slot(name, equation.shape, depth[name])
             for key, slot in further.items():
-                self.slots[slot] = Slot(slot, state.get(key, equation.shape), depths[slot])
+                self.slots[slot] = Slot(slot, state.get(key, equation.shape), depth[slot])
             states = tuple((key, further[key]) for key in state)
             reads = tuple(
                 Read(e.key, e.slot, e.delay, states if e.role is Role.STATE else ())
@@ -113,13 +111,14 @@ class Executor:
     def loop(self, history: History, needs: Needs, steps: Iterable[TimeStep], call: Call) -> None:
         """Fill a history that has its past and its inputs."""
         kept, counted = self.kept(call), call.counted
+        passing = [(row, self.slots[n].depth) for n, row in history.rows.items() if n not in kept]
         for t, step in enumerate(steps):
             again = replace(step, recomputed=True) if counted else step
             for node in self.computed:
                 if needs[node.name] >> t & 1:
                     self.compute(node, t, history, again if node.name in counted else step)
-            if not torch.is_grad_enabled():
-                history.drop(t, kept)
+            for row, depth in passing:  # let go of what no later t reads
+                row[history.lead + t - depth] = None
 
     def compute(self, node: ExecutorNode, t: int, history: History, step: TimeStep) -> None:
         """One node at one t."""
@@ -225,14 +224,3 @@ class Executor:
     def learned_initial_values(self) -> dict[str, Tensor]:
         """Learned initial values by slot: one number per channel."""
         return {slot: getattr(path.module, name) for slot, (path, name) in self.learned.items()}
-
-
-def _depths(plan: Plan) -> dict[str, int]:
-    """How many of its last values the next iteration reads, by slot."""
-    found = defaultdict[str, int](int)
-    for equation in plan.equations.values():
-        for edge in equation.edges:
-            states = [f"{edge.source}.{key}" for key, _ in equation.state]
-            for slot in (edge.source, edge.slot, *(states if edge.role is Role.STATE else ())):
-                found[slot] = max(found[slot], edge.delay)
-    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -47,12 +47,6 @@ class History:
 
     def at(self, name: str, t: int) -> Tensor | None:
         return self.rows[name][self.lead + t]
-
-    def drop(self, t: int, kept: Collection[str]) -> None:
-        """Let go of the values that no iteration after `t` reads, but for those slots."""
-        for name, slot in self.slots.items():
-            if name not in kept:
-                self.rows[name][self.lead + t - slot.depth] = None
 
     def series(self, name: str, times: list[int]) -> Tensor:
         """The values of some iterations, (n, B, ...)."""

@@ -43,7 +43,15 @@ class Inputs:
     def __init__(self, graph: Graph, slots: Iterable[Slot], groups: int | None) -> None:
         self.forms, self.groups = forms_of(graph), groups
         self.iterations: int | None = graph.graph["iterations"]
-        self.slots = [slot for slot in slots if slot.depth]
+        self.carried = {  # how many values of each shape a carry holds
+            slot.name: (slot.depth, (*self._axes(slot.name), *slot.shape))
+            for slot in slots
+            if slot.depth
+        }
+
+    def _axes(self, name: str) -> Shape:
+        """The axis of groups, which the values of inputs do not have."""
+        return () if self.groups is None or is_input(name) else (self.groups,)
 
     def check(
         self,
@@ -132,29 +140,39 @@ class Inputs:
         """The carry is one of this network, for as many sequences, in the type of the frames."""
         if carry is None or torch.compiler.is_compiling():
             return
+        batch = len(frames)
         if not isinstance(carry, Carry):
-            raise ValueError(
-                f"a carry is what `net.initial_carry({len(frames)})` gives, not {carry!r:.60}"
-            )
-        wanted = {slot.name: slot for slot in self.slots}
-        differences = [
-            f"{verb} {', '.join(names[:3])}{', ...' if len(names) > 3 else ''}"
-            for verb, names in (
-                ("lacks", [name for name in wanted if name not in carry.values]),
-                ("has", [name for name in carry.values if name not in wanted]),
-            )
-            if names
-        ]
-        if differences:
-            raise ValueError(f"this carry is of another network: it {' and '.join(differences)}")
-        for name, slot in wanted.items():
-            groups = () if self.groups is None or is_input(name) else (self.groups,)
-            _check_carried(slot, (len(frames), *groups, *slot.shape), carry.values[name], frames)
-        if isinstance(carry.t, Tensor) and carry.t.dim() and carry.t.shape != (len(frames),):
-            raise ValueError(
-                f"carry.t counts for each of {len(frames)} sequences,"
-                f" but it is {tuple(carry.t.shape)}"
-            )
+            message = f"a carry is what `net.initial_carry({batch})` gives, not {carry!r:.60}"
+            raise ValueError(message)
+        if carry.values.keys() != self.carried.keys():
+            lacks = [name for name in self.carried if name not in carry.values]
+            extra = [name for name in carry.values if name not in self.carried]
+            both = [
+                f"{verb} {_few(names)}"
+                for verb, names in (("lacks", lacks), ("has", extra))
+                if names
+            ]
+            raise ValueError(f"this carry is of another network: it {' and '.join(both)}")
+        autocast = torch.is_autocast_enabled(frames.device.type)  # which chooses types by itself
+        for name, (depth, shape) in self.carried.items():
+            values = carry.values[name]
+            if len(values) != depth:
+                raise ValueError(f"the carry keeps {depth} values of {name}, not {len(values)}")
+            for value in values:
+                if value.shape != (batch, *shape):
+                    raise ValueError(
+                        f"the carry of {name} is {(batch, *shape)} for these frames, but this is"
+                        f" {tuple(value.shape)}"
+                    )
+                like = value.dtype == frames.dtype or autocast
+                if value.device != frames.device or not like:
+                    raise ValueError(
+                        f"the carry of {name} is {value.dtype} on {value.device}, but the frames"
+                        f" are {frames.dtype} on {frames.device}: `carry.to(...)` moves it"
+                    )
+        if isinstance(carry.t, Tensor) and carry.t.dim() and carry.t.shape != (batch,):
+            shape = tuple(carry.t.shape)
+            raise ValueError(f"carry.t counts for each of {batch} sequences, but it is {shape}")
         self._warn_beyond_training(carry.t, steps)
 
     def _warn_beyond_training(self, t: int | Tensor, steps: int) -> None:
@@ -179,23 +197,32 @@ def _zero_from(end: int | Tensor, value: Tensor) -> Tensor:
 
 def _value(form: InputForm, given: Any, like: Tensor | None, alone: bool) -> Tensor:
     """One input, checked."""
-    value = _tensor(form, given, like)
+    what, this = f"input `{form.name}` is", "this is"
+    if form.node == BOTTOM:
+        what, this = "a frame is" if alone else "frames are", "these are"
+    value = as_tensor(given, what, None if like is None else like.device)
     timed = form.timed and not alone
-    free = 2 if timed else 1
-    if tuple(value.shape[free:]) != form.shape or 0 in value.shape[:free]:
-        few = value.dim() >= free and 0 in value.shape[:free]
-        what, these = f"input `{form.name}` is", "this is"
-        if form.node == BOTTOM:
-            what, these = "a frame is" if alone else "frames are", "these are"
-        raise ValueError(
-            f"{what} ({'B, T, ' if timed else 'B, '}{', '.join(map(str, form.shape))})"
-            f"{', B and T at least 1' if few else ''}, but {these} {tuple(value.shape)}"
-        )
+    free = value.shape[: 2 if timed else 1]
+    if tuple(value.shape[len(free) :]) != form.shape or 0 in free:
+        wanted = ", ".join(["B", *(["T"] if timed else []), *map(str, form.shape)])
+        least = ", B and T at least 1" if 0 in free else ""
+        raise ValueError(f"{what} ({wanted}){least}, but {this} {tuple(value.shape)}")
     if torch.compiler.is_compiling():
         return value
     if like is not None:
         return value.to(like.dtype)
     return value if value.is_floating_point() else value.to(torch.get_default_dtype())
+
+
+def as_tensor(given: Any, what: str, device: torch.device | None) -> Tensor:
+    """A tensor, or the tensor of an array or a list. `what` begins the message: "frames are"."""
+    if isinstance(given, Tensor):
+        return given
+    try:
+        return torch.as_tensor(given, device=device)
+    except (TypeError, ValueError, RuntimeError):
+        kind = type(given).__name__
+        raise ValueError(f"{what} a tensor or an array of numbers, not {kind}") from None
 
 
 def _sizes(sizes: Sequence[int]) -> str:
@@ -207,34 +234,8 @@ def _sizes(sizes: Sequence[int]) -> str:
     return " of ".join(f"{n} {word}{'s' * (n != 1)}" for n, word in zip(sizes, words, strict=False))
 
 
-def _tensor(form: InputForm, given: Any, like: Tensor | None) -> Tensor:
-    if isinstance(given, Tensor):
-        return given
-    try:
-        return torch.as_tensor(given, device=None if like is None else like.device)
-    except (TypeError, ValueError, RuntimeError):
-        kind = type(given).__name__
-        what = "frames are" if form.node == BOTTOM else f"input `{form.name}` is"
-        raise ValueError(f"{what} a tensor or an array of numbers, not {kind}") from None
-
-
-def _check_carried(slot: Slot, shape: Shape, values: tuple[Tensor, ...], frames: Tensor) -> None:
-    if len(values) != slot.depth:
-        raise ValueError(f"the carry keeps {slot.depth} values of {slot.name}, not {len(values)}")
-    for value in values:
-        if value.shape != shape:
-            raise ValueError(
-                f"the carry of {slot.name} is {shape} for these frames, but this is"
-                f" {tuple(value.shape)}"
-            )
-        if value.device != frames.device or not (
-            # Autocast chooses the types by itself.
-            value.dtype == frames.dtype or torch.is_autocast_enabled(frames.device.type)
-        ):
-            raise ValueError(
-                f"the carry of {slot.name} is {value.dtype} on {value.device}, but the frames are"
-                f" {frames.dtype} on {frames.device}: `carry.to(...)` moves it"
-            )
+def _few(names: Sequence[str]) -> str:
+    return ", ".join([*names[:3], *(["..."] if len(names) > 3 else [])])
 
 
 # --- noise ----------------------------------------------------------------------------------------
@@ -290,22 +291,18 @@ def check_names(given: Collection[str], known: Collection[str], what: str) -> No
             raise ValueError(f"no {what} `{name}`: {meant}")
 
 
-def names_of_nodes(given: Sequence[Any]) -> list[str]:
-    """Names one by one, or in lists."""
+def nodes_of(given: Sequence[Any], known: Collection[str], graph: Graph) -> list[str]:
+    """Names of nodes, or of further states of cells, given one by one or in lists."""
     names: list[Any] = []
     for each in given:
         names += each if isinstance(each, Iterable) and not isinstance(each, str) else [each]
     for name in names:
         if not isinstance(name, str):
             raise ValueError(f"a node is given by its name, not as {name!r:.60}")
-    return names
-
-
-def check_nodes(given: Sequence[str], known: Collection[str], graph: Graph) -> None:
-    """Refuse the name of a node, or of what a cell remembers, that is not there."""
-    unknown = [name for name in given if name not in known]
-    if not given or unknown:
+    unknown = [name for name in names if name not in known]
+    if not names or unknown:
         hint = missing_node(graph, unknown[0]) if unknown else ""
         what = f"no node {', '.join(unknown)}" if unknown else "say which nodes"
         there = ", ".join(graph)
         raise ValueError(f"{what}{f' ({hint})' if hint else ''}; there are {there}")
+    return names

@@ -37,8 +37,7 @@ from ladderspec.network.inputs import (
     Lengths,
     check_count,
     check_names,
-    check_nodes,
-    names_of_nodes,
+    nodes_of,
 )
 from ladderspec.network.readouts import TaskReadout, readout_name, readouts_of
 from ladderspec.network.replay import Replay
@@ -81,6 +80,13 @@ class Net(nn.Module):
         initialise(self, seed)
         # What convolves with such weights follows. (The stubs of torch do not know the word.)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.readout_paths = {
+            each.name: {
+                node: path_to(self, readout_name(each.name, node, len(each.at) > 1))
+                for node in each.at
+            }
+            for each in plan.tasks
+        }
         self.noise = graph.nodes[BOTTOM]["cell"].noise
         self.shape = tuple(graph.nodes[BOTTOM]["shape"])
         self.groups = copies(graph)
@@ -96,12 +102,10 @@ class Net(nn.Module):
     @property
     def readouts(self) -> dict[str, dict[str, TaskReadout]]:
         """What each task owns, by the node that it reads."""
-        found: dict[str, dict[str, TaskReadout]] = {}
-        for reader in self.plan.tasks:
-            several = len(reader.at) > 1
-            paths = {n: path_to(self, readout_name(reader.name, n, several)) for n in reader.at}
-            found[reader.name] = {n: cast(TaskReadout, path.module) for n, path in paths.items()}
-        return found
+        return {
+            name: {node: cast(TaskReadout, path.module) for node, path in paths.items()}
+            for name, paths in self.readout_paths.items()
+        }
 
     # --- all t at once ---------------------------------------------------------------------------
 
@@ -243,8 +247,7 @@ class Net(nn.Module):
         Returns:
             The values of one node, or for several nodes a dict by name.
         """
-        names = names_of_nodes(nodes)
-        check_nodes(names, self.executor.slots, self.graph)
+        names = nodes_of(nodes, self.executor.slots, self.graph)
         owners = tuple(".".join(name.split(".")[:2]) for name in names)
         readers = (Reader("values", owners, "all", 0, 0, 0),)
         given = self._enter(frames, lengths, carry)
@@ -451,8 +454,8 @@ class Net(nn.Module):
         """What a task sees by node, (n, B, ...); with groups, (n, B, K, ...)."""
         nodes = self.executor.nodes
         return {
-            node: unfold(readout(history.series(nodes[node].seen, times)), self.groups, 1)
-            for node, readout in self.readouts[name].items()
+            node: unfold(path.module(history.series(nodes[node].seen, times)), self.groups, 1)
+            for node, path in self.readout_paths[name].items()
         }
 
 

@@ -11,9 +11,8 @@ from ladderspec.escaping import one_line
 from ladderspec.names import Role, Side, split_node
 from ladderspec.schedule.equations import Equation, Reader
 from ladderspec.schedule.letters import arrow, iterations, last_values, ranges, sides, value
-from ladderspec.schedule.needs import need_masks, times
 from ladderspec.schedule.phases import Kind, Phase
-from ladderspec.schedule.plan import Plan
+from ladderspec.schedule.plan import Plan, need_masks, times
 from ladderspec.schedule.reasons import Reason, Why, explain, grouped
 from ladderspec.schedule.work import Work, flop_of_costs, show_bytes, show_flop, work_of
 

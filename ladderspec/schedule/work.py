@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ladderspec.schedule.equations import Equation, Reader
-from ladderspec.schedule.needs import need_masks, times
 from ladderspec.schedule.phases import Phase
-from ladderspec.schedule.plan import Plan
+from ladderspec.schedule.plan import Plan, need_masks, times
 
 BYTES = 4  # of a number in float32
 

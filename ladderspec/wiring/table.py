@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from typing import Any
 
 from ladderspec.cells import Cell
@@ -22,7 +22,10 @@ from ladderspec.wiring.graph import (
 
 @dataclass(frozen=True)
 class TableRow:
-    """One row: the cell that makes a level, and the decoder cell that inverts it."""
+    """One row: the cell that makes a level, and the decoder cell that inverts it.
+
+    Its fields are the columns of the table.
+    """
 
     level: str
     layer: str
@@ -126,20 +129,13 @@ def _pair(value: Any) -> str:
 # --- writers --------------------------------------------------------------------------------------
 
 
-def _cells(line: TableRow) -> list[str]:
-    def count(number: int | None) -> str:
-        return "" if number is None else f"{number:,}"
-
-    return [
-        line.level, line.layer, line.stride, line.channels, line.filter, line.shape,
-        count(line.encoder), line.lateral, count(line.lateral_parameters),
-        line.decoder, line.decoder_filter, line.estimates, count(line.decoder_parameters),
-    ]  # fmt: skip
+def _text(value: str | int | None) -> str:
+    return "" if value is None else f"{value:,}" if isinstance(value, int) else value
 
 
 def _used(graph: Graph) -> tuple[list[int], list[list[str]]]:
     """The columns that hold anything, and the rows."""
-    rows = [_cells(line) for line in lines(graph)]
+    rows = [[*map(_text, astuple(line))] for line in lines(graph)]
     used = [i for i in range(len(HEADINGS)) if any(row[i] for row in rows)]
     return used, rows
 

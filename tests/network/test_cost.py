@@ -92,7 +92,7 @@ def test_only_what_the_costs_read_is_computed(monkeypatch):
     compute = Executor.compute
 
     def counted(executor, node, t, history, step):
-        seen[node.equation.node] = seen.get(node.equation.node, 0) + 1
+        seen[node.name] = seen.get(node.name, 0) + 1
         compute(executor, node, t, history, step)
 
     monkeypatch.setattr(Executor, "compute", counted)

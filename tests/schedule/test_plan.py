@@ -23,9 +23,8 @@ from ladderspec.cells.input import Input
 from ladderspec.cells.recurrent import GRU, LSTM, ConvLSTM
 from ladderspec.language.read import Spec
 from ladderspec.names import Role, Side, edge_key, split_node
-from ladderspec.schedule.needs import need_masks
 from ladderspec.schedule.phases import Kind
-from ladderspec.schedule.plan import Plan, PlanError, check, schedule
+from ladderspec.schedule.plan import Plan, PlanError, check, need_masks, schedule
 from ladderspec.schedule.plan_text import WIDTH, as_dict, to_text
 from ladderspec.schedule.reasons import Why, explain
 from ladderspec.schedule.work import flop_of_costs, work_of
@@ -518,7 +517,7 @@ def test_as_dict_says_the_same() -> None:
 
 
 def test_planning_needs_no_torch() -> None:
-    rooms = "import sys; from ladderspec.schedule import plan_text, needs"
+    rooms = "import sys; from ladderspec.schedule import plan_text"
     code = f"{rooms}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
