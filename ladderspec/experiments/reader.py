@@ -380,7 +380,7 @@ class _ExperimentReader:
         over: Node | None,
         document: Document | None,
     ) -> Run | None:
-        """A run; None if it cannot take the changes of the command line, which matters if chosen."""
+        """A run; None if it cannot take the changes of the command line."""
         reported, self.findings = self.findings, Findings()
         run = self._cell(row, line, column, over, document)
         found, self.findings = self.findings.sorted(), reported

@@ -223,11 +223,11 @@ def test_every_flipped_bit_in_the_metrics_of_a_finished_run(run: Run, tmp_path: 
     assert len(read_rows(tmp_path / "run", result)) == good.count(b"\n")
     for at in range(0, len(good), 7):
         _flip(place, at, bit=at % 8)
-        with pytest.raises(UsageError, match="metrics.jsonl is damaged or was changed"):
+        with pytest.raises(UsageError, match=r"metrics\.jsonl is damaged or was changed"):
             read_rows(tmp_path / "run", result)
         place.write_bytes(good)
     place.unlink()
-    with pytest.raises(UsageError, match="metrics.jsonl is damaged or was changed"):
+    with pytest.raises(UsageError, match=r"metrics\.jsonl is damaged or was changed"):
         read_rows(tmp_path / "run", result)
     del result["metrics_checksum"]  # of an earlier version
     assert read_rows(tmp_path / "run", result) == []
