@@ -1,4 +1,4 @@
-"""User-defined cells and tasks: from installed packages, or from a file on the command line.
+"""User-defined cells, tasks and data sets: from installed packages, or from a file on the command line.
 
 A spec alone never imports code: it can only name cells and tasks that are registered.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ladderspec.errors import UsageError
 
-GROUPS = ("ladderspec.cells", "ladderspec.tasks")
+GROUPS = ("ladderspec.cells", "ladderspec.tasks", "ladderspec.data")
 _DIGESTS: dict[str, str] = {}  # of the files of plug-ins, by the names of their modules
 
 
@@ -33,7 +33,7 @@ PREFIX = "ladderspec_plugin_"
 
 @cache
 def load_installed() -> tuple[str, ...]:
-    """Import the entry points of the groups `ladderspec.cells` and `ladderspec.tasks`."""
+    """Import the entry points of `GROUPS`."""
     names = []
     for entry in [entry for group in GROUPS for entry in entry_points(group=group)]:
         try:

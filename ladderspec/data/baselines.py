@@ -1,43 +1,43 @@
-"""Predictors without training, as a reference for trained networks.
+"""Reference methods that need no training, for `baselines` of an experiment.
 
-`prediction_bounds`: errors on the next frame of `occluded_mnist`. The error is the squared
-difference per pixel, in [0, 1], averaged over the predicted frames; the paper prints it x 1e-5
-[t:ommnist]. A tracker knows the position of the digit and, from the second frame on, its velocity;
-after the first frame all velocities are equally likely. The predictors differ in how they fill in
-the pixels that no frame has shown. All frames are those before noise.
-
-`music_baselines`: losses on `music` in nats per step, the negative log-likelihood summed over the
-88 notes. `pooled`, the convention of the results [t:midires], averages over all steps of all
-sequences together; `mean_of_means` first averages within each sequence. The name of a baseline
-says whether the first step of a sequence is scored.
+`prediction` scores the next frame of `occluded_mnist`, `kmeans` the groups of pixels of
+`textured_mnist` and `moving_mnist`, and `notes` the next step of `music`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from ladderspec.data.batching import Indices, chunks
-from ladderspec.data.dataset import DataError, DataSet, Split
-from ladderspec.data.flights import Flight, Images, Positions, reflect
-from ladderspec.data.sets.music import MusicData, Rolls
-from ladderspec.data.sets.occluded_mnist import OccludedMnistData
+from ladderspec.data.batching import Indices
+from ladderspec.data.dataset import DataError, Split
+from ladderspec.data.flights import Flight, Images, Positions, draw, reflect
+from ladderspec.grouping_scores import grouping_scores
+
+if TYPE_CHECKING:  # these modules import this one
+    from ladderspec.data.dataset import DataSet
+    from ladderspec.data.sets.music import MusicData, Rolls
+    from ladderspec.data.sets.occluded_mnist import OccludedMnistData
 
 Floats = NDArray[np.float64]
-Predict = Callable[[NDArray[Any]], Floats]  # notes before (..., 88) -> probabilities (..., 88)
+KMEANS_ITERATIONS = 30
 
 
-# --- occluded_mnist -------------------------------------------------------------------------------
+# --- the next frame of occluded_mnist -------------------------------------------------------------
 
 
 def prediction_bounds(
     data: OccludedMnistData, split: str = "test", items: int = 2000, size: int = 250
 ) -> dict[str, float]:
-    """Mean squared errors per pixel by the name of the predictor.
+    """Mean squared errors of the next frame, per pixel, by the name of the predictor.
+
+    The error is averaged over the predicted frames; pixels are in [0, 1], and frames are those
+    before noise. A tracker knows the position of the digit and, from the second frame on, its
+    velocity; after the first frame all velocities are equally likely. Trackers differ in how they
+    fill in the pixels that no frame has shown.
 
     Args:
         items: Number of items, from the first one.
@@ -54,10 +54,8 @@ def prediction_bounds(
     return {name: value / count for name, value in sums.items()}
 
 
-def prediction_baselines(data: DataSet, split: str, items: int) -> dict[str, float]:
-    """Three of the bounds, x 1e-5 like the error of prediction tasks."""
-    if not isinstance(data, OccludedMnistData):
-        raise DataError("`prediction` is a reference method for occluded_mnist")
+def prediction_baselines(data: Any, split: str, items: int) -> dict[str, float]:
+    """Three of the bounds, x 1e-5 like the error of prediction tasks [t:ommnist]."""
     bounds = prediction_bounds(data, split, items)
     names = {
         "empty frame": "background",
@@ -111,124 +109,135 @@ def _expected(flight: Flight, digits: Images, positions: Positions, likely: Floa
     shown = digits[:, None] * flight.canvas.visible_pixels(positions)
     shown = shown * likely[:, :, None, None].astype(np.float32)
     return sum(  # type: ignore[return-value]  # never empty
-        flight.canvas.draw(shown[:, k : k + 1], positions[:, k : k + 1])[:, 0]
+        draw(shown[:, k : k + 1], positions[:, k : k + 1], flight.canvas.side)[:, 0]
         for k in range(positions.shape[1])
     )
 
 
-# --- music: scores --------------------------------------------------------------------------------
+# --- groups of pixels ----------------------------------------------------------------------------
 
 
-@dataclass
-class Score:
-    """Losses by sequence; steps may be added in any order and in parts."""
+def kmeans_baselines(
+    data: DataSet, split: str = "test", items: int = 1000, size: int = 250
+) -> dict[str, float]:
+    """Mean AMI of k-means on the pixels of each image, by the name of the method.
 
-    totals: dict[int, float] = field(default_factory=dict)
-    counts: dict[int, int] = field(default_factory=dict)
+    `brightness` is the image, blurred by a box of 3x3. `texture energy` is the mean absolute
+    gradient in a box of 5x5 and the standard deviation in a box of 5x5. Frames of a sequence are
+    separate images. Images without any pixel that counts are left out.
 
-    def add(self, sequences: Indices, losses: Floats, scored: NDArray[np.bool_]) -> None:
-        """Add `losses` (rows, steps) of these sequences at the steps that are `scored`."""
-        for row, sequence in enumerate(sequences.tolist()):
-            chosen = losses[row][scored[row]]
-            self.totals[sequence] = self.totals.get(sequence, 0.0) + float(chosen.sum())
-            self.counts[sequence] = self.counts.get(sequence, 0) + len(chosen)
-
-    @property
-    def steps(self) -> int:
-        return sum(self.counts.values())
-
-    @property
-    def pooled(self) -> float:
-        return sum(self.totals.values()) / max(1, self.steps)
-
-    @property
-    def mean_of_means(self) -> float:
-        means = [self.totals[i] / count for i, count in self.counts.items() if count]
-        return sum(means) / max(1, len(means))
-
-
-def nats(p: Floats, x: NDArray[Any]) -> Floats:
-    """Negative log-likelihood of independent notes, summed over the last axis."""
-    loss: Floats = -np.where(x > 0, np.log(p), np.log1p(-p)).sum(-1)
-    return loss
+    Args:
+        data: A data set with the field `groups`, like `textured_mnist`.
+        items: Number of items, from the first one.
+        size: Number of items that are computed together.
+    """
+    data.form("groups")
+    count = min(items, data.size(split))
+    scores: dict[str, list[Floats]] = {}
+    for start in range(0, count, size):
+        batch = data.batch(split, 0, np.arange(start, min(start + size, count)),
+                           [data.config.input, "groups"])  # fmt: skip
+        images, truth = _as_maps(batch[data.config.input]), _as_maps(batch["groups"])
+        for feature, values in (
+            ("brightness", box_blur(images, 3)[..., None]),
+            ("texture energy", texture_energy(images)),
+        ):
+            for k in (2, 3):
+                found = kmeans(values.reshape(len(images), -1, values.shape[-1]), k)
+                each = grouping_scores(truth, found.reshape(truth.shape))
+                scores.setdefault(f"{k}-means of {feature}", []).append(each)
+    return {name: float(np.nanmean(np.concatenate(parts))) for name, parts in scores.items()}
 
 
-def evaluate(
-    data: MusicData, predict: Predict, split: str = "test", *, first: bool, size: int = 16
-) -> Score:
-    """Score a predictor; `first`: also the first step of each sequence, predicted from silence."""
-    score = Score()
-    for indices in data.batches(split, 0, size):
-        whole = data.batch(split, 0, indices)
-        if first:
-            opening = whole["frames"][:, :1, 0, 0]
-            score.add(indices, nats(predict(np.zeros_like(opening)), opening), whole["mask"][:, :1])
-        for chunk in chunks(whole, data.forms, 200):
-            notes, mask = chunk.batch["frames"][:, :, 0, 0], chunk.batch["mask"]
-            losses = nats(predict(notes[:, :-1]), notes[:, 1:])
-            score.add(indices[: chunk.rows], losses, mask[:, 1:])
-    return score
+def _as_maps(values: NDArray[Any]) -> NDArray[Any]:
+    """Images or frames of one channel, also flattened ones, as (n, H, W)."""
+    if values.ndim == 2:
+        side = int(np.sqrt(values.shape[1]))
+        return values.reshape(-1, side, side)
+    if values.shape[-3] != 1:
+        raise DataError(f"k-means needs images of one channel, but these have {values.shape[-3]}")
+    return values.reshape(-1, *values.shape[-2:])
 
 
-# --- music: predictors ----------------------------------------------------------------------------
+def box_blur(images: NDArray[Any], width: int) -> Floats:
+    """The mean over a box of width x width (odd); borders are repeated outwards."""
+    reach = width // 2
+    wide = np.pad(images, [(0, 0), (reach, reach), (reach, reach)], "edge")
+    for axis in (1, 2):
+        wide = sliding_window_view(wide, width, axis).mean(-1)
+    return wide.astype(np.float64)
 
 
-def constant(rolls: Rolls, count: float = 0.5) -> Predict:
-    """p_j = (sum x_j + count) / (steps + 2 count), independent of the notes before."""
-    p = (rolls.notes.sum(0) + count) / (len(rolls.notes) + 2 * count)
-    return lambda before: np.broadcast_to(p, before.shape)
+def texture_energy(images: NDArray[Any], width: int = 5) -> Floats:
+    """Local contrast of every pixel, (n, H, W, 2), each feature with unit variance per image."""
+    wide = images.astype(np.float64)
+    # Differences of neighbours: a gradient by central differences misses patterns of two pixels.
+    down, across = (np.diff(wide, axis=a, append=wide.take([-1], a)) for a in (1, 2))
+    mean = box_blur(wide, width)
+    variance = np.maximum(box_blur(wide**2, width) - mean**2, 0)
+    found = np.stack([box_blur(np.abs(down) + np.abs(across), width), np.sqrt(variance)], -1)
+    spread = found.std((1, 2), keepdims=True)
+    return np.asarray(found / np.where(spread > 0, spread, 1))
 
 
-def markov(rolls: Rolls) -> Predict:
-    """p(x_tj given x_t-1,j) with pseudo-counts of 1/2, and silence before the first step."""
-    ends = np.cumsum(rolls.lengths)[:-1]
-    before = np.concatenate([np.zeros_like(rolls.notes[:1]), rolls.notes[:-1]])
-    before[ends] = 0
-    steps, sounds = _transitions(before, rolls.notes)
-    return _given_before((sounds + 0.5) / (steps + 1.0))
+def kmeans(points: Floats, k: int) -> Indices:
+    """Lloyd's algorithm on the points of each item: (n, points, features) -> groups (n, points).
+
+    The centres start at the middles of k equal parts of the points, sorted along the first
+    principal component of their item.
+    """
+    centred = points - points.mean(1, keepdims=True)
+    _, vectors = np.linalg.eigh(centred.swapaxes(1, 2) @ centred)
+    order = np.argsort((centred @ vectors[..., -1:])[..., 0], axis=1)
+    middles = ((np.arange(k) + 0.5) * points.shape[1] / k).astype(np.int64)
+    centres = np.take_along_axis(points, order[:, middles, None], 1)
+    for _ in range(KMEANS_ITERATIONS):
+        groups = _nearest(points, centres)
+        members = groups[..., None] == np.arange(k)  # (n, points, k)
+        counts = members.sum(1)[..., None]
+        sums = members.swapaxes(1, 2).astype(np.float64) @ points
+        centres = np.where(counts > 0, sums / np.maximum(counts, 1), centres)
+    return _nearest(points, centres)
 
 
-def markov_pooled(rolls: Rolls) -> Predict:
-    """p(x_tj given x_t-1,j) with five pseudo-counts at the rate pooled over all notes."""
-    inside = np.ones(len(rolls.notes), bool)
-    inside[np.cumsum(rolls.lengths) - 1] = False  # no step follows the last of a sequence
-    at = np.flatnonzero(inside)
-    steps, sounds = _transitions(rolls.notes[at], rolls.notes[at + 1])
-    rate = sounds.sum(1, keepdims=True) / steps.sum(1, keepdims=True)
-    return _given_before((sounds + 5 * rate) / (steps + 5))
+def _nearest(points: Floats, centres: Floats) -> Indices:
+    distances = np.square(points[:, :, None] - centres[:, None]).sum(-1)
+    return np.asarray(distances.argmin(-1))
 
 
-def _transitions(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> tuple[Floats, Floats]:
-    """(2, 88) each, after silence and after sound: number of steps, and of those that sound."""
-    on, both = before.sum(0, dtype=np.int64), (before & after).sum(0, dtype=np.int64)
+# --- the next step of music -----------------------------------------------------------------------
+
+
+def note_baselines(data: Any, split: str, items: int) -> dict[str, float]:
+    """Negative log-likelihood of a step in nats, summed over the notes, by the name of the method.
+
+    It is averaged over all steps of all sequences together but the first of each [t:midires]. Both
+    methods count in the training data: how often a note sounds, and how often it sounds after
+    silence and after sound, with five pseudo-counts at the rate of all notes.
+    """
+    music: MusicData = data
+    train = music.rolls(Split.TRAIN)
+    before, after = _transitions(train, len(train))
+    on, both = before.sum(0), (before & after).sum(0)
     steps = np.stack([len(before) - on, on]).astype(np.float64)
-    sounds = np.stack([after.sum(0, dtype=np.int64) - both, both]).astype(np.float64)
-    return steps, sounds
-
-
-def _given_before(p: Floats) -> Predict:
-    return lambda before: np.where(before > 0, p[1], p[0])
-
-
-def music_baselines(data: MusicData, split: str = "test") -> dict[str, float]:
-    """Losses of all baselines by name."""
-    train, both = data.rolls("train"), data.rolls("train+valid")
-
-    def score(predict: Predict, first: bool) -> Score:
-        return evaluate(data, predict, split, first=first)
-
-    constant_first, markov_first = score(constant(train), True), score(markov(train), True)
+    sounds = np.stack([after.sum(0) - both, both]).astype(np.float64)
+    rate = sounds.sum(1, keepdims=True) / steps.sum(1, keepdims=True)
+    silent, sounding = (sounds + 5 * rate) / (steps + 5)
+    constant = (train.notes.sum(0) + 0.5) / (len(train.notes) + 1)
+    before, after = _transitions(music.rolls(split), items)
     return {
-        "constant, first step scored": constant_first.pooled,
-        "constant, first step scored, mean of means": constant_first.mean_of_means,
-        "constant, first step scored, fitted on train + valid": score(constant(both), True).pooled,
-        "constant, first step not scored": score(constant(train), False).pooled,
-        "constant of small counts, first step not scored": (
-            score(constant(train, 0.001), False).pooled
-        ),
-        "note Markov, first step scored": markov_first.pooled,
-        "note Markov, first step scored, mean of means": markov_first.mean_of_means,
-        "note Markov of pooled rates, first step not scored": (
-            score(markov_pooled(train), False).pooled
-        ),
+        "constant rate of every note": nats(constant, after),
+        "Markov chain of every note": nats(np.where(before, sounding, silent), after),
     }
+
+
+def _transitions(rolls: Rolls, items: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """The notes before and after every transition of the first sequences, (transitions, 88)."""
+    chosen = [rolls[i] for i in range(min(items, len(rolls)))]
+    before, after = ([roll[part] for roll in chosen] for part in (slice(-1), slice(1, None)))
+    return np.concatenate(before), np.concatenate(after)
+
+
+def nats(p: Floats, notes: NDArray[np.uint8]) -> float:
+    """Mean negative log-likelihood of steps (n, 88) of independent notes with probabilities `p`."""
+    return float(-np.where(notes > 0, np.log(p), np.log1p(-p)).sum(-1).mean())

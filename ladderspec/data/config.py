@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -18,9 +17,8 @@ from ladderspec.data import sets
 from ladderspec.data.dataset import Baseline, DataError, DataSet
 from ladderspec.errors import UsageError, did_you_mean, one_of, registered_name_meant
 from ladderspec.names import Shape, show_shape
+from ladderspec.plugins import load_installed
 from ladderspec.wording import plain_words
-
-GROUP = "ladderspec.data"  # entry points of installed packages
 
 
 class DataConfig(Config):
@@ -128,19 +126,6 @@ def import_built_in() -> None:
     """
     for module in iter_modules(sets.__path__):
         import_module(f"{sets.__name__}.{module.name}")
-
-
-@cache
-def load_installed() -> tuple[str, ...]:
-    """Import the entry points of the group `ladderspec.data`."""
-    names = []
-    for entry in entry_points(group=GROUP):
-        try:
-            entry.load()
-        except Exception as error:
-            raise DataError(f"plugin `{entry.name}` ({entry.value}) fails: {error!r}") from error
-        names.append(entry.name)
-    return tuple(names)
 
 
 def data_config(set: str, **fields: Any) -> DataConfig:

@@ -212,8 +212,4 @@ class DataSet(ABC):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the config only: workers open the data themselves."""
-        return _reopen, (self.config, self.seed, self.folder)
-
-
-def _reopen(config: DataConfig, seed: int, folder: Path | None) -> DataSet:
-    return config.open(seed, folder)
+        return type(self.config).open, (self.config, self.seed, self.folder)

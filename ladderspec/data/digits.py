@@ -5,6 +5,8 @@ Index i + n r of a split with n items stands for item i with other random draws.
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -16,15 +18,15 @@ from pydantic import Field, model_validator
 
 from ladderspec.cells.fields import refusal
 from ladderspec.data import sources
-from ladderspec.data.batching import Indices
+from ladderspec.data.batching import Batch, Indices
 from ladderspec.data.config import DataConfig
 from ladderspec.data.counter_rng import draws, key_of
-from ladderspec.data.dataset import DataError, DataSet, Split
+from ladderspec.data.dataset import DataError, DataSet, Form, Split
 from ladderspec.data.formats import read_idx, require
-from ladderspec.data.sources import File
 from ladderspec.names import Shape
 
 Images = NDArray[np.float32]
+Fields = dict[str, Callable[[], NDArray[Any]]]
 Origin = Literal["mnist", "embedded"]
 Keep = Literal["all", "labelled"]
 
@@ -37,22 +39,25 @@ NOTES = {
 }
 EMBEDDED_TEST = 300
 CLASSES = 10
+LABELS = {
+    "label": Form((), False, "the digit"),
+    "labelled": Form((), False, "whether the label may be used"),
+}
 LARGEST = 28  # side of MNIST; larger images are computed from these when they are needed
 MNIST = sources.publish(
+    "mnist",
     [
         "https://ossci-datasets.s3.amazonaws.com/mnist/{name}",
         "https://storage.googleapis.com/cvdf-datasets/mnist/{name}",
         "http://yann.lecun.com/exdb/mnist/{name}",
     ],
-    File("mnist/train-images-idx3-ubyte.gz", 9912422,
-         "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"),
-    File("mnist/train-labels-idx1-ubyte.gz", 28881,
-         "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"),
-    File("mnist/t10k-images-idx3-ubyte.gz", 1648877,
-         "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"),
-    File("mnist/t10k-labels-idx1-ubyte.gz", 4542,
-         "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"),
-)  # fmt: skip
+    """
+train-images-idx3-ubyte.gz 9912422 440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609
+train-labels-idx1-ubyte.gz 28881 3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c
+t10k-images-idx3-ubyte.gz 1648877 8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6
+t10k-labels-idx1-ubyte.gz 4542 f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6
+""",
+)
 
 
 # --- configs --------------------------------------------------------------------------------------
@@ -125,6 +130,18 @@ class DigitData(DataSet):
     def _choose_rows(self, split: Split) -> tuple[Indices, NDArray[np.bool_]]:
         """The digits of a split, as rows of `digits`, and which of them have a label."""
         return self.digits.select(split, *self.config.subset, self.seed)
+
+    @abstractmethod
+    def compute(self, split: str, epoch: int, indices: Indices) -> Fields:
+        """The fields of these items but their labels, each as a function that computes it."""
+
+    def batch(
+        self, split: str, epoch: int, indices: Indices, fields: Sequence[str] | None = None
+    ) -> Batch:
+        rows, with_label = self.chosen(split, indices)
+        compute = self.compute(split, epoch, indices)
+        compute |= {"label": lambda: self.digits.labels[rows], "labelled": lambda: with_label}
+        return {name: compute[name]() for name in self.requested(fields)}
 
     def size(self, split: str) -> int:
         return len(self.rows(Split(split))[0])

@@ -97,10 +97,6 @@ class Canvas:
         found: Mask = lines[..., 0, :, None] & lines[..., 1, None, :]
         return found
 
-    def draw(self, digits: Images, positions: Positions) -> Images:
-        """Digits (n, T, d, d) at their positions in empty frames, (n, T, 1, H, W)."""
-        return draw(digits, positions, self.side)
-
 
 def draw(digits: Images, positions: Positions, side: int) -> Images:
     """Digits (n, T, d, d) at their positions in empty frames, (n, T, 1, side, side).
@@ -146,17 +142,20 @@ class Flight:
 
     def frames(self) -> Images:
         """The digit behind the bars."""
-        return self.canvas.draw(self.digits * self.visible, self.positions)
+        return self._draw(self.digits * self.visible)
 
     def clean(self) -> Images:
         """The digit without bars."""
-        return self.canvas.draw(self.digits, self.positions)
+        return self._draw(self.digits)
 
     def reconstruction(self) -> Images:
         """Every pixel seen up to t, at its place at t."""
-        return self.canvas.draw(self.digits * self.seen, self.positions)
+        return self._draw(self.digits * self.seen)
 
     def optimal(self, last: int) -> Images:
         """The reconstruction at one frame, (n, 1, H, W)."""
         at = slice(last, last + 1)
-        return self.canvas.draw(self.digits * self.seen[:, at], self.positions[:, at])[:, 0]
+        return draw(self.digits * self.seen[:, at], self.positions[:, at], self.canvas.side)[:, 0]
+
+    def _draw(self, digits: Images) -> Images:
+        return draw(digits, self.positions, self.canvas.side)

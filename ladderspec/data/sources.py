@@ -44,12 +44,21 @@ FILES: dict[str, File] = {}  # by path
 MIRRORS: dict[str, tuple[str, ...]] = {}  # by group; `{name}` and `{path}` are those of a file
 
 
-def publish(mirrors: Sequence[str], *files: File) -> tuple[str, ...]:
-    """Add the files of a data set, all of one group, to the table; returns their paths.
+def publish(group: str, mirrors: Sequence[str], table: str) -> tuple[str, ...]:
+    """Add the files of a data set to the table.
 
-    Mirrors need not be trusted: every file is verified by its checksum.
+    Args:
+        group: Their folder in the data folder.
+        mirrors: Addresses, with `{name}` or `{path}` for those of a file. They need not be trusted:
+            every file is verified by its checksum.
+        table: A line for each file: its name, its size in bytes and its SHA-256.
+
+    Returns:
+        Their paths.
     """
-    MIRRORS[files[0].group] = tuple(mirrors)
+    rows = [line.split() for line in table.strip().splitlines()]
+    files = [File(f"{group}/{name}", int(size), sha256) for name, size, sha256 in rows]
+    MIRRORS[group] = tuple(mirrors)
     FILES.update({file.path: file for file in files})
     return tuple(file.path for file in files)
 
@@ -134,22 +143,38 @@ class State(StrEnum):
 
 
 def check(file: File, place: Path, fresh: bool = False) -> State:
-    """Compare a file with the table.
-
-    A file that was verified before is recognised by its size and time, unless `fresh`.
-    """
-    stat = place.stat()
-    if stat.st_size != file.bytes:
+    """Compare a file with the table; `fresh`: hash it again even if it has not changed."""
+    if place.stat().st_size != file.bytes:
         return State.SHORT
-    stamp = [stat.st_size, stat.st_mtime_ns, file.sha256]
-    verified = _remembered("verified.json")
-    name = str(place.resolve())
-    if not fresh and verified.get(name) == stamp:
-        return State.RIGHT
-    if sha256_of(place) != file.sha256:
-        return State.WRONG
-    _remember("verified.json", {**verified, name: stamp})
-    return State.RIGHT
+    return State.RIGHT if _sha256(place, fresh) == file.sha256 else State.WRONG
+
+
+def digest_of_files(files: Mapping[str, Path]) -> str:
+    """A digest of names and contents."""
+    together = hashlib.sha256()
+    for name, place in sorted(files.items()):
+        together.update(f"{name}\0{_sha256(place)}\n".encode())
+    return together.hexdigest()
+
+
+def _sha256(place: Path, fresh: bool = False) -> str:
+    """The digest of a file, from the user's cache if its size and time have not changed."""
+    stat, cache = place.stat(), cache_folder() / "digests.json"
+    stamp, key = [stat.st_size, stat.st_mtime_ns], str(place.resolve())
+    try:
+        table = json.loads(cache.read_text())
+        before = table.get(key, [])
+        if not fresh and before[:2] == stamp:
+            return str(before[2])
+    except (OSError, ValueError, RecursionError, AttributeError, TypeError, LookupError):
+        table = {}  # missing or damaged
+    digest = sha256_of(place)
+    try:
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(cache, json.dumps({**table, key: [*stamp, digest]}, indent=1))
+    except (OSError, LadderspecError):
+        pass  # the file will be hashed again next time
+    return digest
 
 
 def sha256_of(path: Path) -> str:
@@ -158,36 +183,3 @@ def sha256_of(path: Path) -> str:
             return hashlib.file_digest(handle, "sha256").hexdigest()
     except OSError as error:
         raise DataError(f"cannot read {path}: {reason(error)}") from None
-
-
-def digest_of_files(files: Mapping[str, Path]) -> str:
-    """A digest of names and contents. A file is hashed again if its size or time has changed."""
-    known = _remembered("digests.json")
-    found, together = dict(known), hashlib.sha256()
-    for name, place in sorted(files.items()):
-        stat, key = place.stat(), str(place.resolve())
-        stamp: list[object] = [stat.st_size, stat.st_mtime_ns]
-        before = known.get(key)
-        if not isinstance(before, list) or before[:2] != stamp or len(before) != 3:
-            found[key] = [*stamp, sha256_of(place)]
-        together.update(f"{name}\0{found[key][2]}\n".encode())
-    if found != known:
-        _remember("digests.json", found)
-    return together.hexdigest()
-
-
-def _remembered(name: str) -> dict[str, list[object]]:
-    """A table in the user's cache; empty if it is missing or damaged."""
-    try:
-        found = json.loads((cache_folder() / name).read_text())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _remember(name: str, table: Mapping[str, list[object]]) -> None:
-    try:
-        cache_folder().mkdir(parents=True, exist_ok=True)
-        write_atomic(cache_folder() / name, json.dumps(table, indent=1))
-    except (OSError, LadderspecError):
-        pass  # the files will be hashed again next time

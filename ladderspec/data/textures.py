@@ -20,7 +20,6 @@ from ladderspec.data.dataset import DataError
 from ladderspec.data.digits import resize
 from ladderspec.data.formats import read_grey
 from ladderspec.data.patterns import PATTERNS
-from ladderspec.data.sources import File
 
 Images = NDArray[np.float32]
 Indices = NDArray[np.int64]
@@ -30,60 +29,43 @@ SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".tif", ".tiff")
 
 # CHOICE: the paper does not name its 20 textures; these are homogeneous and unlike each other.
 BRODATZ = sources.publish(
+    "brodatz",
     [
         "https://raw.githubusercontent.com/ag-perception-wallis-lab/deadleaves/main/examples/"
         "textures/brodatz/{name}"
     ],
-    File("brodatz/D4.gif", 415253,
-         "d5259894de647d0f6a68abb25bd4ba993b02b7c8d1bdc9453f3e997c606a4c87"),
-    File("brodatz/D6.gif", 325555,
-         "67abcbcd62e72678b1d4ae92facaf8a5bb41c6e65dc7d08bc8a6de70e9844c72"),
-    File("brodatz/D9.gif", 429522,
-         "28fdc145937cc04dadb7bbea2bafc2bfd128964246e463edf967adc00003291d"),
-    File("brodatz/D11.gif", 405299,
-         "f33b8716fb353671f15828b9c87cfb4da82a10d87a57ad12fa80d46dfc945825"),
-    File("brodatz/D15.gif", 397321,
-         "7563f9cee13f12607f916a0fa675326fdda8be023a00f748a1bb983d6af84c52"),
-    File("brodatz/D17.gif", 412189,
-         "8d5af2ded5975bc90a313bb64e1689335ccae7d6206998bd383c9273692a3d78"),
-    File("brodatz/D20.gif", 320156,
-         "f9baee1972ce081f47e04a75c45d06629020f630f5d8427f0267f02490302dd9"),
-    File("brodatz/D21.gif", 400997,
-         "d8f0890db61854730900c009e5eab2bc6ada9245a54f85fbbc50ae6cb326b153"),
-    File("brodatz/D24.gif", 424004,
-         "feaafc9e70e6fc8b745c7e10164b9c0dc50b3ac8e982cc68525dedeb58b4e1c0"),
-    File("brodatz/D29.gif", 392481,
-         "8a317ae948b350a3d0215b307d5d9f41e66f89adca00b9518bcf4897507101c4"),
-    File("brodatz/D34.gif", 236480,
-         "db1547b21c12da506b0f5f6842f6ad81760ea8a1080ed8c0c515afd63b568741"),
-    File("brodatz/D37.gif", 344704,
-         "d52a352d46e7cc3444d4cd2058558e35fba106a766c5e34c69fbba1882cbb473"),
-    File("brodatz/D49.gif", 231847,
-         "335639d78b8d00dbd79ea0df8b4fd2b85516d1389d77211cf97ff23ce9f43eb7"),
-    File("brodatz/D52.gif", 353183,
-         "d186b1903d6be904b9af6192f23e63bdc24b383d215243259ccab0a9e7c041af"),
-    File("brodatz/D55.gif", 359201,
-         "d302e22927368b45fffe3026e70b97ec87a845687cf340ed0e854824e3ed0b9d"),
-    File("brodatz/D57.gif", 407001,
-         "278149dac452753430b7dab88d0f1e00f1c941c39a3e0e4291c8157fa764e3be"),
-    File("brodatz/D66.gif", 295743,
-         "1745272560131a78fae530c0e457df33028a2e0027d386d93ab79d39dd75d7d6"),
-    File("brodatz/D68.gif", 392765,
-         "c6cae1ba3a34bd5df6d34e25b18d1d7ff4f8b09b1c22c68d4220f60dd448274e"),
-    File("brodatz/D84.gif", 395455,
-         "72c1054317b79be50a99410ba4fa7b1f57bea582f98ea8aba4ea34727aa043f4"),
-    File("brodatz/D92.gif", 382038,
-         "b2b6e58f0d57de9f60d0fc2e5f63bb26658be98be5a56295c5eafd2763751a20"),
-)  # fmt: skip
+    """
+D4.gif 415253 d5259894de647d0f6a68abb25bd4ba993b02b7c8d1bdc9453f3e997c606a4c87
+D6.gif 325555 67abcbcd62e72678b1d4ae92facaf8a5bb41c6e65dc7d08bc8a6de70e9844c72
+D9.gif 429522 28fdc145937cc04dadb7bbea2bafc2bfd128964246e463edf967adc00003291d
+D11.gif 405299 f33b8716fb353671f15828b9c87cfb4da82a10d87a57ad12fa80d46dfc945825
+D15.gif 397321 7563f9cee13f12607f916a0fa675326fdda8be023a00f748a1bb983d6af84c52
+D17.gif 412189 8d5af2ded5975bc90a313bb64e1689335ccae7d6206998bd383c9273692a3d78
+D20.gif 320156 f9baee1972ce081f47e04a75c45d06629020f630f5d8427f0267f02490302dd9
+D21.gif 400997 d8f0890db61854730900c009e5eab2bc6ada9245a54f85fbbc50ae6cb326b153
+D24.gif 424004 feaafc9e70e6fc8b745c7e10164b9c0dc50b3ac8e982cc68525dedeb58b4e1c0
+D29.gif 392481 8a317ae948b350a3d0215b307d5d9f41e66f89adca00b9518bcf4897507101c4
+D34.gif 236480 db1547b21c12da506b0f5f6842f6ad81760ea8a1080ed8c0c515afd63b568741
+D37.gif 344704 d52a352d46e7cc3444d4cd2058558e35fba106a766c5e34c69fbba1882cbb473
+D49.gif 231847 335639d78b8d00dbd79ea0df8b4fd2b85516d1389d77211cf97ff23ce9f43eb7
+D52.gif 353183 d186b1903d6be904b9af6192f23e63bdc24b383d215243259ccab0a9e7c041af
+D55.gif 359201 d302e22927368b45fffe3026e70b97ec87a845687cf340ed0e854824e3ed0b9d
+D57.gif 407001 278149dac452753430b7dab88d0f1e00f1c941c39a3e0e4291c8157fa764e3be
+D66.gif 295743 1745272560131a78fae530c0e457df33028a2e0027d386d93ab79d39dd75d7d6
+D68.gif 392765 c6cae1ba3a34bd5df6d34e25b18d1d7ff4f8b09b1c22c68d4220f60dd448274e
+D84.gif 395455 72c1054317b79be50a99410ba4fa7b1f57bea582f98ea8aba4ea34727aa043f4
+D92.gif 382038 b2b6e58f0d57de9f60d0fc2e5f63bb26658be98be5a56295c5eafd2763751a20
+""",
+)
 CC0 = sources.publish(
+    "textures_cc0",
     ["https://raw.githubusercontent.com/scikit-image/scikit-image/v0.22.0/skimage/data/{name}"],
-    File("textures_cc0/brick.png", 106634,
-         "7966caf324f6ba843118d98f7a07746d22f6a343430add0233eca5f6eaaa8fcf"),
-    File("textures_cc0/grass.png", 217893,
-         "b6b6022426b38936c43a4ac09635cd78af074e90f42ffa8227ac8b7452d39f89"),
-    File("textures_cc0/gravel.png", 194247,
-         "c48615b451bf1e606fbd72c0aa9f8cc0f068ab7111ef7d93bb9b0f2586440c12"),
-)  # fmt: skip
+    """
+brick.png 106634 7966caf324f6ba843118d98f7a07746d22f6a343430add0233eca5f6eaaa8fcf
+grass.png 217893 b6b6022426b38936c43a4ac09635cd78af074e90f42ffa8227ac8b7452d39f89
+gravel.png 194247 c48615b451bf1e606fbd72c0aa9f8cc0f068ab7111ef7d93bb9b0f2586440c12
+""",
+)
 PUBLISHED = {"brodatz": BRODATZ, "cc0": CC0}
 
 

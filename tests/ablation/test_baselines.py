@@ -17,7 +17,7 @@ from ladderspec.ablation.table import tables, tables_by_time
 from ladderspec.ablation.writers import to_text
 from ladderspec.cli import main
 from ladderspec.data import Baseline
-from ladderspec.data.kmeans import kmeans_baselines
+from ladderspec.data.baselines import kmeans_baselines
 from ladderspec.data.sets.textured_mnist import TexturedMnist
 from ladderspec.errors import SpecError
 from ladderspec.experiments.reader import open_experiment
@@ -179,10 +179,10 @@ def test_what_the_data_do_not_offer_is_refused(tmp_path: Path) -> None:
         open_experiment(experiment(tmp_path, OCCLUDED + "baselines: kmeans\n"))
     assert "occluded_mnist has no baseline `kmeans`" in str(error.value)
     assert "it offers `prediction`" in str(error.value)
-    music = "data: {set: music, name: etudes}\nspec: nano.yaml\nrows: [{name: whole}]\n"
+    digits = "data: {set: digits}\nspec: nano.yaml\nrows: [{name: whole}]\n"
     with pytest.raises(SpecError) as error:
         open_experiment(
-            experiment(tmp_path, f"{music}training: {{updates: 1}}\nbaselines: kmeans\n", MUSIC)
+            experiment(tmp_path, f"{digits}training: {{updates: 1}}\nbaselines: kmeans\n", MUSIC)
         )
     assert "leave out `baselines`: this data set offers none" in str(error.value)
 

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from ladderspec import plugins
 from ladderspec.cli import main
 from ladderspec.data import DataConfig, DataError, config, config_of_run, data_config, registered
 from ladderspec.data.sets.occluded_mnist import OccludedMnist
+from ladderspec.errors import UsageError
 from ladderspec.experiments.identity import data_identity
 from ladderspec.experiments.reader import open_experiment
 
@@ -65,13 +67,13 @@ def plugin(tmp_path, monkeypatch):
     (tmp_path / "broken_plugin.py").write_text("1 / 0")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(config, "_SETS", registered())
-    config.load_installed.cache_clear()
+    plugins.load_installed.cache_clear()
     yield lambda *names: monkeypatch.setattr(
-        config,
+        plugins,
         "entry_points",
         lambda group: [EntryPoint(name, f"{name}_plugin", group) for name in names],
     )
-    config.load_installed.cache_clear()
+    plugins.load_installed.cache_clear()
     sys.modules.pop("ones_plugin", None)
 
 
@@ -99,7 +101,7 @@ def test_a_field_that_is_missing():
 
 def test_a_plugin_that_fails_is_named(plugin):
     plugin("broken")
-    with pytest.raises(DataError, match=r"plugin `broken` \(broken_plugin\) fails: ZeroDivision"):
+    with pytest.raises(UsageError, match=r"plugin `broken` \(broken_plugin\) fails: ZeroDivision"):
         data_config("ones")
 
 

@@ -1,13 +1,14 @@
 """Polyphonic music: files, padding, length buckets, transposition, baselines."""
 
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from scipy.io import savemat
 
 from ladderspec.data import DataError, data_config, formats
-from ladderspec.data.baselines import Score, evaluate, markov, music_baselines, nats
+from ladderspec.data.baselines import note_baselines
 from ladderspec.data.sets.music import SPLITS as PARTS
 from ladderspec.data.sets.music import Rolls, join, read_rolls
 
@@ -211,50 +212,29 @@ def test_the_mean_is_the_rate_of_each_note(data):
     np.testing.assert_allclose(data.mean()[0, 0], rate)
 
 
-# --- scores ---------------------------------------------------------------------------------------
+# --- reference methods ----------------------------------------------------------------------------
 
 
-def test_scores_pool_steps_or_sequences():
-    score = Score()
-    score.add(np.array([4, 2]), np.array([[1.0, 3.0], [8.0, 9.0]]), np.array([[1, 1], [1, 0]]) > 0)
-    score.add(np.array([4]), np.array([[2.0]]), np.array([[True]]))
-    assert score.steps == 4
-    assert score.pooled == 14 / 4
-    assert score.mean_of_means == (2 + 8) / 2
-
-
-def test_the_evaluator_equals_a_plain_loop(data):
-    train, test = data.rolls("train"), data.rolls("test")
-    predict = markov(train)
-    for first in (True, False):
-        losses = []
-        for i in range(len(test)):
-            before = np.concatenate([np.zeros((1, 88)), test[i][:-1]])
-            losses.append(nats(predict(before), test[i])[0 if first else 1 :])
-        score = evaluate(data, predict, first=first, size=7)
-        np.testing.assert_allclose(score.pooled, np.concatenate(losses).mean(), rtol=1e-12)
-        means = np.mean([loss.mean() for loss in losses])
-        np.testing.assert_allclose(score.mean_of_means, means, rtol=1e-12)
-        assert score.steps == test.lengths.sum() - (0 if first else len(test))
-
-
-def test_the_markov_baseline_counts_transitions_with_silence_before(sequences):
-    rolls = join(sequences["train"])
+def test_note_baselines_equal_a_plain_loop(data):
+    train = data.rolls("train")
     steps, sounds = np.zeros((2, 2, 88))
-    for roll in sequences["train"]:
-        before = np.zeros(88, int)
-        for now in roll:
+    for roll in train:
+        for before, now in pairwise(roll.astype(int)):
             steps[before, np.arange(88)] += 1
             sounds[before, np.arange(88)] += now
-            before = now.astype(int)
-    expected = (sounds + 0.5) / (steps + 1)
-    for state in (0, 1):
-        np.testing.assert_allclose(markov(rolls)(np.full(88, state)), expected[state])
-
-
-def test_knowing_the_notes_before_helps(data):
-    found = music_baselines(data)
-    assert found["note Markov, first step scored"] < found["constant, first step scored"] < 15
+    rate = sounds.sum(1, keepdims=True) / steps.sum(1, keepdims=True)
+    markov = (sounds + 5 * rate) / (steps + 5)
+    constant = (train.notes.sum(0) + 0.5) / (len(train.notes) + 1)
+    losses = {"constant rate of every note": [], "Markov chain of every note": []}
+    for i in range(7):
+        for before, now in pairwise(data.rolls("test")[i].astype(int)):
+            for p, found in zip(
+                (constant, markov[before, np.arange(88)]), losses.values(), strict=True
+            ):
+                found.append(-np.log(np.where(now, p, 1 - p)).sum())
+    found = note_baselines(data, "test", 7)
+    assert found == pytest.approx({name: np.mean(each) for name, each in losses.items()})
+    assert found["Markov chain of every note"] < found["constant rate of every note"] < 15
 
 
 def test_etudes_are_always_the_same(data):

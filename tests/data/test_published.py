@@ -7,12 +7,8 @@ import numpy as np
 import pytest
 
 from ladderspec.data import data_config, sources
-from ladderspec.data.baselines import (
-    music_baselines,
-    prediction_bounds,
-)
+from ladderspec.data.baselines import kmeans_baselines, note_baselines, prediction_bounds
 from ladderspec.data.formats import read_idx
-from ladderspec.data.kmeans import kmeans_baselines
 from ladderspec.data.textures import load_textures
 
 
@@ -186,16 +182,8 @@ SIZES = {  # sequences, steps and sounding notes of train, valid, test
     "Piano_midi": [(87, 75911, 231089), (12, 8540, 27623), (25, 19036, 56067)],
 }
 BASELINES = {  # in the order of NAMES
-    "constant, first step scored": (11.060154, 10.251965, 11.509879, 11.045530),
-    "constant, first step scored, mean of means": (11.003289, 10.116190, 10.553617, 11.384795),
-    "constant, first step scored, fitted on train + valid": (
-        (11.059447, 10.240853, 11.497585, 11.041032)
-    ),
-    "constant, first step not scored": (11.091248, 10.260814, 11.514429, 11.051723),
-    "constant of small counts, first step not scored": (11.0912, 10.2619, 11.5161, 11.0518),
-    "note Markov, first step scored": (10.477045, 5.167890, 8.561365, 8.261544),
-    "note Markov, first step scored, mean of means": (10.473427, 5.215483, 8.206755, 8.581537),
-    "note Markov of pooled rates, first step not scored": (10.4897, 5.1530, 8.5596, 8.2637),
+    "constant rate of every note": (11.091248, 10.260814, 11.514429, 11.051723),
+    "Markov chain of every note": (10.4897, 5.1530, 8.5596, 8.2637),
 }
 
 
@@ -211,9 +199,9 @@ def test_music_has_the_published_sizes(real, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_loader_and_evaluator_give_the_published_baselines(real, name):
-    real("music", f"eight baselines of {name}")
-    found = music_baselines(data_config("music", name=name).open())
+def test_note_baselines_are_the_published_ones(real, name):
+    real("music", f"reference methods of {name}")
+    found = note_baselines(data_config("music", name=name).open(), "test", 1000)
     assert found.keys() == BASELINES.keys()
     for baseline, values in BASELINES.items():
         assert found[baseline] == pytest.approx(values[NAMES.index(name)], abs=1e-4), baseline

@@ -108,9 +108,10 @@ def test_verification_works_where_nothing_can_be_remembered(tmp_path, cache):
 
 def test_a_damaged_memory_is_forgotten(tmp_path, cache):
     cache.mkdir()
-    for text in ("{", "[]", '{"x": 1}'):
-        (cache / "verified.json").write_text(text)
-        assert check(FILE, put(tmp_path)) is State.RIGHT
+    place = put(tmp_path)
+    for text in ("{", "[]", '{"x": 1}', json.dumps({str(place.resolve()): 1})):
+        (cache / "digests.json").write_text(text)
+        assert check(FILE, place) is State.RIGHT
 
 
 def test_missing_and_damaged_files_are_named_with_their_checksums(tmp_path, table):
@@ -148,7 +149,8 @@ def test_a_data_set_publishes_its_files(monkeypatch):
     for name in ("FILES", "MIRRORS"):
         monkeypatch.setattr(sources, name, dict(getattr(sources, name)))
     file = File("birds/swallows.npz", 3, "0" * 64)
-    assert sources.publish(["https://example.org/{name}"], file) == ("birds/swallows.npz",)
+    mirrors, table = ["https://example.org/{name}"], f"swallows.npz 3 {'0' * 64}"
+    assert sources.publish("birds", mirrors, table) == ("birds/swallows.npz",)
     assert sources.select(["birds"]) == [file]
     assert download_module._mirrors(file, []) == ["https://example.org/swallows.npz"]
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from ladderspec.data import DataError, config_of_run, data_config
+from ladderspec.data.baselines import box_blur, kmeans, kmeans_baselines, texture_energy
 from ladderspec.data.dataset import Split
 from ladderspec.data.digits import load_digits
-from ladderspec.data.kmeans import box_blur, kmeans, kmeans_baselines, texture_energy
 from ladderspec.data.patterns import PATTERNS
 from ladderspec.data.picture import encode_png
 from ladderspec.data.sets.textured_mnist import dilate

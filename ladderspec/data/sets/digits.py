@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from ladderspec.data.batching import Batch, Indices
+from ladderspec.data.batching import Indices
 from ladderspec.data.config import register
 from ladderspec.data.dataset import DataError, Form
-from ladderspec.data.digits import CLASSES, DigitData, LabelledDigitConfig
+from ladderspec.data.digits import CLASSES, LABELS, DigitData, Fields, LabelledDigitConfig
 from ladderspec.data.picture import ImageSheet
 from ladderspec.names import Shape
 
@@ -56,20 +55,12 @@ class DigitsData(DigitData):
         super().__init__(config, seed, folder, side)
         self.forms = {
             "image": Form((side * side,) if config.flat else (1, side, side), False, "0 is paper"),
-            "label": Form((), False, "the digit"),
-            "labelled": Form((), False, "whether the label may be used"),
+            **LABELS,
         }
 
-    def batch(
-        self, split: str, epoch: int, indices: Indices, fields: Sequence[str] | None = None
-    ) -> Batch:
-        rows, with_label = self.chosen(split, indices)
-        whole: Batch = {
-            "image": self.digits.images[rows].reshape(len(rows), *self.forms["image"].shape),
-            "label": self.digits.labels[rows],
-            "labelled": with_label,
-        }
-        return {name: whole[name] for name in self.requested(fields)}
+    def compute(self, split: str, epoch: int, indices: Indices) -> Fields:
+        images = self.digits.images[self.chosen(split, indices)[0]]
+        return {"image": lambda: images.reshape(len(images), *self.forms["image"].shape)}
 
     def contact_sheet(self, title: str, split: str, indices: Indices) -> ImageSheet:
         """A column for each class, with the first items of the class from the first index on."""

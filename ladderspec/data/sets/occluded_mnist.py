@@ -14,21 +14,20 @@ in [0, 1] as `cost: bce` needs them. All other fields of the data are free of no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from ladderspec.cells.fields import PairField
-from ladderspec.data.batching import Batch, Indices
+from ladderspec.data.baselines import prediction_baselines
+from ladderspec.data.batching import Indices
 from ladderspec.data.config import register
 from ladderspec.data.counter_rng import draws, normal
 from ladderspec.data.dataset import Baseline, Form, Split
-from ladderspec.data.digits import CLASSES, DigitData, LabelledDigitConfig
+from ladderspec.data.digits import CLASSES, LABELS, DigitData, Fields, LabelledDigitConfig
 from ladderspec.data.flights import Canvas, Flight, Images
 from ladderspec.data.picture import ImageSheet
 
@@ -121,8 +120,6 @@ class OccludedMnist(LabelledDigitConfig):
         return visible, self.canvas // 8 if self.bar is None else self.bar
 
     def baselines(self) -> dict[str, Baseline]:
-        from ladderspec.data.baselines import prediction_baselines  # which imports this module
-
         return {"prediction": Baseline("error", prediction_baselines, unit="x 1e-5")}
 
     def open(self, seed: int = 0, folder: Path | None = None) -> OccludedMnistData:
@@ -146,8 +143,7 @@ class OccludedMnistData(DigitData):
             "reconstruction": Form(frame, True, "every pixel seen up to t, at its place at t"),
             "optimal": Form(frame, False, "the reconstruction at the last frame"),
             "position": Form((2,), True, "row and column of the digit's box"),
-            "label": Form((), False, "the digit"),
-            "labelled": Form((), False, "whether the label may be used"),
+            **LABELS,
         }
 
     def size(self, split: str) -> int:
@@ -174,22 +170,16 @@ class OccludedMnistData(DigitData):
         redrawn = self.config.flights == "redrawn"
         return super().stream(purpose, split, epoch if redrawn else 0, indices)
 
-    def batch(
-        self, split: str, epoch: int, indices: Indices, fields: Sequence[str] | None = None
-    ) -> Batch:
-        rows, with_label = self.chosen(split, indices)
+    def compute(self, split: str, epoch: int, indices: Indices) -> Fields:
         flight = self.flight(split, epoch, indices)
-        compute: dict[str, Callable[[], NDArray[Any]]] = {
+        return {
             "frames": lambda: self._add_noise(split, epoch, indices, flight.frames()),
             "noiseless": flight.frames,
             "clean": flight.clean,
             "reconstruction": flight.reconstruction,
             "optimal": lambda: flight.optimal(self.config.frames - 1),
             "position": lambda: flight.positions,
-            "label": lambda: self.digits.labels[rows],
-            "labelled": lambda: with_label,
         }
-        return {name: compute[name]() for name in self.requested(fields)}
 
     def contact_sheet(self, title: str, split: str, indices: Indices) -> ImageSheet:
         """The rows of [f:ommnist]."""

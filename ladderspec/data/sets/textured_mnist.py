@@ -13,7 +13,6 @@ are drawn for each image and differ by at least 0.3. Images are not clipped to [
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -26,13 +25,20 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from ladderspec.cells.fields import refusal
 from ladderspec.data import textures
-from ladderspec.data.batching import Batch, Indices
+from ladderspec.data.baselines import kmeans_baselines
+from ladderspec.data.batching import Indices
 from ladderspec.data.config import register
 from ladderspec.data.counter_rng import Bits, below, draws, uniform
 from ladderspec.data.dataset import Baseline, DataError, Form, Split
-from ladderspec.data.digits import CLASSES, LARGEST, DigitData, LabelledDigitConfig
+from ladderspec.data.digits import (
+    CLASSES,
+    LABELS,
+    LARGEST,
+    DigitData,
+    Fields,
+    LabelledDigitConfig,
+)
 from ladderspec.data.flights import Images, draw
-from ladderspec.data.kmeans import kmeans_baselines
 from ladderspec.data.picture import ImageSheet
 from ladderspec.names import Shape
 
@@ -160,8 +166,7 @@ class TexturedMnistData(DigitData):
             "groups": Form(image, False, "1: the digit; 0: the ground; -1: blended, of no group"),
             "alpha": Form(image, False, "the share of the digit in a pixel"),
             "textures": Form((2,), False, "the numbers of the textures of the digit and ground"),
-            "label": Form((), False, "the digit"),
-            "labelled": Form((), False, "whether the label may be used"),
+            **LABELS,
         }
 
     def _check_room(self) -> None:
@@ -215,24 +220,18 @@ class TexturedMnistData(DigitData):
         places = below(bits, room + 1) if config.place == "random" else centre
         return draw(digits, places[:, None], config.canvas)[:, 0, 0]
 
-    def batch(
-        self, split: str, epoch: int, indices: Indices, fields: Sequence[str] | None = None
-    ) -> Batch:
-        rows, with_label = self.chosen(split, indices)
+    def compute(self, split: str, epoch: int, indices: Indices) -> Fields:
         layers = self.layers(split, epoch, indices)
 
         def shaped(values: NDArray[Any]) -> NDArray[Any]:
-            return values.reshape(len(rows), *self.forms["image"].shape)
+            return values.reshape(len(values), *self.forms["image"].shape)
 
-        compute: dict[str, Callable[[], NDArray[Any]]] = {
+        return {
             "image": lambda: shaped(layers.image),
             "groups": lambda: shaped(layers.groups),
             "alpha": lambda: shaped(layers.alpha),
             "textures": lambda: layers.textures,
-            "label": lambda: self.digits.labels[rows],
-            "labelled": lambda: with_label,
         }
-        return {name: compute[name]() for name in self.requested(fields)}
 
     def contact_sheet(self, title: str, split: str, indices: Indices) -> ImageSheet:
         """A column for each item: image, mask, groups, and the textures of digit and ground."""
