@@ -10,6 +10,7 @@ import logging
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ Curve = dict[int, float]  # update -> validation metric
 STEEP = 4  # a metric that falls by more than this factor has a logarithmic axis
 Panel = tuple[Measure, ColumnGroup]
 ACROSS = 4  # panels side by side
+HUGE = 1e100
 MOST_TICKS = 10  # t that are labelled one by one
 
 # Colours for colour-blind readers (Okabe and Ito); the row that others are compared with is black.
@@ -72,6 +74,29 @@ def rendered(figure: Figure, suffix: str) -> bytes:
     with rc_context(STYLE):
         figure.savefig(out, format=suffix, dpi=200, metadata=dates.get(suffix))
     return out.getvalue()
+
+
+def drawable(results: Results) -> Results:
+    """The results without numbers that no axis can show: NaN, infinite and huge ones."""
+    cells = [
+        replace(
+            cell,
+            values={
+                name: {seed: value for seed, value in seeds.items() if abs(value) < HUGE}
+                for name, seeds in cell.values.items()
+            },
+            by_time={
+                name: {s: found for s, found in seeds.items() if all(abs(v) < HUGE for v in found)}
+                for name, seeds in cell.by_time.items()
+            },
+        )
+        for cell in results.cells
+    ]
+    curves = {
+        key: [{k: v for k, v in row.items() if k == "split" or abs(v) < HUGE} for row in rows]
+        for key, rows in results.curves.items()
+    }
+    return replace(results, cells=tuple(cells), curves=curves)
 
 
 def line_style(results: Results, row: str) -> dict[str, Any]:

@@ -91,13 +91,16 @@ def report(
     try:
         with display.working("baselines", "measuring"):
             written += measure_baselines(experiment, runs, folder, data)
-    except DataError as error:
+    except (DataError, UsageError) as error:
         unmeasured = f"no baselines: {error}"
     with display.working("tables and figures", "writing"):
         results = collect(experiment, runs, folder, by_time)
-        tables_and_figures, missing = write_report(results, folder)
-        written += tables_and_figures
-        written += draw_worths(results, study, runs, folder) if study else []
+        try:
+            tables_and_figures, missing = write_report(results, folder)
+            written += tables_and_figures
+            written += draw_worths(results, study, runs, folder) if study else []
+        except UsageError as error:  # the tables can be shown without files
+            missing = str(error)
     messages = [*(f"left out: {line}" for line in results.left_out), missing, unmeasured]
     return AblationReport(results, tuple(written), tuple(filter(None, messages)))
 
@@ -126,11 +129,11 @@ def write_report(results: Results, folder: Path) -> tuple[list[Path], str]:
         figures.require_matplotlib()
     except UsageError as error:
         return written, str(error)
-    plots = {"curves": figures.curves, "bars": figures.bars}
-    if results.times:
+    shown, plots = figures.drawable(results), {"curves": figures.curves, "bars": figures.bars}
+    if shown.times:
         plots["by_time"] = figures.by_time
     for name, plot in plots.items():
-        figure = plot(results)
+        figure = plot(shown)
         for suffix in ("png", "pdf"):
             written.append(
                 write_atomic(folder / f"{name}.{suffix}", figures.rendered(figure, suffix))

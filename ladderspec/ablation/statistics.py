@@ -40,10 +40,13 @@ def spread(values: Sequence[float]) -> Spread | None:
     """
     if not values:
         return None
-    mean = math.fsum(values) / len(values)
     if len(values) == 1:
-        return Spread(mean, None, 1)
-    squares = math.fsum((value - mean) ** 2 for value in values)
+        return Spread(values[0], None, 1)
+    try:
+        mean = math.fsum(values) / len(values)
+        squares = math.fsum((value - mean) ** 2 for value in values)
+    except (OverflowError, ValueError):  # huge values, infinities of both signs
+        return Spread(math.nan, math.nan, len(values))
     return Spread(mean, math.sqrt(squares / (len(values) - 1)), len(values))
 
 

@@ -113,12 +113,13 @@ def run_ablate(args: argparse.Namespace) -> int:
         experiment, experiment.select(seeds=seeds), output, args.data, args.by_time, study
     )
     print(found.text(width()))
-    say("\nwrote " + "\n      ".join(list_files(found.written)))
+    if found.written:
+        say("\nwrote " + "\n      ".join(list_files(found.written)))
     for line in found.messages:
         print(f"ladderspec: {line}", file=sys.stderr)
     for outcome in failed:
         print(f"ladderspec: {outcome.job.id}: {outcome.error}", file=sys.stderr)
-    return 1 if failed else 0
+    return 1 if failed or not found.written else 0
 
 
 def _study(args: argparse.Namespace) -> Study:

@@ -75,33 +75,45 @@ def run_evaluate(args: argparse.Namespace) -> int:
     Example:
       ladderspec evaluate out/quickstart/both.seed0 --without decoder_to_encoder
     """
-    from ladderspec.trained.evaluate import evaluate, samples
+    from ladderspec.trained.evaluate import evaluate
     from ladderspec.trained.lesion import notes_on
 
     opened = open_run_of(args)
     report = evaluate(opened, args.split, args.without, args.statistics, args.noise)
-    output = make_folder(args.output or opened.folder / "evaluation")
-    files = []
-    shown = args.split, args.without, args.count, args.statistics, args.noise
-    picture = samples(opened, *shown)
-    if picture is not None:
-        picture.save(output / f"{args.split}.png")
-        files.append(output / f"{args.split}.png")
-    if args.activations:
-        files += _activations(opened, args, output)
+    files, problem = list[Path](), None
+    try:
+        files = _write_pictures(opened, args)
+    except (UsageError, OSError) as error:  # after the measures are printed
+        problem = error
     notes = notes_on(opened.graph, args.without) if args.without else []
     if args.json:
         data = {"metrics": report.metrics, "by_time": report.by_time, "units": report.units,
                  "confusion": report.confusion, "files": [str(file) for file in files],
                  "notes": notes}  # fmt: skip
         print(json.dumps(data, indent=1))
-        return 0
-    _print(report, opened, args)
-    for note in notes:
-        print(f"note: {one_line(note)}")
-    for file in files:
-        say(f"wrote {file}")
+    else:
+        _print(report, opened, args)
+        for note in notes:
+            print(f"note: {one_line(note)}")
+        for file in files:
+            say(f"wrote {file}")
+    if problem is not None:
+        raise problem
     return 0
+
+
+def _write_pictures(opened: TrainedRun, args: argparse.Namespace) -> list[Path]:
+    from ladderspec.trained.evaluate import samples
+
+    output = make_folder(args.output or opened.folder / "evaluation")
+    files = []
+    picture = samples(opened, args.split, args.without, args.count, args.statistics, args.noise)
+    if picture is not None:
+        picture.save(output / f"{args.split}.png")
+        files.append(output / f"{args.split}.png")
+    if args.activations:
+        files += _activations(opened, args, output)
+    return files
 
 
 def _activations(opened: TrainedRun, args: argparse.Namespace, output: Path) -> list[Path]:

@@ -7,7 +7,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ladderspec.errors import UsageError, reason
 from ladderspec.files import checksum, read_regular, sealed, write_atomic
@@ -109,13 +111,20 @@ def read_rows(folder: Path, result: Mapping[str, Any] | None = None) -> list[dic
         return []
     for line in text.split("\n"):
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
+            rows.append(MetricsRow.model_validate_json(line).model_dump())
+        except ValidationError:
             break
-        if not isinstance(row, dict):
-            break
-        rows.append(row)
     return rows
+
+
+class MetricsRow(BaseModel):
+    """A row of `metrics.jsonl`, with its metrics by name."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+    __pydantic_extra__: dict[str, float]
+
+    update: Annotated[int, Field(ge=0, lt=2**53)]
+    split: str
 
 
 def tensorboard(folder: Path, wanted: bool) -> Any:

@@ -70,6 +70,7 @@ class ResultRecord(BaseModel):
     metrics: dict[str, dict[str, float]]
     by_time: dict[str, dict[str, list[float]]] = {}
     units: dict[str, str]
+    higher_is_better: list[str] = []
     parameters: int
     reported: Literal["best", "last"] = "last"
 

@@ -27,6 +27,7 @@ from ladderspec.cli import main
 from ladderspec.errors import SpecError
 from ladderspec.experiments.reader import open_experiment
 from ladderspec.experiments.runs import Run
+from ladderspec.learn.log import read_rows
 from tests.training import experiment
 
 TEXT = """
@@ -85,6 +86,58 @@ def finished(folder: Path, text: str = TEXT) -> tuple[Path, list[Run]]:
     for run in runs:
         finish(run, folder / "out" / run.id)
     return place, runs
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e308, -1e200])
+def test_numbers_that_no_axis_can_show(
+    value: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They stand in the table; the figures are drawn without them."""
+    place, runs = finished(tmp_path)
+    for run in runs[:2]:
+        file = tmp_path / "out" / run.id / "result.json"
+        result = json.loads(file.read_text())
+        result["metrics"]["test"] = dict.fromkeys(result["metrics"]["test"], value)
+        result["by_time"] = {"test": {"digit.error": [value, 1.0]}}
+        file.write_text(json.dumps(result))
+    out, err = report(place, capsys)
+    assert ("inf" if math.isinf(value) else "nan") in out
+    assert err == ""
+    assert (tmp_path / "out" / "bars.pdf").exists()
+
+
+ROWS = [
+    '{"update": 1}',
+    '{"split": "valid", "digit.error": 1}',
+    '{"update": [1], "split": "valid"}',
+    '{"update": 1, "split": "valid", "digit.error": "x"}',
+    '{"update": 1, "split": "valid", "digit.error": null}',
+    '{"update": 1%s, "split": "valid", "digit.error": 1}' % ("0" * 20),
+    "[" * 100_000,
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=range(len(ROWS)))
+def test_rows_of_metrics_that_are_none(
+    row: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, runs = finished(tmp_path)
+    file = tmp_path / "out" / runs[0].id / "metrics.jsonl"
+    good = file.read_text().splitlines(keepends=True)
+    file.write_text("".join([*good[:4], row, "\n", *good[4:]]))
+    assert len(read_rows(file.parent)) == 4
+    report(place, capsys)
+
+
+def test_a_table_of_a_folder_that_cannot_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, _ = finished(tmp_path)
+    (tmp_path / "out" / "table.md").mkdir()
+    assert main(["ablate", str(place), "-o", str(tmp_path / "out"), "--table-only"]) == 1
+    said = capsys.readouterr()
+    assert "digit error" in said.out
+    assert said.err.endswith("table.md: is a directory\n")
 
 
 def report(place: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:

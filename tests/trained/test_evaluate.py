@@ -190,7 +190,9 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     (tmp_path / "file").touch()
     for command in ("evaluate", "generate"):
         assert main([command, str(folder), "-o", str(tmp_path / "file" / "x" / "y.png")]) == 2
-        assert "cannot write" in capsys.readouterr().err
+        said = capsys.readouterr()
+        assert "cannot write" in said.err
+        assert ("digit.error" in said.out) is (command == "evaluate"), "measures are printed"
     assert main(["evaluate", str(tmp_path)]) == 2
     assert "there is no run.json" in capsys.readouterr().err
 
@@ -367,7 +369,7 @@ def test_a_stored_network_that_is_damaged(tmp_path: Path) -> None:
             open_net(place)
         (place / name).write_bytes(whole)
     for old, new, message in [
-        ('"forget_bias": 1.0', '"forget_bias": "x"', "forget_bias: .*valid number"),
+        ('"forget_bias": 1.0', '"forget_bias": "x"', "forget_bias: expected a number"),
         ('"ConvLSTM"', '"ConvLTSM"', "no cell `ConvLTSM` is known here; load its plug-in first"),
         ('"side"', '"sied"', "it has no 'side'"),
         ('"graph"', '"grahp"', "it has no 'graph'"),
