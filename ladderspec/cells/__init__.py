@@ -23,7 +23,15 @@ from ladderspec.cells.base import (
 )
 from ladderspec.cells.fields import Config
 from ladderspec.cells.norms import NORMS, Norm, register_norm
-from ladderspec.cells.parameters import Parameter, Parameters, blocks, ones, weight, zeros
+from ladderspec.cells.parameters import (
+    Parameter,
+    Parameters,
+    blocks,
+    normal,
+    ones,
+    weight,
+    zeros,
+)
 from ladderspec.cells.projections import (
     Inlet,
     Projection,
@@ -58,6 +66,7 @@ __all__ = [
     "between",
     "blocks",
     "cell_name",
+    "normal",
     "ones",
     "pre_activation",
     "register",

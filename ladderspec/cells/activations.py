@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from ladderspec.plugins import refuse_replacement
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -33,9 +35,14 @@ def register_activation(
         halves: whether it lets about half of the variance through, so that weights in front of it
             that have no norm start twice as large.
         limits: how its values are limited, if they are; costs on them are noted.
+
+    Raises:
+        UsageError: if ladderspec has an activation of that name.
     """
 
     def add(compute: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+        known = ACTIVATIONS.get(name)
+        refuse_replacement("activation", name, known and known.compute, compute)
         ACTIVATIONS[name] = Activation(name, compute, halves, limits)
         return compute
 

@@ -20,6 +20,7 @@ from ladderspec.cells.parameters import Parameters
 from ladderspec.cells.projections import Inlet, Projection, ShapeProblem
 from ladderspec.errors import UsageError
 from ladderspec.names import Role, Shape, Side
+from ladderspec.plugins import refuse_replacement
 
 if TYPE_CHECKING:
     from ladderspec.cells.grouping import Groups
@@ -265,7 +266,8 @@ def register(cell: C) -> C:
         The same class.
 
     Raises:
-        UsageError: if the class has no `compute`, or methods of the old API of cells.
+        UsageError: if the class has no `compute`, methods of the old API of cells, or the name of
+            a cell of ladderspec.
     """
     for old, new in (("build", "compute"), ("join", "parameters")):
         if old in vars(cell):
@@ -280,16 +282,9 @@ def register(cell: C) -> C:
         raise UsageError(f"`compute` of the cell {name} needs `@staticmethod`: it has no `self`")
     check_declarations(cell, name)
     for side in cell.sides:
-        _refuse_second(name, cell, _CELLS[side].get(name))
+        refuse_replacement("cell", name, _CELLS[side].get(name), cell)
         _CELLS[side][name] = cell
     return cell
-
-
-def _refuse_second(name: str, cell: type[Cell], known: type[Cell] | None) -> None:
-    """A plug-in cannot replace a cell of the package."""
-    ours = known is not None and known.__module__.startswith("ladderspec.")
-    if ours and not cell.__module__.startswith("ladderspec."):
-        raise UsageError(f"there is a cell `{name}` in ladderspec: give yours another name")
 
 
 def cell_name(cell: type[Cell]) -> str:

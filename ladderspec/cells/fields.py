@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from ladderspec.cells.activations import ACTIVATIONS
-from ladderspec.cells.norms import norm_names
+from ladderspec.cells.norms import TERMS, norm_names
 from ladderspec.errors import registered_name_meant, tick
 
 Pair = tuple[int, int]
@@ -134,19 +134,16 @@ class NormChoice(Config):
     )
 
 
-_TERMS = ["joint", "separate"]
-
-
 def _norm(value: Any) -> Any:
     if isinstance(value, dict | NormChoice):
         return value
-    words = [*norm_names(), *_TERMS]
+    words = [*norm_names(), *TERMS]
     if value not in words:
         meant = "none" if value in (None, False, "no", "off") else value
         hint = registered_name_meant(meant, words, "norm")
         shown = str(value).lower() if isinstance(value, bool) else value
         raise refusal("S105", f"there is no norm {tick(shown)}", hint)
-    return {"terms" if value in _TERMS else "kind": value}
+    return {"terms" if value in TERMS else "kind": value}
 
 
 def _with_groups(choice: NormChoice) -> NormChoice:
@@ -162,13 +159,13 @@ def _with_groups(choice: NormChoice) -> NormChoice:
 def _norm_schema(core_schema: Any, handler: Any) -> dict[str, Any]:
     choice = {
         "kind": {"enum": norm_names()},
-        "terms": {"enum": _TERMS},
+        "terms": {"enum": TERMS},
         "groups": {"type": "integer", "minimum": 2, "maximum": 65536},
     }
     words = [name for name in norm_names() if name != "group"]  # which needs its groups
     return {
         "anyOf": [
-            {"type": "string", "enum": [*words, *_TERMS]},
+            {"type": "string", "enum": [*words, *TERMS]},
             {"type": "object", "properties": choice, "additionalProperties": False},
         ]
     }
@@ -199,12 +196,12 @@ class Noise(Config):
 
 
 Five = tuple[float, float, float, float, float]
-_STARTS: dict[str, Five] = {"even": (1, 1, 0, 0, 0), "ladder": (0, 1, 0, 0, 0)}
+STARTS: dict[str, Five] = {"even": (1, 1, 0, 0, 0), "ladder": (0, 1, 0, 0, 0)}
 
 
 def _five(value: Any) -> Any:
-    if isinstance(value, str) and value in _STARTS:
-        return _STARTS[value]
+    if isinstance(value, str) and value in STARTS:
+        return STARTS[value]
     if isinstance(value, list | tuple) and len(value) == 5:
         return tuple(value)
     raise refusal(
@@ -220,7 +217,7 @@ FunctionStart = Annotated[
     WithJsonSchema(
         {
             "anyOf": [
-                {"type": "string", "enum": list(_STARTS)},
+                {"type": "string", "enum": list(STARTS)},
                 {"type": "array", "items": {"type": "number"}, "minItems": 5, "maxItems": 5},
             ]
         }

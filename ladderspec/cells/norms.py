@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from ladderspec.errors import UsageError
 from ladderspec.names import Shape, show_shape, size_of
+from ladderspec.plugins import refuse_replacement
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,10 +38,18 @@ class Norm:
 
 
 NORMS: dict[str, type[Norm]] = {}
+TERMS = ["joint", "separate"]  # what `norm` may say besides the name of a norm
 
 
 def register_norm(norm: type[Norm]) -> type[Norm]:
-    """Make a norm known under its `name`, as in `norm: layer`."""
+    """Make a norm known under its `name`, as in `norm: layer`.
+
+    Raises:
+        UsageError: if the name has another meaning in ladderspec.
+    """
+    if norm.name in ("none", *TERMS):
+        raise UsageError(f"`norm: {norm.name}` has a meaning of its own: give yours another name")
+    refuse_replacement("norm", norm.name, NORMS.get(norm.name), norm)
     NORMS[norm.name] = norm
     return norm
 
@@ -59,6 +69,15 @@ class BatchNormalisation(Norm):
     statistics = True
 
 
+def _group_norm(
+    x: Tensor, gain: Tensor | None = None, bias: Tensor | None = None, groups: int = 1
+) -> Tensor:
+    """gain . (x - mean) / std + bias, over places and each of the groups of channels."""
+    import torch
+
+    return torch.group_norm(x, groups, gain, bias, 1e-5)
+
+
 @register_norm
 class LayerNormalisation(Norm):
     """LN(x) = gain . (x - mean) / std + bias, over channels and places of each sample."""
@@ -66,11 +85,7 @@ class LayerNormalisation(Norm):
     name = "layer"
     symbol = "LN"
 
-    @staticmethod
-    def compute(x: Tensor, gain: Tensor | None, bias: Tensor | None, groups: int) -> Tensor:
-        import torch
-
-        return torch.group_norm(x, groups, gain, bias, 1e-5)
+    compute = staticmethod(_group_norm)
 
 
 @register_norm
@@ -80,11 +95,7 @@ class GroupNormalisation(Norm):
     name = "group"
     symbol = "GN"
 
-    @staticmethod
-    def compute(x: Tensor, gain: Tensor | None, bias: Tensor | None, groups: int) -> Tensor:
-        import torch
-
-        return torch.group_norm(x, groups, gain, bias, 1e-5)
+    compute = staticmethod(_group_norm)
 
     @classmethod
     def problem(cls, shape: Shape, groups: int) -> tuple[str, str] | None:

@@ -42,27 +42,16 @@ class Parameter:
             for block, value in zip(tensor.chunk(len(self.values)), self.values, strict=True):
                 block.fill_(value)
             return
-        std = self.variance**0.5
-        if self.taps != (1, 1):
-            tensor.copy_(self._alike_in_blocks(std, generator))
-            return
         # Drawn on the CPU in one precision: the same numbers on every device and in every dtype.
-        if tensor.dtype == torch.float32 and tensor.is_contiguous() and tensor.is_cpu:
-            tensor.normal_(0.0, std, generator=generator)
-        else:
-            drawn = torch.empty(tensor.shape, dtype=torch.float32)
-            tensor.copy_(drawn.normal_(0.0, std, generator=generator))
-
-    def _alike_in_blocks(self, std: float, generator: Generator | None) -> Tensor:
-        """A filter whose taps are equal within blocks of `taps`."""
-        import torch
-
-        *channels, height, width = self.shape
-        rows, columns = self.taps
-        coarse = torch.empty(*channels, -(-height // rows), -(-width // columns))
-        coarse.normal_(0.0, std, generator=generator)
-        fine = coarse.repeat_interleave(rows, -2).repeat_interleave(columns, -1)
-        return fine[..., :height, :width]
+        shape, (rows, columns) = list(self.shape), self.taps
+        if self.taps != (1, 1):
+            shape[-2:] = [-(-shape[-2] // rows), -(-shape[-1] // columns)]
+        drawn = torch.empty(shape, dtype=torch.float32)
+        drawn.normal_(0.0, self.variance**0.5, generator=generator)
+        if self.taps != (1, 1):
+            drawn = drawn.repeat_interleave(rows, -2).repeat_interleave(columns, -1)
+            drawn = drawn[..., : self.shape[-2], : self.shape[-1]]
+        tensor.copy_(drawn)
 
 
 Parameters = dict[str, Parameter]

@@ -111,15 +111,20 @@ class Pool(EncoderCell):
         import torch
         from torch.nn import functional
 
-        pool = functional.max_pool2d if mode == "max" else functional.avg_pool2d
-        if window is None:
-            return pool(a, a.shape[2:]).flatten(1)
-        if pad is None:
-            return pool(a, window, window_stride)
         if mode == "max":
-            return pool(functional.pad(a, pad, value=-torch.inf), window, window_stride)
-        inside = pool(functional.pad(torch.ones_like(a[:1, :1]), pad), window, window_stride)
-        return pool(functional.pad(a, pad), window, window_stride) / inside
+            if window is None:
+                return functional.max_pool2d(a, a.shape[2:]).flatten(1)
+            if pad is not None:
+                a = functional.pad(a, pad, value=-torch.inf)
+            return functional.max_pool2d(a, window, window_stride)
+        if window is None:
+            return functional.avg_pool2d(a, a.shape[2:]).flatten(1)
+        if pad is None:
+            return functional.avg_pool2d(a, window, window_stride)
+        inside = functional.pad(torch.ones_like(a[:1, :1]), pad)
+        inside = functional.avg_pool2d(inside, window, window_stride)
+        a = functional.pad(a, pad)
+        return functional.avg_pool2d(a, window, window_stride) / inside
 
 
 @register

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -98,12 +97,11 @@ class Projection:
     even_phases: bool = False  # the phases of a strided transposed filter start alike
     extra: Mapping[str, Parameter] = field(default_factory=dict)  # further parameters of this edge
 
-    given: dict[str, Any] = field(init=False, compare=False, repr=False)  # keywords of `function`
+    given: dict[str, Any] = field(init=False, compare=False, repr=False)  # to `function`
 
     def __post_init__(self) -> None:
         _check(self)
-        given = {name: getattr(self, name) for name in KEYWORDS[self.function]}
-        object.__setattr__(self, "given", given)
+        object.__setattr__(self, "given", {name: getattr(self, name) for name in self.keywords})
 
     @property
     def has_weight(self) -> bool:
@@ -154,19 +152,27 @@ class Projection:
 
     def compute(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
         """The map alone, plus `bias` (by channel)."""
-        function, given = self.function, self.given
         if weight is not None:
-            return function(x, weight, bias, **given)
-        y = function(x, **given)
+            return self.function(x, weight, bias, **self.given)
+        y = self.function(x, **self.given)
         return y if bias is None else y + per_channel(bias, y)
 
     @property
     def function(self) -> Callable[..., Tensor]:
-        """The function of the map; KEYWORDS are the attributes that it reads."""
+        """The function of the map."""
+        return self._map[0]
+
+    @property
+    def keywords(self) -> tuple[str, ...]:
+        """The attributes that the function reads, besides value, weight and bias."""
+        return self._map[1]
+
+    @property
+    def _map(self) -> tuple[Callable[..., Tensor], tuple[str, ...]]:
         if self.kind == "dense" and len(self.target) == 3:
-            return dense_to_map
+            return dense_to_map, ("target",)
         if self.dilation != (1, 1) or self.channel_groups != 1:
-            return general_convolve
+            return general_convolve, ("stride", "dilation", "channel_groups")
         return _MAPS[self.kind]
 
 
@@ -174,23 +180,14 @@ def same(x: Tensor) -> Tensor:
     return x
 
 
-_MAPS: dict[str, Callable[..., Tensor]] = {
-    "none": same,
-    "dense": dense,
-    "conv": convolve,
-    "transposed": convolve_transposed,
-    "spread": spread,
-    "scaled": scaled,
-    "resampled": resampled,
-}
-_SPECIAL: list[Callable[..., Tensor]] = [dense_to_map, general_convolve]
-KEYWORDS: dict[Callable[..., Tensor], tuple[str, ...]] = {
-    function: tuple(
-        name
-        for name in inspect.signature(function).parameters
-        if name not in ("x", "weight", "bias")
-    )
-    for function in [*_MAPS.values(), *_SPECIAL]
+_MAPS: dict[str, tuple[Callable[..., Tensor], tuple[str, ...]]] = {
+    "none": (same, ()),
+    "dense": (dense, ()),
+    "conv": (convolve, ("stride",)),
+    "transposed": (convolve_transposed, ("stride", "size")),
+    "spread": (spread, ("stride", "size")),
+    "scaled": (scaled, ("factor",)),
+    "resampled": (resampled, ("size", "mode", "factor")),
 }
 
 

@@ -1,4 +1,4 @@
-"""Nodes and edges of a graph -> the classes of an exported file, and how each module is made.
+"""The classes of an exported file, and how each module is made.
 
 A class is written from one module: its constructor from the declared parameters, its `forward` from
 the source of `compute`. Modules whose classes would differ in values alone share one; such values
@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from ladderspec.cells import NORMS, Parameter, Parameters
@@ -18,7 +19,7 @@ from ladderspec.export.source import REFERENCE, Definitions, fit, names_in
 from ladderspec.names import Shape, size_of
 
 GROUPS = "GROUPS"  # the constant of the file that counts groups
-NEUTRAL = (1.0, (1, 1))  # values that an argument has by default
+NEUTRAL = (1, 1.0, (1, 1))  # values that an argument has by default
 
 
 # --- named sizes ----------------------------------------------------------------------------------
@@ -105,14 +106,15 @@ def write_classes(modules: Iterable[ModuleClass], texts: dict[str, str]) -> None
     for module in modules:
         groups.setdefault((module.name, module.write("", {}, {}, "")), []).append(module)
     usual: dict[str, ModuleClass] = {}
-    # The most used class of a name has it; others say how they differ.
+    # The most used class of a name has it; others are named after their cell, or how they differ.
     for group in sorted(groups.values(), key=len, reverse=True):
         first = group[0]
         words = [w for w in first.words if w not in usual.setdefault(first.name, first).words]
         name, rest = first.name, iter([*words, *map(str, range(2, len(groups) + 2))])
+        if name in texts and len({module.cell_name for module in group}) == 1:
+            name = first.cell_name
         while name in texts or name in REFERENCE:
-            word = next(rest)
-            name += "".join(part[:1].upper() + part[1:] for part in word.split())
+            name += "".join(part[:1].upper() + part[1:] for part in next(rest).split())
         values = [module.values for module in group]
         fixed = {k: v for k, v in values[0].items() if all(each[k] == v for each in values)}
         defaults = {
@@ -131,8 +133,9 @@ class ModuleClass:
     """One module of the network, and the text of its class."""
 
     base: ClassVar[str] = "nn.Module"
-    more: ClassVar[tuple[str, ...]] = ()  # further arguments of the constructor
+    more: ClassVar[str] = ""  # a further argument of the constructor
     name: str  # of its class, if no other class has it
+    cell_name: str  # its name otherwise, if all modules of the class have it
     words: tuple[str, ...] = ()  # that tell its class from others of that name
     doc: str
     any_doc: str  # of modules whose norms differ
@@ -154,18 +157,23 @@ class ModuleClass:
         self.fixed, self.values, self.init = fixed, {}, []
         buffers = [f"{key}: Tensor" for key, each in self.parameters.items() if each.buffer]
         for key, parameter in self.parameters.items():
-            self._declare(key, parameter)
+            start = self._start(key, parameter)
+            made = f"self.{key} = nn.Parameter({start})"
+            if parameter.buffer:
+                made = f'self.register_buffer("{key}", {start})'
+            self.init.append(made)
         methods = self.methods()
         lines = [f"class {name}({self.base}):", *indented(_docstring(doc))]
         lines += ["", *indented(buffers)] if buffers else []
         if self.init:
-            free = {key: value for key, value in self.values.items() if key not in fixed}
+            free = {k: v for k, v in self.values.items() if k not in {*fixed, *defaults}}
             arguments = ["self", *(f"{size}: int" for size in self._used())]
-            arguments += [f"{k}: {_type(v)}" for k, v in free.items() if k not in defaults]
+            arguments += [f"{k}: {_type(v)}" for k, v in free.items()]
             arguments += [f"{k}: {_type(v)} = {v!r}" for k, v in defaults.items()]
-            head = f"def __init__({', '.join([*arguments, *self.more])}) -> None:"
-            made = f"super().__init__({', '.join(each.partition(':')[0] for each in self.more)})"
-            lines += ["", *indented([head, *indented([made, *self.init])])]
+            arguments += [f"{self.more}: nn.Module"] if self.more else []
+            head = f"def __init__({', '.join(arguments)}) -> None:"
+            lines += ["", *indented([head, f"    super().__init__({self.more})"])]
+            lines += indented(indented(self.init))
         for method in methods:
             lines += ["", *indented(method)]
         return "\n".join(part for line in lines for part in fit(line))
@@ -189,6 +197,8 @@ class ModuleClass:
 
     def value(self, name: str, value: Any) -> str:
         """A value in the constructor."""
+        if isinstance(value, Size):
+            return repr(value)
         self.values[name] = value
         return _text(value) if name in self.fixed else name
 
@@ -205,20 +215,10 @@ class ModuleClass:
         self.init += [line] if line not in self.init else []
         return f"self.{name}"
 
-    def _declare(self, name: str, declared: Parameter) -> None:
-        """Make a parameter or a buffer with its initial value."""
-        start = self._start(name, declared)
-        if declared.buffer:
-            self.init.append(f'self.register_buffer("{name}", {start})')
-        else:
-            self.init.append(f"self.{name} = nn.Parameter({start})")
-
     def _start(self, name: str, declared: Parameter) -> str:
         """The expression of an initial value."""
-        shape = ", ".join(
-            repr(n) if isinstance(n, Size) else self.value(f"{name}_{axis}", n)
-            for axis, n in enumerate(declared.shape)
-        )
+        sizes = [self.value(f"{name}_{axis}", n) for axis, n in enumerate(declared.shape)]
+        shape = ", ".join(sizes)
         if declared.variance is not None:
             if declared.buffer and declared.variance == 1.0:
                 return f"torch.randn({shape})"
@@ -230,8 +230,7 @@ class ModuleClass:
                 return f"gaussian({given})"
             return f"gaussian_blocks({given}, taps={self.value('stride', declared.taps)})"
         if len(declared.values) > 1:
-            values = self.value(name, declared.values)
-            return f"blocks({shape}, values={values})"
+            return f"blocks({shape}, values={self.value(name, declared.values)})"
         value = self.value(name, declared.values[0])
         filled = {"0.0": f"torch.zeros({shape})", "1.0": f"torch.ones({shape})"}
         return filled.get(value, f"torch.full(({shape},), {value})")
@@ -242,17 +241,19 @@ class ModuleClass:
             return
         if kind != "batch":
             raise UsageError(f"cannot export norm `{kind}`: it has no plain `compute`")
-        width = channels if isinstance(channels, Size) else self.value(f"{name}_channels", channels)
-        rows = self.value("rows", self.rows)
-        self.init.append(f"self.{name} = BatchNorm({width}, {rows})")
+        given = self.value(f"{name}_channels", channels), self.value("rows", self.rows)
+        self.init.append(f"self.{name} = BatchNorm({', '.join(given)})")
 
-    def normalised(self, kind: str, module: str, x: str, gain: str, bias: str, groups: str) -> str:
+    def normalised(
+        self, kind: str, module: str, x: str, gain: str = "", bias: str = "", groups: str = "1"
+    ) -> str:
         """The call of a norm on x; gain and bias may be empty."""
         if "compute" in vars(NORMS[kind]):
-            name = self.definitions.function(NORMS[kind].compute, f"{kind}_norm")
-            return f"{name}({x}, {gain or None}, {bias or None}, {groups})"
-        given = ["t", x, *([gain or "None", bias] if bias else [gain] if gain else [])]
-        return f"self.{module}({', '.join(given)})"
+            definitions = replace(self.definitions, owner=f"the norm `{kind}`")
+            values = (x, gain or "None", bias or "None", groups)
+            return definitions.call(NORMS[kind].compute, values, f"{kind}_norm")
+        given = ["t", x, gain or "None", bias] if bias else ["t", x, gain]
+        return f"self.{module}({', '.join(filter(None, given))})"
 
 
 def indented(lines: Iterable[str]) -> list[str]:

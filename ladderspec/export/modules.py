@@ -13,7 +13,6 @@ from ladderspec.cells.base import deviation, iterations_of
 from ladderspec.cells.binding import bind
 from ladderspec.cells.functions import per_channel
 from ladderspec.cells.grouping import Groups
-from ladderspec.cells.projections import KEYWORDS
 from ladderspec.export.classes import GROUPS, ModuleClass, Size, SizeNames, indented
 from ladderspec.export.source import Definitions, Expression, Tensor, names_in
 from ladderspec.names import size_of
@@ -21,15 +20,15 @@ from ladderspec.wiring.graph import Graph, is_tapped_by_arrows
 from ladderspec.wiring.shapes import site_of
 
 EDGES = {  # by the function of the map: the name of the class, its formula, what to say of it
+    "same": ("Direct", "x", ""),
+    "dense": ("Dense", "W x", "; maps are flattened"),
+    "dense_to_map": ("DenseMap", "W x", "; maps are flattened"),
     "convolve": ("Conv", "W * x", ""),
     "general_convolve": ("GeneralConv", "W * x", ""),
     "convolve_transposed": ("Up", "W * x", "; here * is transposed"),
-    "dense": ("Dense", "W x", "; maps are flattened"),
-    "dense_to_map": ("DenseMap", "W x", "; maps are flattened"),
     "spread": ("Spread", "x, each value over its window", ""),
     "scaled": ("Scaled", "s x", ""),
     "resampled": ("Resampled", "x, resampled to another size", ""),
-    "same": ("Direct", "x", ""),
 }
 
 
@@ -47,33 +46,32 @@ class EdgeClass(ModuleClass):
         self.parameters = self.projection.parameters
         self.words = () if scaled else ("unscaled",)
         self.changes = (projection.kind, projection.norm) != ("none", "none")
-        norm = projection.norm
         self.name, doc, note = EDGES[projection.function.__name__]
         if projection.extra:
             doc = f"The value as it is, with {' and '.join(projection.extra)}"
-        if norm != "none":
-            by = "" if scaled else ", which the cell applies"
-            doc = f"{NORMS[norm].symbol}({doc}), with a gain per channel{by}"
-            self.name += NORMS[norm].symbol
+        if projection.norm != "none":
+            symbol = NORMS[projection.norm].symbol
+            doc = f"{symbol}({doc}), with a gain per channel"
+            doc += "" if scaled else ", which the cell applies"
+            self.name += symbol
+        self.cell_name = self.name
         self.doc = self.any_doc = f"{doc}{note}."
 
     def methods(self) -> list[list[str]]:
         projection, kind = self.projection, self.projection.norm
         self.norm_module(kind, "norm", projection.target[0])
-        function, body = projection.function, list[str]()
-        given = ["x", *(["self.weight"] if projection.has_weight else [])]
-        for name in KEYWORDS[function]:
-            value = self.attribute(name, getattr(projection, name))
-            default = inspect.signature(function).parameters[name].default
-            given += [f"{name}={value}"] if value != repr(default) else []
-        y = "x"
+        given = {"x": "x", "weight": "self.weight", "bias": "None"}
+        for name in projection.keywords:
+            given[name] = self.attribute(name, getattr(projection, name))
+        y, body = "x", list[str]()
         if projection.kind != "none":
-            y = f"{self.definitions.function(function)}({', '.join(given)})"
+            names = inspect.signature(projection.function).parameters
+            y = self.definitions.call(projection.function, [given[name] for name in names])
         if kind != "none":
-            if len(y) > 50:
+            if len(y) > 60:
                 body, y = [f"y = {y}"], "y"
             groups = self.attribute("groups", projection.groups)
-            y = self.normalised(kind, "norm", y, "self.gain" if self.scaled else "", "", groups)
+            y = self.normalised(kind, "norm", y, "self.gain" * self.scaled, groups=groups)
         head = "def forward(self, t: int, x: Tensor) -> Tensor:"
         return [[head, *indented([*body, f"return {y}"])]]
 
@@ -113,7 +111,7 @@ class CellClass(ModuleClass):
     """A node: its `forward` is the source of `compute`."""
 
     base = "Cell"
-    more = ("**edges: nn.Module",)
+    more = "**edges"
 
     def __init__(
         self, definitions: Definitions, graph: Graph, node: str, length: int | None
@@ -123,6 +121,7 @@ class CellClass(ModuleClass):
         found = {
             key: e["projection"] for _, _, key, e in graph.in_edges(node, keys=True, data=True)
         }
+        self.definitions = replace(definitions, owner=f"the cell `{cell.cell}`")
         self.cell, site = self._named(cell, site_of(graph, node))
         out = self.sizes.shape(self.cell.out_shape(site))
         own = self.cell.parameters(site, out)
@@ -144,7 +143,7 @@ class CellClass(ModuleClass):
         self.keys = tuple(projections)
         self.states = self.cell.state_shapes(out) if "state" in self.keys else {}
         owner = next(c for c in type(cell).__mro__ if "compute" in vars(c))
-        self.name = owner.__name__.strip("_")
+        self.name, self.cell_name = owner.__name__.strip("_"), type(cell).__name__
         self.words = tuple(self._words())
         terms = {each.norm for each in found.values() if each.has_weight}
         self.doc = self._formula(owner.__doc__ or self.name, {kind} if kind != "none" else terms)
@@ -167,26 +166,24 @@ class CellClass(ModuleClass):
 
     def _words(self) -> Iterable[str]:
         """What tells this class from others of its name."""
-        _, kind, _ = self.norm
-        for value in self.binding.constants.values():
-            yield from [value] if isinstance(value, str) else []
-        given = {*self.binding.constants, *self.binding.tensors, *self.separate, *self.parameters}
-        for name in sorted({*self.binding.optional, *given} - {"norm"}):
-            absent = name not in given or self.binding.constants.get(name, name) is None
+        (tensors, constants), (module, kind, _) = self.binding.keywords, self.norm
+        yield from (value for value in constants.values() if isinstance(value, str))
+        given = {*constants, *tensors, *self.separate, *self.parameters}
+        for name in sorted({*self.binding.signature.optional, *given} - {"norm"}):
+            absent = name not in given or constants.get(name, name) is None
             yield f"{'without' if absent else 'with'} {name}"
         yield "on maps" if len(self.out) == 3 else "on vectors"
         symbol = "plain" if kind == "none" else NORMS[kind].symbol
-        yield f"joint {symbol}" if self.norm[0] == "joint" and kind != "none" else symbol
-        yield from [
-            word for word, holds in (("noisy", self.noise), ("tapped", self.tapped)) if holds
-        ]
+        yield f"joint {symbol}" if module == "joint" and kind != "none" else symbol
+        yield from ["noisy"] if self.noise else []
+        yield from ["tapped"] if self.tapped else []
 
     def _formula(self, doc: str, norms: set[str]) -> str:
         """The docstring of the cell, with the norm and the activation that are used.
 
         `norm: joint` normalises the sum of the terms.
         """
-        activation = self.binding.constants.get("activation")
+        activation = self.binding.keywords.constants.get("activation")
         if activation is not None:
             written = r"\1" if activation == "none" else rf"{activation}(\1)"
             doc = re.sub(r"\bact\(((?:[^()]|\([^()]*\))*)\)", written, doc)
@@ -200,17 +197,17 @@ class CellClass(ModuleClass):
     # --- methods ----------------------------------------------------------------------------------
 
     def methods(self) -> list[list[str]]:
-        cell, binding = self.cell, self.binding
-        self.definitions.owner = f"the cell `{cell.cell}`"
-        arguments = [name for _, name in binding.positional]
+        cell, arguments = self.cell, self.binding.signature.positional
         body = self._pre_activation() if "a" in arguments else []
         if "edges" in arguments:
             body = ["edges = {key: self.total(t, {key: x}) for key, x in values.items()}"]
         lines = self.definitions.body(cell.compute, self._known(), self._text_of)
         if self.tapped:
             lines = [f"{s}, z" if s.lstrip().startswith("return ") else s for s in lines]
+        if lines == ["return a"] and len(body) == 1:
+            body, lines = [], [f"return {body[0].removeprefix('a = ')}"]
         body += lines
-        taken = [n for n in arguments if n in {*self.separate, *self.states}]
+        taken = [name for name in arguments if name in {*self.separate, *self.states}]
         given = ["self", "t: int", *(f"{name}: Tensor" for name in taken)]
         given += ["**values: Tensor"] if "values" in names_in("\n".join(body)) else []
         count = len(cell.returns) + self.tapped
@@ -220,38 +217,44 @@ class CellClass(ModuleClass):
 
     def _known(self) -> dict[str, Any]:
         """What is known of the arguments of `compute`."""
-        binding, (module, kind, groups) = self.binding, self.norm
-        found: dict[str, Any] = dict(binding.constants)
-        if "activation" in found:
-            found["activation"] = self.definitions.expression(
-                ACTIVATIONS[found["activation"]].compute
-            )
-        for source, name in binding.positional:
-            there = {"edge": name in self.separate, "state": "state" in self.keys}
-            found[name] = Tensor() if there.get(source, True) else None
-        found |= {name: Tensor() for name in binding.tensors}
-        if binding.norm_in_compute:
-            given = (module, "x", *self._after_norm(), str(groups))
-            text = "" if kind == "none" else self.normalised(kind, *given)
-            found["norm"] = Expression("x", text) if text else None
+        signature, (tensors, constants) = self.binding.signature, self.binding.keywords
+        found: dict[str, Any] = {**constants, **dict.fromkeys(tensors, Tensor())}
+        if name := found.get("activation"):
+            definitions = replace(self.definitions, owner=f"the activation `{name}`")
+            found["activation"] = definitions.expression(ACTIVATIONS[name].compute)
+        for name in signature.positional:
+            there = name in {"a", "edges", *self.separate, *self.states, *self._state}
+            found[name] = Tensor() if there else None
+        if "norm" in signature.keywords:
+            module, kind, groups = self.norm
+            given = (kind, module, "x", *self._after_norm(), str(groups))
+            found["norm"] = None if kind == "none" else Expression("x", self.normalised(*given))
         return found
+
+    @property
+    def _state(self) -> dict[str, str]:
+        """The text of `h`, if there is a state."""
+        if "state" not in self.keys:
+            return {}
+        return {"h": "state" if "state" in self.separate else 'values["state"]'}
 
     def _text_of(self, name: str) -> str:
         """The text of an argument of `compute` or `first_value` that is read."""
-        binding = self.binding
-        constants = {**binding.constants, **binding.first_constants}
+        tensors, constants = self.binding.keywords
+        constants = {**constants, **self.binding.first.constants}
         if name in self.parameters:
             return f"self.{name}"
-        if name in binding.tensors:
-            return f"self.{binding.tensors[name]}.{name}"
-        if name in constants and constants[name] is not None:
+        if name in tensors:
+            return f"self.{tensors[name]}.{name}"
+        if constants.get(name) is not None:
             return self.attribute(name, constants[name])
         if name in self.separate:
             changed = name in self.edges and self.edges[name].changes
             return f"self.{name}(t, {name})" if changed else name
-        if name == "h" and "state" in self.keys:
-            return "state" if "state" in self.separate else 'values["state"]'
-        return "None" if name in binding.optional and name not in self.states else name
+        if name in self._state:
+            return self._state[name]
+        optional = name in self.binding.signature.optional and name not in self.states
+        return "None" if optional else name
 
     def _offset(self) -> str:
         return f"self.{self.cell.offset}" if self.cell.offset in self.parameters else ""
@@ -273,10 +276,10 @@ class CellClass(ModuleClass):
         if kind == "none":
             return [f"a = {total}"]
         self.norm_module(kind, module, self.binding.summed)
-        if self.binding.norm_in_compute:
+        if "norm" in self.binding.signature.keywords:
             return [f"a = {total}"]
         if self.noise or self.tapped:
-            z = self.normalised(kind, module, total, "", "", str(groups))
+            z = self.normalised(kind, module, total, groups=str(groups))
             return self._from_normalised(z, scale, shift)
         return [f"a = {self.normalised(kind, module, total, scale, shift, str(groups))}"]
 
@@ -300,7 +303,7 @@ class CellClass(ModuleClass):
         ones = ", 1" * (len(self.parameters["noise"].shape) - 1)
         body = self.definitions.body(
             self.cell.first_value,
-            self.binding.first_constants,
+            self.binding.first.constants,
             lambda name: name if name == "noise" else self._text_of(name),
         )
         return [

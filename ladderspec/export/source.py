@@ -6,6 +6,7 @@ import ast
 import builtins
 import inspect
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -28,7 +29,6 @@ TYPES = {  # names in annotations
     "Pair": "Pair = tuple[int, int]  # height and width",
     "Shape": "Shape = tuple[int, ...]  # without the batch",
 }
-_NO_TORCH = ("ladderspec", "pydantic", "networkx")  # what an exported file never imports
 
 
 def _definitions(path: Path) -> dict[str, str]:
@@ -92,6 +92,18 @@ class Definitions:
         if self.meant.setdefault(name, function) is not function or name in REFERENCE:
             self._refuse_second(name)
         return name
+
+    def call(self, function: Callable[..., Any], given: Iterable[str], name: str = "") -> str:
+        """A call of a function that the file then defines; arguments by default are left out."""
+        texts, by_name = list[str](), False
+        parameters = inspect.signature(function).parameters.values()
+        for parameter, value in zip(parameters, given, strict=True):
+            by_name |= parameter.kind is parameter.KEYWORD_ONLY
+            if value == repr(parameter.default):
+                by_name = True
+            else:
+                texts.append(f"{parameter.name}={value}" if by_name else value)
+        return f"{self.function(function, name)}({', '.join(texts)})"
 
     def reference(self, texts: Iterable[str]) -> None:
         """Define what texts use of `ladderspec.export.reference`, and all that this uses."""
@@ -169,11 +181,13 @@ class Definitions:
         return _without_examples("\n".join(lines))
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
-        module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+        module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
         for alias in node.names:
-            if (module or alias.name).split(".")[0] in _NO_TORCH:
+            root = (module or alias.name).partition(".")[0]
+            if root != "torch" and root not in sys.stdlib_module_names:
                 raise UsageError(
-                    f"cannot export {self.owner}: its source imports `{module or alias.name}`"
+                    f"cannot export {self.owner}: its source imports `{module or alias.name}`, but"
+                    " an exported file needs torch only"
                 )
             part = f"{alias.name} as {alias.asname}" if alias.asname else alias.name
             self.imports[alias.asname or alias.name.partition(".")[0]] = module, part

@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import Any, NamedTuple
 
 from ladderspec.cells import Cell
-from ladderspec.cells.fields import Config, NormChoice
+from ladderspec.cells.fields import STARTS, Config, NormChoice
 from ladderspec.export.source import WIDTH
 from ladderspec.names import Side, node_name
 from ladderspec.wiring.graph import Graph, table_rows
@@ -113,6 +113,8 @@ def _word(value: Any) -> str:
     if isinstance(value, Config):
         words = [f"{name}: {_word(getattr(value, name))}" for name in type(value).model_fields]
         return f"{{{', '.join(words)}}}"
+    if value in STARTS.values():
+        return next(name for name, start in STARTS.items() if start == value)
     if isinstance(value, tuple):
         return str(value[0]) if len(value) == 2 and value[0] == value[1] else str(list(value))
     return str(value)

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 from torch import Tensor
 
 from ladderspec.cells import Cell, Config, Inlet, Projection, ShapeProblem, Site, registered
-from ladderspec.cells.fields import NormName, PairField
+from ladderspec.cells.fields import NormName, Pair, PairField
 from ladderspec.cells.grouping import Groups
 from ladderspec.cells.projections import WEIGHTLESS, strided
 from ladderspec.errors import did_you_mean, one_of
@@ -21,7 +21,6 @@ from ladderspec.nn.norms import FIRST, TimeStep
 from ladderspec.wording import plain_words
 
 _OF_DECODERS = {role for role, row in TABLE.items() if row.target is Side.DECODER}
-Pair = tuple[int, int]
 C = TypeVar("C", bound=Config)
 
 
@@ -70,205 +69,196 @@ class Standalone(CellModule):
             fields: the fields of the cell. Decoders also take the `stride` of the row that they
                 invert; default: the smallest that fits.
         """
-        name = cls.__name__
-        if not isinstance(iterations, int) or iterations < 1:
-            raise ValueError(f"{name}: `iterations` is a whole number above 0, not {iterations!r}")
-        if groups is not None and not isinstance(groups, Groups | Mapping):
-            raise ValueError(f"{name}: `groups` is a dict like {{'count': 3}}, not {groups!r}")
-        if isinstance(groups, Mapping):
-            groups = _validated(f"{name}: groups", Groups, groups)
-        sides = _sides(name)
-        shapes = _by_edge(inputs, "encoder" if Side.ENCODER in sides else "decoder")
-        roles = {key: _role(name, key) for key in shapes}
-        decodes = Side.DECODER in sides and not _OF_DECODERS.isdisjoint(roles.values())
-        side = Side.DECODER if decodes or Side.ENCODER not in sides else Side.ENCODER
-        stride = fields.pop("stride", None) if side is Side.DECODER else None
-        cell = _cell(name, sides[side], fields)
-        if out is not None:
-            out = _by_edge({"out": out}, "")["out"]
-        _check_roles(name, cell, side, roles)
-        row = None if stride is None else _pair("stride", stride)
-        back = None if row is None else (-row[0], -row[1])  # a decoder leads back
-        site = replace(_site(name, side, roles, shapes, back, out), groups=groups)
-        if row and site.level and "decoder" in shapes:
-            _check_stride(name, shapes["decoder"], site.level, row)
         try:
-            shape = cell.out_shape(site)
-            if cell.stateful:
-                state = Inlet("state", Role.STATE, 1, shape)
-                site = replace(site, inlets=(*site.inlets, state))
-            site = _with_options(name, site, edges or {})
-            projections = {inlet.key: cell.project(site, inlet, shape) for inlet in site.inlets}
-            _check_used(name, edges or {}, projections)
-            parameters = cell.parameters(site, shape)
+            made = _make(cls.__name__, inputs, out, edges or {}, groups, fields)
+            if not isinstance(iterations, int) or iterations < 1:
+                raise ShapeProblem(f"`iterations` is a whole number above 0, not {iterations!r}")
         except ShapeProblem as problem:
             hint = f" ({problem.hint})" if problem.hint else ""
-            raise ValueError(f"{name}: {problem.message}{hint}") from None
-        return cls(cell, site, shape, projections, parameters, iterations)
+            raise ValueError(f"{cls.__name__}: {problem.message}{hint}") from None
+        return cls(*made, iterations)
 
     def forward(
         self, values: Values, previous: Values | None = None, step: TimeStep = FIRST
     ) -> Result:
         """Output and further values; go on with the output as `state`, the dict as `previous`."""
-        self._check_values(values)
-        states = self.cell.state_shapes(self.out) if "state" in values else {}
-        missing = [name for name in states if name not in (previous or {})]
-        missing += ["state"] if previous and "state" not in values and self.cell.stateful else []
-        if missing:
-            raise ValueError(
-                f"{type(self).__name__} goes on from both results of an earlier call: the output"
-                f" as `state`, the dict as `previous`; {missing[0]} is missing"
-            )
-        return super().forward(values, previous, step)
-
-    def _check_values(self, values: Values) -> None:
         name, known = type(self).__name__, ", ".join(self.keys)
         if not isinstance(values, Mapping):
             kind = type(values).__name__
             raise TypeError(f"{name} takes a dict of values for {known}, not a {kind}")
-        strange = [repr(key) for key in values if key not in self.keys]
-        if strange:
-            raise ValueError(f"{name} has no edge {', '.join(strange)}; it has {known}")
-        lacking = [key for key in self.keys if key not in values and not self.may_lack(key)]
-        if lacking:
-            raise ValueError(f"{name} needs a value for {', '.join(lacking)}")
         for key, value in values.items():
             if not isinstance(value, Tensor):
                 kind = type(value).__name__
                 raise TypeError(f"{name}: the value for {key} is a {kind}, not a tensor")
+        if problem := self._problem(values, previous or {}):
+            raise ValueError(f"{name} {problem}")
+        return super().forward(values, previous, step)
+
+    def _problem(self, values: Values, previous: Values) -> str:
+        """Why a call is impossible; empty if it is not."""
+        known = ", ".join(self.keys)
+        for key, value in values.items():
+            if key not in self.keys:
+                return f"has no edge {key!r}; it has {known}"
             shape = self.edge(key).projection.source
             if value.dim() != 1 + len(shape) or value.shape[1] != shape[0]:
                 wanted = f"(B, {', '.join(map(str, shape))})"
-                raise ValueError(f"{name}: {key} takes {wanted}, not {tuple(value.shape)}")
+                return f"got a wrong shape: {key} takes {wanted}, not {tuple(value.shape)}"
+        for key in self.keys:
+            if key not in values and not self.may_lack(key):
+                return f"needs a value for {key}"
         sizes = sorted({value.shape[0] for value in values.values()})
         if len(sizes) > 1:
-            raise ValueError(f"{name}: its values have different batch sizes, {sizes}")
+            return f"got values of different batch sizes, {sizes}"
+        states = [*self.cell.state_shapes(self.out)] if "state" in values else []
+        missing = [name for name in states if name not in previous]
+        missing += ["state"] if previous and "state" not in values and self.cell.stateful else []
+        for name in missing:
+            return (
+                "goes on from both results of an earlier call: the output as `state`, the dict as"
+                f" `previous`; {name} is missing"
+            )
+        return ""
 
 
-def _sides(name: str) -> dict[Side, type[Cell]]:
-    """The cell of that name, by the sides on which it can stand."""
-    return {
+def _make(
+    name: str,
+    inputs: Shape | Mapping[str, Shape],
+    out: Shape | None,
+    edges: Mapping[str, Mapping[str, Any]],
+    groups: Groups | Mapping[str, Any] | None,
+    fields: dict[str, Any],
+) -> tuple[Any, ...]:
+    """The cell, its site, its output shape, its projections and parameters."""
+    kinds = {
         side: kind
         for side in (Side.ENCODER, Side.DECODER)
         for known, kind in registered(side).items()
         if known.lower() == name.lower()
     }
-
-
-def _site(
-    name: str,
-    side: Side,
-    roles: Mapping[str, Role],
-    shapes: Mapping[str, Shape],
-    stride: Pair | None,
-    out: Shape | None,
-) -> Site:
-    """A decoder stands at the level of its lateral edge, unless `out` is given."""
-    delays = {role: row.delay for role, row in TABLE.items()}
-    inlets = tuple(
-        Inlet(key, role, delays.get(role, 0), shapes[key], stride=stride)
+    main = "encoder" if Side.ENCODER in kinds else "decoder"
+    given = dict(inputs) if isinstance(inputs, Mapping) else {main: inputs}
+    shapes = {key: _shape(key, shape) for key, shape in given.items()}
+    roles = {key: _role(key) for key in shapes}
+    decodes = Side.ENCODER not in kinds or not _OF_DECODERS.isdisjoint(roles.values())
+    side = Side.DECODER if Side.DECODER in kinds and decodes else Side.ENCODER
+    row = _pair(fields.pop("stride", None)) if side is Side.DECODER else None
+    for field in fields:
+        if field in Cell.model_fields:
+            raise ShapeProblem(f"`{field}` belongs to specs")
+    cell = _validated("", kinds[side], fields)
+    _check_roles(cell, side, roles)
+    back = None if row is None else (-row[0], -row[1])  # a decoder leads back
+    inlets = [
+        Inlet(key, role, TABLE[role].delay if role in TABLE else 0, shapes[key], stride=back)
         for key, role in roles.items()
-    )
+    ]
     if side is Side.ENCODER:
         if out is not None:
-            raise ValueError(f"{name}: `out` is for decoders; what an encoder gives follows")
-        return Site(side, inlets)
-    by_role = {inlet.role: inlet.shape for inlet in inlets}
-    level = out or by_role.get(Role.LATERAL)
-    if level is None and name != "Identity":
-        raise ValueError(f"{name}: say `out`, the shape that it estimates, or bring a `lateral`")
-    return Site(side, inlets, level, by_role.get(Role.DECODER, level))
-
-
-def _with_options(name: str, site: Site, edges: Mapping[str, Mapping[str, Any]]) -> Site:
-    inlets = {inlet.key: inlet for inlet in site.inlets}
+            raise ShapeProblem("`out` is for decoders; what an encoder gives follows")
+        site = Site(side, tuple(inlets))
+    else:
+        level = shapes.get("lateral") if out is None else _shape("out", out)
+        if level is None and name != "Identity":
+            raise ShapeProblem("say `out`, the shape that it estimates, or bring a `lateral`")
+        site = Site(side, tuple(inlets), level, shapes.get("decoder", level), _groups(groups))
+        if row and level and "decoder" in shapes:
+            _check_stride(shapes["decoder"], level, row)
+    shape = cell.out_shape(site)
+    if cell.stateful:
+        inlets.append(Inlet("state", Role.STATE, 1, shape))
+    site = replace(site, inlets=_with_options({inlet.key: inlet for inlet in inlets}, edges))
+    projections = {inlet.key: cell.project(site, inlet, shape) for inlet in site.inlets}
     for key, options in edges.items():
-        if key not in inlets:
-            raise ValueError(f"{name} has no edge {key!r}; it has {', '.join(inlets)}")
-        if not isinstance(options, Mapping):
-            raise ValueError(f"{name}: the edge {key!r} takes a dict of fields, not {options!r}")
-        given = _validated(f"{name}: edge {key!r}", _EdgeFields, options)
-        chosen = {field: getattr(given, field) for field in options}
-        inlets[key] = replace(inlets[key], **chosen)
-    return replace(site, inlets=tuple(inlets.values()))
+        _check_used(key, options, projections[key])
+    return cell, site, shape, projections, cell.parameters(site, shape)
 
 
-def _check_used(
-    name: str, edges: Mapping[str, Mapping[str, Any]], projections: Mapping[str, Projection]
-) -> None:
-    """Some edges have no filter, others no norm, and without a norm there is no gain."""
-    for key, options in edges.items():
-        kind, norm = projections[key].kind, projections[key].norm
-        for field in options:
-            weightless = kind in WEIGHTLESS
-            used = {"filter": kind in ("conv", "transposed"), "gain": norm != "none"}
-            used |= {"map": weightless, "resample": weightless, "scale": weightless}
-            if not used.get(field, norm == options[field]):
-                raise ValueError(f"{name} gives its {key!r} edge no `{field}` of its own")
+def _shape(key: str, shape: Any) -> Shape:
+    whole = isinstance(shape, tuple | list) and all(type(n) is int and n > 0 for n in shape)
+    if not whole or len(shape) not in (1, 3):
+        message = f"`{key}` is a shape, (units,) or (channels, height, width), not {shape}"
+        raise ShapeProblem(message)
+    return tuple(shape)
 
 
-def _by_edge(inputs: Shape | Mapping[str, Shape], main: str) -> dict[str, Shape]:
-    found = dict(inputs) if isinstance(inputs, Mapping) else {main: inputs}
-    for key, shape in found.items():
-        whole = isinstance(shape, tuple | list) and all(type(n) is int and n > 0 for n in shape)
-        if not whole or len(shape) not in (1, 3):
-            raise ValueError(
-                f"`{key}` is a shape, (units,) or (channels, height, width), not {shape}"
-            )
-    return {key: tuple(shape) for key, shape in found.items()}
+def _pair(stride: Any) -> Pair | None:
+    """One number stands for two alike."""
+    if stride is None:
+        return None
+    sizes = (stride, stride) if isinstance(stride, int) else stride
+    whole = isinstance(sizes, tuple | list) and all(type(n) is int and n > 0 for n in sizes)
+    if not whole or len(sizes) != 2:
+        message = f"`stride` is one whole number or two, height and width, not {stride!r}"
+        raise ShapeProblem(message)
+    return (sizes[0], sizes[1])
 
 
-def _role(name: str, key: str) -> Role:
+def _role(key: str) -> Role:
     if key == Role.STATE:
-        raise ValueError(f"{name}: its `state` edge follows from its other edges")
+        raise ShapeProblem("its `state` edge follows from its other edges")
     if key in set(Role):
         return Role(key)
     if not key.startswith("skip"):
         hint = did_you_mean(key, list(Role)) or f"{one_of(list(Role))}, or skip_..."
-        raise ValueError(f"{name}: there is no edge {key!r}: {hint}")
+        raise ShapeProblem(f"there is no edge {key!r}: {hint}")
     return Role.SKIP
 
 
-def _check_roles(name: str, cell: Cell, side: Side, roles: Mapping[str, Role]) -> None:
+def _groups(groups: Any) -> Groups | None:
+    if isinstance(groups, Mapping):
+        return _validated("groups: ", Groups, groups)
+    if not isinstance(groups, Groups | None):
+        raise ShapeProblem(f"`groups` is a dict like {{'count': 3}}, not {groups!r}")
+    return groups
+
+
+def _check_roles(cell: Cell, side: Side, roles: Mapping[str, Role]) -> None:
     for key, role in roles.items():
         if role not in cell.takes:
-            raise ValueError(f"{name} takes no {key} edge")
+            raise ShapeProblem(f"it takes no {key} edge")
     for role in cell.needs(side) - {Role.STATE} - set(roles.values()):
-        raise ValueError(f"{name} needs a shape for its {role} edge")
+        raise ShapeProblem(f"it needs a shape for its {role} edge")
     if cell.single and len(roles) != 1:
-        raise ValueError(f"{name} takes exactly one edge, not {', '.join(roles)}")
+        raise ShapeProblem(f"it takes exactly one edge, not {', '.join(roles)}")
 
 
-def _check_stride(name: str, source: Shape, target: Shape, stride: Pair) -> None:
+def _check_stride(source: Shape, target: Shape, stride: Pair) -> None:
     if len(source) == len(target) == 3 and source[1:] != strided(target, stride):
-        raise ValueError(
-            f"{name}: stride {stride} leads from {show_shape(target[1:])} to"
+        raise ShapeProblem(
+            f"stride {stride} leads from {show_shape(target[1:])} to"
             f" {show_shape(strided(target, stride))}, not to {show_shape(source[1:])}"
         )
 
 
-def _pair(what: str, value: Any) -> Pair:
-    """One number stands for two alike."""
-    sizes = (value, value) if isinstance(value, int) else value
-    whole = isinstance(sizes, tuple | list) and all(type(n) is int and n > 0 for n in sizes)
-    if not whole or len(sizes) != 2:
-        raise ValueError(f"`{what}` is one whole number or two, height and width, not {value!r}")
-    return (sizes[0], sizes[1])
+def _with_options(
+    inlets: dict[str, Inlet], edges: Mapping[str, Mapping[str, Any]]
+) -> tuple[Inlet, ...]:
+    for key, options in edges.items():
+        if key not in inlets:
+            raise ShapeProblem(f"it has no edge {key!r}, only {', '.join(inlets)}")
+        if not isinstance(options, Mapping):
+            raise ShapeProblem(f"the edge {key!r} takes a dict of fields, not {options!r}")
+        given = _validated(f"edge {key!r}: ", _EdgeFields, options)
+        inlets[key] = replace(inlets[key], **{each: getattr(given, each) for each in options})
+    return tuple(inlets.values())
 
 
-def _cell(name: str, kind: type[Cell], fields: dict[str, Any]) -> Cell:
-    strange = [field for field in fields if field in Cell.model_fields]
-    if strange:
-        raise ValueError(f"{name}: `{strange[0]}` belongs to specs")
-    return _validated(name, kind, fields)
+def _check_used(key: str, options: Mapping[str, Any], projection: Projection) -> None:
+    """Some edges have no filter, others no norm, and without a norm there is no gain."""
+    used = dict.fromkeys(("map", "resample", "scale"), projection.kind in WEIGHTLESS)
+    used |= {"filter": projection.kind in ("conv", "transposed"), "gain": projection.norm != "none"}
+    for field, value in options.items():
+        if not used.get(field, projection.norm == value):
+            raise ShapeProblem(f"it gives its {key!r} edge no `{field}` of its own")
 
 
-def _validated(name: str, kind: type[C], fields: Mapping[str, Any]) -> C:
+def _validated(what: str, kind: type[C], fields: Mapping[str, Any]) -> C:
     try:
         return kind(**fields)
     except ValidationError as error:
         messages = [_message(item, kind) for item in error.errors()]
-        raise ValueError(f"{name}: {'; '.join(messages)}") from None
+        raise ShapeProblem(f"{what}{'; '.join(messages)}") from None
 
 
 def _message(item: Any, kind: type[Config]) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -21,6 +22,7 @@ from ladderspec.nn.norms import FIRST, BatchNorm, TimeStep, make_norm
 
 Values = Mapping[str, Tensor]
 Result = tuple[Tensor, dict[str, Tensor]]
+Normalise = Callable[[nn.Module, Tensor, Tensor | None, Tensor | None, TimeStep], Tensor]
 
 
 class ModulePath(NamedTuple):
@@ -142,23 +144,19 @@ class Edge(Declared):
         x: Tensor,
         step: TimeStep = FIRST,
         bias: Tensor | None = None,
-        further: dict[str, Tensor] | None = None,
+        normalise: Normalise | None = None,
     ) -> Tensor:
-        """Map and norm of x, with `bias` (by channel) added.
-
-        With `further`, gain and bias are left to the caller; in a clean pass, `mean` and `std` of
-        the norm are added to it.
-        """
+        """Map and norm of x, with `bias` (by channel) added; `normalise` may apply the norm."""
         if self.drop and self.training:
             x = functional.dropout(x, self.drop)
-        projection = self.projection
-        weight = self.tensor("weight") if projection.has_weight else None
+        weight = self.tensor("weight") if self.projection.has_weight else None
         if self.norm is None:
-            return step.ops.project(projection, x, weight, bias)
-        y = step.ops.project(projection, x, weight, None)
-        if further is not None:
-            return _normalised(self.norm, y, step, further)
-        normal: Tensor = self.norm(y, self.tensor("gain"), bias, step)
+            return step.ops.project(self.projection, x, weight, bias)
+        y = step.ops.project(self.projection, x, weight, None)
+        gain = self.tensor("gain")
+        if normalise is not None:
+            return normalise(self.norm, y, gain, bias, step)
+        normal: Tensor = self.norm(y, gain, bias, step)
         return normal
 
     @property
@@ -171,14 +169,6 @@ class Edge(Declared):
         size = f", {p.filter}, stride {p.stride}" if p.kind in ("conv", "transposed") else ""
         drop = f", drop {self.drop:g}" if self.drop else ""
         return f"{p.kind}, {show_shape(p.source)} -> {show_shape(p.target)}{size}{drop}"
-
-
-def _normalised(norm: nn.Module, x: Tensor, step: TimeStep, further: dict[str, Tensor]) -> Tensor:
-    """x after a norm, without gain and bias."""
-    if step.clean and isinstance(norm, BatchNorm):
-        further["mean"], further["std"] = norm.moments(x, step)
-    normal: Tensor = norm(x, None, None, step)
-    return normal
 
 
 class CellModule(Declared):
@@ -224,7 +214,7 @@ class CellModule(Declared):
                 raise UsageError(f"{self.name}: {message}")
         self.declare(parameters, draw, "" in shared)
         self.binding = bind(cell, site, out, projections, parameters, self.name)
-        self.constants = dict(self.binding.constants)
+        self.constants = dict(self.binding.keywords.constants)
         if "activation" in self.constants:
             self.constants["activation"] = ACTIVATIONS[self.constants["activation"]].compute
         self.norm_name, kind, groups = cell.node_norm()
@@ -247,12 +237,20 @@ class CellModule(Declared):
         noise = cast(Tensor, self.noise)
         repeated = noise.repeat(batch // len(noise), *(1 for _ in noise.shape[1:]))
         noise = torch.randn_like(repeated) if self.training else repeated
-        tensors = {name: self.tensor(name) for name in self.binding.first_tensors}
-        found: Tensor = self.cell.first_value(noise, **tensors, **self.binding.first_constants)
+        read, constants = self.binding.first
+        found: Tensor = self.cell.first_value(noise, **self._tensors(read), **constants)
         return found
 
-    def _has(self, name: str) -> bool:
-        return name in self.declared or name in self.borrowed
+    def _tensors(self, owners: Mapping[str, str]) -> dict[str, Tensor]:
+        """Parameters by name, from the edges that own them, or from the node."""
+        return {
+            name: (self.edge(owner) if owner else self).tensor(name)
+            for name, owner in owners.items()
+        }
+
+    def _own(self, name: str) -> Tensor | None:
+        there = name in self.declared or name in self.borrowed
+        return self.tensor(name) if there else None
 
     def edge(self, key: str) -> Edge:
         return cast(Edge, self._modules[key])
@@ -260,7 +258,7 @@ class CellModule(Declared):
     def may_lack(self, key: str) -> bool:
         """Whether zeros on this edge change nothing, so that a call may leave it out."""
         if key in self.binding.separate:  # a cell without its past starts from zeros
-            optional = key == Role.STATE and key in self.binding.optional
+            optional = key == Role.STATE and key in self.binding.signature.optional
             return optional and self.edge(key).keeps_zeros
         return key != self.binding.carrier and self.edge(key).keeps_zeros
 
@@ -274,105 +272,85 @@ class CellModule(Declared):
         `previous` holds the further values of the iteration from which the `state` edge comes.
         """
         binding, norm = self.binding, self._modules.get(self.norm_name)
-        offset = self.tensor(self.cell.offset) if self._has(self.cell.offset) else None
-        joint = norm is not None and self._has("gain")  # then the offset follows the norm
-        apart: dict[str, Tensor] | None = None if self.normalised is None else {}
-        of_edge = apart if norm is None else None
+        # The offset is added by the norm of the sum if that has a gain, else by one of the edges.
+        offset, gain = self._own(self.cell.offset), None if norm is None else self._own("gain")
+        shift, bias = (offset, None) if gain is not None else (None, offset)
+        tapped: dict[str, Tensor] = {}
+        normalise = None if self.normalised is None else partial(self._split, tapped)
         total: Tensor | None = None
         separate: dict[str, Tensor] = {}
         for key in self.keys:
-            if key in values:
-                bias = offset if key == binding.carrier and not joint else None
-                if of_edge is not None and key == binding.carrier:
-                    z = self.edge(key)(values[key], step, further=of_edge)
-                    y = self._scaled(z, self.edge(key).tensor("gain"), bias, step, of_edge)
-                else:
-                    y = self.edge(key)(values[key], step, bias)
-                if key in binding.separate:
-                    separate[key] = y
-                else:
-                    total = y if total is None else total + y
-        keywords = dict(self.constants)
-        for name, owner in binding.tensors.items():
-            keywords[name] = (self.edge(owner) if owner else self).tensor(name)
-        if norm is not None:
-            gain, shift = (self.tensor("gain"), offset) if joint else (None, None)
-            if binding.norm_in_compute:
-                keywords["norm"] = lambda a: norm(a, gain, shift, step)
-            elif apart is not None:
-                assert total is not None
-                z = _normalised(norm, total, step, apart)
-                total = self._scaled(z, gain, shift, step, apart)
+            if key not in values:
+                continue
+            if key == binding.carrier:
+                y = self.edge(key)(values[key], step, bias, None if norm else normalise)
             else:
+                y = self.edge(key)(values[key], step)
+            if key in binding.separate:
+                separate[key] = y
+            else:
+                total = y if total is None else total + y
+        keywords = {**self.constants, **self._tensors(binding.keywords.tensors)}
+        if norm is not None and "norm" in binding.signature.keywords:
+            keywords["norm"] = lambda a: norm(a, gain, shift, step)
+        elif norm is not None and total is not None:
+            if normalise is None:
                 total = norm(total, gain, shift, step)
-        arguments: list[Any] = []
-        for source, name in binding.positional:
-            if source == "a":
-                arguments.append(total)
-            elif source == "edge":
-                arguments.append(separate.get(name))
-            elif source == "edges":
-                arguments.append(separate)
-            elif name == "h":
-                arguments.append(values.get(Role.STATE))
             else:
-                arguments.append(previous.get(name) if previous else None)
-        result = self.cell.compute(*arguments, **keywords)
-        returns = self.cell.returns
+                total = normalise(norm, total, gain, shift, step)
+        given: dict[str, Any] = {"a": total, "edges": separate, "h": values.get(Role.STATE)}
+        given |= {**(previous or {}), **separate}
+        positional = [given.get(name) for name in binding.signature.positional]
+        result = self.cell.compute(*positional, **keywords)
         if self.checked:
-            self._check_count(result)
-        if not returns:
-            output, further = result, {}
-        else:
-            output, *rest = result
-            further = dict(zip(returns, rest, strict=True))
-        if self.checked:
-            self._check(output, further, next(iter(values.values())).shape[0])
-        return output, {**further, **apart} if apart else further
+            self._check(result, next(iter(values.values())).shape[0])
+        output, *rest = result if self.cell.returns else (result,)
+        return output, dict(zip(self.cell.returns, rest, strict=True)) | tapped
 
-    def _scaled(
+    def _split(
         self,
-        z: Tensor,
-        gain: Tensor | None,
-        offset: Tensor | None,
-        step: TimeStep,
         further: dict[str, Tensor],
+        norm: nn.Module,
+        x: Tensor,
+        gain: Tensor | None,
+        bias: Tensor | None,
+        step: TimeStep,
     ) -> Tensor:
-        """gain . (z + noise) + offset; z with its noise is kept in `further`."""
-        noise = self._noise(z) if step.noise is None else step.noise.get(self.node)
-        z = z if noise is None else z + noise.to(z.dtype)
+        """gain . (z + noise) + bias, with z = norm(x); z with its noise is added to `further`.
+
+        So are `mean` and `std` of the norm in a clean pass.
+        """
+        if step.clean and isinstance(norm, BatchNorm):
+            further["mean"], further["std"] = norm.moments(x, step)
+        z: Tensor = norm(x, None, None, step)
+        if step.noise is not None:
+            z = z + step.noise[self.node].to(z.dtype) if self.node in step.noise else z
+        elif self.deviation and self.training:
+            z = z + self.deviation * torch.randn_like(z)
         further["normalised"] = z
         a = z if gain is None else z * per_channel(gain, z)
-        return a if offset is None else a + per_channel(offset, a)
+        return a if bias is None else a + per_channel(bias, a)
 
-    def _noise(self, z: Tensor) -> Tensor | None:
-        return self.deviation * torch.randn_like(z) if self.deviation and self.training else None
-
-    def _check_count(self, result: Any) -> None:
-        """What the cell of a user returns are as many values as it declares."""
-        wanted = ("the output", *(f"`{name}`" for name in self.cell.returns))
-        count = len(result) if isinstance(result, tuple) else 1
-        if count != len(wanted):
-            found = f"{count} values" if count != 1 else f"a {type(result).__name__}"
+    def _check(self, result: Any, batch: int) -> None:
+        """Refuse what the cell of a user returns, if it has declared something else."""
+        values = result if isinstance(result, tuple) else (result,)
+        labels = ("output", *(f"`{name}`" for name in self.cell.returns))
+        if len(values) != len(labels):
+            found = f"{len(values)} values" if len(values) > 1 else f"a {type(result).__name__}"
             raise UsageError(
-                f"{self.name}: `compute` returns {', '.join(wanted)}, says `returns`;"
+                f"{self.name}: `compute` returns the {', '.join(labels)}, says `returns`;"
                 f" it returned {found}"
             )
-
-    def _check(self, output: Any, further: dict[str, Tensor], batch: int) -> None:
-        """What the cell of a user returns has the shapes that it declares."""
-        wanted = {"": self.out, **self.cell.state_shapes(self.out)}
-        for name, shape in wanted.items():
-            value = further.get(name) if name else output
-            what, method = (f"`{name}`", "state_shapes") if name else ("output", "out_shape")
-            if not isinstance(value, Tensor):
-                kind = type(value).__name__
-                raise UsageError(f"{self.name}: the {what} of `compute` is a {kind}, not a tensor")
-            if tuple(value.shape) != (batch, *shape):
-                raise UsageError(
-                    f"{self.name}: the {what} of `compute` is {tuple(value.shape)},"
-                    f" but `{method}` says {(batch, *shape)}"
-                )
+        states = self.cell.state_shapes(self.out)
+        for label, value in zip(labels, values, strict=True):
+            shape = self.out if label == "output" else states.get(label.strip("`"))
+            method = "out_shape" if label == "output" else "state_shapes"
+            found = f"{self.name}: the {label} of `compute` is"
+            if shape is not None and not isinstance(value, Tensor):
+                raise UsageError(f"{found} a {type(value).__name__}, not a tensor")
+            if shape is not None and value.shape != (batch, *shape):
+                wanted = f"`{method}` says {(batch, *shape)}"
+                raise UsageError(f"{found} {tuple(value.shape)}, but {wanted}")
 
     def extra_repr(self) -> str:
         return f"{self.cell.cell}, {show_shape(self.out)}"

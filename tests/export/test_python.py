@@ -799,6 +799,36 @@ def test_what_cannot_be_exported_is_refused_by_name(own_cells, tmp_path):
         to_python(spec)
 
 
+@pytest.mark.parametrize(
+    ("code", "imported"),
+    [
+        ("import numpy as np", "numpy"),
+        ("from numpy.linalg import norm", "numpy.linalg"),
+        ("import ladderspec", "ladderspec"),
+    ],
+)
+@pytest.mark.parametrize("place", ["    def compute(a, h=None, *, rate):", "def bend(x):"])
+def test_a_source_that_imports_more_than_torch_is_refused(
+    own_cells, tmp_path, code, imported, place
+):
+    indent = " " * (8 if place.startswith(" ") else 4)
+    (tmp_path / "arrays.py").write_text(OWN.replace(place, f"{place}\n{indent}{code}"))
+    load_plugin(tmp_path / "arrays.py")
+    spec = loads(HEAD + "levels: [{name: a, encoder: {cell: Trace, channels: 3}}]")
+    message = f"cannot export the cell `Trace`: its source imports `{imported}`, but an exported"
+    with pytest.raises(UsageError, match=re.escape(message)):
+        to_python(spec)
+
+
+def test_a_source_may_import_the_standard_library(own_cells, tmp_path):
+    text = OWN.replace("    return x.clamp(min=0)", "    import math\n\n    return math.e * x")
+    (tmp_path / "standard.py").write_text(text)
+    load_plugin(tmp_path / "standard.py")
+    spec = loads(HEAD + "levels: [{name: a, encoder: {cell: Trace, channels: 3}}]")
+    check_equal(spec)
+    assert "\nimport math\n" in to_python(spec)
+
+
 def test_the_command_does_not_wait_for_torch():
     lines = [*CALL.splitlines(), 'assert "torch" not in sys.modules']
     words = [sys.executable, "-c", "\n".join(lines), "specs/ommnist/rladder.yaml"]

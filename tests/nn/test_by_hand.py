@@ -143,7 +143,10 @@ MISTAKES: dict[str, tuple[Any, str]] = {
         lambda: Conv.of(MAP, channels=2, norm={"kind": "local", "terms": "joint"}),
         "`norm.kind` is 'local'.*`batch`, `layer`",
     ),
-    "edge": (lambda: Conv.of(MAP, channels=2, edges={"state": {}}), "no edge 'state'; it has enc"),
+    "edge": (
+        lambda: Conv.of(MAP, channels=2, edges={"state": {}}),
+        "it has no edge 'state', only enc",
+    ),
     "edge: options": (
         lambda: ConvLSTM.of(MAP, channels=2, edges={"state": 5}),
         "the edge 'state' takes a dict of fields, not 5",
@@ -155,11 +158,11 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     "edge: no norm": (of_state(norm="none", gain=2), "gives its 'state' edge no `gain` of its own"),
     "edge: no filter": (
         lambda: LSTM.of(MAP, channels=2, edges={"encoder": {"filter": 3}}),
-        "LSTM gives its 'encoder' edge no `filter` of its own",
+        "LSTM: it gives its 'encoder' edge no `filter` of its own",
     ),
     "edge: no such norm": (
         lambda: G1.of((3,), out=(5,), edges={"decoder": {"norm": "layer"}}),
-        "G1 gives its 'decoder' edge no `norm` of its own",
+        "G1: it gives its 'decoder' edge no `norm` of its own",
     ),
     "of: field": (lambda: ConvLSTM.of(MAP, channels=8, filtr=3), "no field `filtr`: did you mean"),
     "of: value": (lambda: ConvLSTM.of(MAP, channels=0), "ConvLSTM: `channels` is 0: "),
@@ -167,7 +170,7 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     "of: norm": (lambda: ConvLSTM.of(MAP, channels=8, norm="layr"), "`layr`.*did you mean"),
     "of: activation": (lambda: Conv.of(MAP, channels=8, activation="rleu"), "'rleu'.*did you mean"),
     "of: key": (lambda: Conv.of({"encodr": MAP}, channels=8), "no edge 'encodr': did you mean"),
-    "of: role": (lambda: Pool.of({"encoder": MAP, "skip_a": MAP}), "Pool takes no skip_a edge"),
+    "of: role": (lambda: Pool.of({"encoder": MAP, "skip_a": MAP}), "Pool: it takes no skip_a edge"),
     "of: needs": (lambda: LSTM.of({"skip_a": (3,)}, channels=2), "needs a shape for its encoder"),
     "of: state": (lambda: LSTM.of({"state": (3,)}, channels=2), "`state` edge follows"),
     "of: shape": (lambda: GRU.of(3, channels=2), "`encoder` is a shape.* not 3"),
@@ -219,7 +222,7 @@ CALLS: dict[str, tuple[Any, str]] = {
     "one sample": (lambda cell, x, h: cell({"encoder": x[0]}), "encoder takes (B, 3), not (3,)"),
     "batch": (
         lambda cell, x, h: cell({"encoder": x[:2], "state": h}, {"c": h}),
-        "its values have different batch sizes, [2, 4]",
+        "LSTM got values of different batch sizes, [2, 4]",
     ),
 }
 

@@ -242,3 +242,44 @@ def test_what_the_page_names_exists() -> None:
         assert f"`{name}(" in DOC or f"`{name}`" in DOC
         assert name in cells.__all__
     assert {"TimeStep", "FIRST", "Edge"} <= set(nn.__all__)
+
+
+MEMBERS_OF_CONFIG = {"model_config", "cell", "label", "initial", "noise", "share"}  # and fields
+
+
+def test_the_page_lists_all_members_of_a_cell() -> None:
+    from ladderspec.cells import Cell
+
+    section = DOC.split("## What each method answers")[1].split("##")[0]
+    listed = {*re.findall(r"^\| `(\w+)", section, re.MULTILINE)}
+    members = {name for name in {*vars(Cell), *Cell.__annotations__} if name[0] != "_"}
+    pydantic = {name for name in members if name.startswith("model_")}
+    assert members - pydantic - MEMBERS_OF_CONFIG - {"signature"} == listed
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "message"),
+    [
+        ('"mish"', '"relu"', "there is an activation `relu` in ladderspec: give yours another"),
+        ('"rms"', '"layer"', "there is a norm `layer` in ladderspec: give yours another name"),
+        ('"rms"', '"joint"', "`norm: joint` has a meaning of its own: give yours another name"),
+        ('"rms"', '"none"', "`norm: none` has a meaning of its own: give yours another name"),
+    ],
+)
+def test_what_ladderspec_has_cannot_be_replaced(folder, name, other, message) -> None:
+    from ladderspec.cells import ACTIVATIONS, NORMS
+    from ladderspec.errors import UsageError
+    from ladderspec.plugins import load_plugin
+
+    before = dict(ACTIVATIONS), dict(NORMS)
+    path = folder / "my_functions.py"
+    path.write_text(path.read_text().replace(name, other))
+    try:
+        with pytest.raises(UsageError, match=re.escape(message)):
+            load_plugin(path)
+        assert ACTIVATIONS["relu"] is before[0]["relu"]
+        assert NORMS["layer"] is before[1]["layer"]
+    finally:
+        for table, kept in zip((ACTIVATIONS, NORMS), before, strict=True):
+            table.clear()
+            table.update(kept)
