@@ -25,8 +25,11 @@ CELL_FIELDS = {
 
 ANCHORS = {
     "ExperimentRow": "a-row", "ExperimentColumn": "a-column", "Row": "a-row",
-    "Constant": "schedules",
+    "Constant": "schedules", "NormChoice": "norm", "Role": "all-arrows-of-a-role",
+    "Some": "some-arrows-of-a-role", "Arrow": "a-single-arrow", "Ends": "an-arrow-by-its-ends",
 }  # fmt: skip
+LABELS = {"NormChoice": "mapping", "Role": "mapping", "Some": "mappings", "Arrow": "mapping",
+          "Ends": "mapping"}  # fmt: skip
 PLAIN = {"Epochs": "`{epochs: N}`"}
 ELSEWHERE = {"Edges": "language.md"}  # for the page of experiments
 
@@ -55,9 +58,19 @@ def page() -> str:
         "### Learned\n\n" + fields(schema["$defs"]["Learned"], schema),
         *(cells(side, schema) for side in (Side.ENCODER, Side.DECODER)),
         "Lateral cells are encoder cells: " + names(registered(Side.LATERAL)) + ".",
+        "## Norm\n\n" + fields(schema["$defs"]["NormChoice"], schema),
         "## Tasks\n\n" + tasks(schema),
         "## Roles\n\n" + roles(),
         "## Edges\n\n" + fields(schema["$defs"]["Edges"], schema),
+        "### All arrows of a role\n\n" + fields(schema["$defs"]["RoleConfig"], schema),
+        "### Some arrows of a role\n\n" + fields(schema["$defs"]["SomeConfig"], schema),
+        "### A single arrow\n\n" + fields(schema["$defs"]["ArrowConfig"], schema),
+        "### An arrow by its ends\n\nAs a single arrow, with these fields instead of `arrow`:\n\n"
+        + fields(
+            schema["$defs"]["EndsConfig"],
+            schema,
+            skip={*schema["$defs"]["ArrowConfig"]["properties"]},
+        ),
         "## Variants\n\n" + fields(schema["$defs"]["Variant"], schema),
         "## Ramp\n\n" + fields(schema["$defs"]["Ramp"], schema),
         "## Expect\n\n" + fields(schema["$defs"]["Expect"], schema),
@@ -106,7 +119,8 @@ def roles() -> str:
 def fields(definition: dict[str, Any], schema: dict[str, Any], skip: set[str] | None = None) -> str:
     rows = ["| word | what it takes | default | meaning |", "|---|---|---|---|"]
     required = definition.get("required", [])
-    for name, words in definition["properties"].items():
+    ordered = sorted(definition["properties"].items(), key=lambda field: field[0] not in required)
+    for name, words in ordered:
         if name in (skip or set()):
             continue
         default = "**needed**" if name in required else show(words.get("default"))
@@ -135,7 +149,8 @@ def takes(words: dict[str, Any], schema: dict[str, Any]) -> str:
         name = words["$ref"].rsplit("/", 1)[1].removesuffix("Config")
         if name in PLAIN:
             return PLAIN[name]
-        return f"[{name}]({ELSEWHERE.get(name, '')}#{ANCHORS.get(name, name.lower())})"
+        place = f"{ELSEWHERE.get(name, '')}#{ANCHORS.get(name, name.lower())}"
+        return f"[{LABELS.get(name, name)}]({place})"
     if "enum" in words:
         return ", ".join(f"`{word}`" for word in words["enum"])
     if "const" in words:

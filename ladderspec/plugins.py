@@ -1,6 +1,6 @@
-"""User-defined cells, tasks and data sets: from installed packages, or from a file on the command line.
+"""Plug-ins: cells, tasks and so on from installed packages, or from a file on the command line.
 
-A spec alone never imports code: it can only name cells and tasks that are registered.
+A spec alone never imports code: it can only name what is registered.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from pathlib import Path
 from ladderspec.errors import UsageError
 
 GROUPS = ("ladderspec.cells", "ladderspec.tasks", "ladderspec.data")
-_DIGESTS: dict[str, str] = {}  # of the files of plug-ins, by the names of their modules
+PREFIX = "ladderspec_plugin_"  # of the module of a plug-in file
+_DIGESTS: dict[str, str] = {}  # of plug-in files, by module
 
 
 def digest_of(value: object) -> tuple[str, str] | None:
@@ -28,7 +29,25 @@ def digest_of(value: object) -> tuple[str, str] | None:
     return None if digest is None else (module.removeprefix(PREFIX), digest)
 
 
-PREFIX = "ladderspec_plugin_"
+def refuse_replacement(what: str, name: str, known: object, new: object) -> None:
+    """Refuse a plug-in that would replace something of ladderspec.
+
+    Args:
+        what: What it is, for the message: a cell, a norm, ...
+        name: Its name in specs.
+        known: The class or function that has the name so far, or None.
+        new: The class or function of the plug-in.
+
+    Raises:
+        UsageError: if `known` is part of ladderspec and `new` is not.
+    """
+    ours, new_is_ours = (
+        str(getattr(each, "__module__", "")).startswith("ladderspec.") for each in (known, new)
+    )
+    if ours and not new_is_ours:
+        article = "an" if what[0] in "aeiou" else "a"
+        message = f"there is {article} {what} `{name}` in ladderspec: give yours another name"
+        raise UsageError(message)
 
 
 def refuse_replacement(what: str, name: str, known: object, new: object) -> None:

@@ -157,18 +157,8 @@ def _with_groups(choice: NormChoice) -> NormChoice:
 
 
 def _norm_schema(core_schema: Any, handler: Any) -> dict[str, Any]:
-    choice = {
-        "kind": {"enum": norm_names()},
-        "terms": {"enum": TERMS},
-        "groups": {"type": "integer", "minimum": 2, "maximum": 65536},
-    }
     words = [name for name in norm_names() if name != "group"]  # which needs its groups
-    return {
-        "anyOf": [
-            {"type": "string", "enum": [*words, *TERMS]},
-            {"type": "object", "properties": choice, "additionalProperties": False},
-        ]
-    }
+    return {"anyOf": [{"type": "string", "enum": [*words, *TERMS]}, handler(core_schema)]}
 
 
 NormField = Annotated[

@@ -177,7 +177,9 @@ def run_schema(args: argparse.Namespace) -> int:
       ladderspec schema -o ladderspec.schema.json
     """
     from ladderspec.language.spec import dump_schema
+    from ladderspec.plugins import load_installed
 
+    load_installed()
     load_plugins(args.plugin)
     if args.experiment:
         from ladderspec.experiments.schema import dump_experiment_schema

@@ -434,6 +434,7 @@ class _ExperimentReader:
             start=self._start(line),
             freeze=tuple(node.value for node in _items(_last(line, "freeze"))),
             paper=_paper(row, column),
+            data_path=_written_path(data_node, data),
         )
 
     def _check_fit(self, row: str, spec: Spec, data: DataConfig, node: Node) -> None:
@@ -494,17 +495,21 @@ class _ExperimentReader:
 
 
 def _with_path(node: Node) -> Node:
-    """The section `data`, with a `path` beside the file that names it.
-
-    The path stays as it is written if it leads to the same file from here: it identifies runs.
-    """
+    """The section `data` with an absolute `path`, if that is beside the file that names it."""
     path = node.get("path")
     if path is None or not isinstance(path.value, str):
         return node
-    beside, here = Path(path.source.name).parent / path.value, Path(path.value).expanduser()
-    if not beside.exists() or (here.exists() and here.samefile(beside)):
+    beside = Path(path.source.name).parent / path.value
+    if not beside.exists():  # it may be in the current folder or in the data folder
         return node
     return node.replaced({**node.value, "path": path.replaced(os.path.abspath(beside))})
+
+
+def _written_path(node: Node, data: DataConfig) -> str | None:
+    """`path` of the section `data` as it is written, if it was made absolute."""
+    path = node.get("path")
+    changed = path is not None and getattr(data, "path", None) != path.value
+    return str(path.value) if path is not None and changed else None
 
 
 # --- networks -------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ class Run:
     seed: int
     title: str
     spec: Spec = field(repr=False)
-    data: DataConfig
+    data: DataConfig  # with an absolute `path`, if it has one
     training: TrainingConfig
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     machine: MachineConfig = field(default_factory=MachineConfig)
@@ -36,6 +36,7 @@ class Run:
     origin: Run | None = field(default=None, repr=False)  # or the run that they are taken from
     freeze: tuple[str, ...] = ()
     paper: dict[str, Quoted] = field(default_factory=dict)
+    data_path: str | None = None  # `path` of the data as the file has it
 
     @property
     def id(self) -> str:
@@ -66,6 +67,8 @@ class Run:
         if self.evaluation.split == "valid":
             tested = self.evaluation.model_copy(update={"split": "test"})
             forms.append(replace(self, evaluation=tested))
+        if self.data_path is not None:  # early runs were recorded with the absolute path
+            forms += [replace(run, data_path=None) for run in forms]
         return tuple(
             run._identity(all_fields, plugins)
             for run in forms
@@ -73,13 +76,15 @@ class Run:
         )
 
     def _identity(self, all_fields: bool = False, plugins: bool = True) -> dict[str, Any]:
-        start = self.start
+        start, data = self.start, self.data
+        if self.data_path is not None:
+            data = data.model_copy(update={"path": self.data_path})
         if self.origin is not None:
             start = digest(self.origin._identity(all_fields, plugins))
         return identity(
             self.seed,
             self.graph,
-            self.data,
+            data,
             self.training,
             self.evaluation,
             start,

@@ -19,20 +19,22 @@ def dump_experiment_schema() -> str:
     refresh()
     schema = ExperimentConfig.model_json_schema(ref_template=REFERENCE)
     definitions: dict[str, Any] = schema["$defs"]
+    sets = registered(installed=True)
     sections: dict[str, dict[str, Any]] = {
         "training": {"$ref": _add(definitions, TrainingConfig)},
         "evaluation": {"$ref": _add(definitions, EvaluationConfig)},
         "data": {
             "anyOf": [
-                {"type": "string", "enum": sorted(registered())},
-                *({"$ref": _add(definitions, each)} for _, each in sorted(registered().items())),
+                {"type": "string", "enum": sorted(sets)},
+                *({"$ref": _add(definitions, each)} for _, each in sorted(sets.items())),
             ]
         },
     }
     short = {"clip": {"type": "number"}, "schedule": {"type": "string"}}  # {norm: 1}, {kind: halve}
     optimiser = definitions["OptimiserConfig"]["properties"]
     for key, form in short.items():
-        optimiser[key] = {"anyOf": [form, optimiser[key]]}
+        about = optimiser[key].pop("description")
+        optimiser[key] = {"anyOf": [form, optimiser[key]], "description": about}
     owners: list[dict[str, Any]] = [schema]
     owners += [definitions["ExperimentRow"], definitions["ExperimentColumn"]]
     for owner in owners:

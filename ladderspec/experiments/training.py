@@ -113,7 +113,7 @@ class OptimiserConfig(Config):
 class Epochs(Config):
     """A number of passes over the training data."""
 
-    epochs: Positive
+    epochs: Positive = Field(description="Number of passes over the training data.")
 
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from pydantic import (
 )
 
 from ladderspec.cells.fields import Config, Initial, NormName, OneLine, PairField, by_form, refusal
-from ladderspec.cells.norms import norm_names
 from ladderspec.errors import tick
 from ladderspec.names import LEVEL_NAME, TABLE
 from ladderspec.text.notation import (
@@ -106,55 +105,47 @@ def _share(value: Any) -> Any:
     return value
 
 
-End = Annotated[str, BeforeValidator(_end)]
-Share = Annotated[str, BeforeValidator(_share)]
-_SHARE_SCHEMA = {"type": "string", "examples": ["conv_1", "encoder.input -> encoder.conv_1"]}
+Delay = Annotated[int, Field(ge=0, le=MAX_DELAY)]
 Gain = Annotated[float, Field(ge=0, le=1000)]
-_GAIN_SCHEMA = {"type": "number", "minimum": 0, "maximum": 1000}
-
-
-MapName = Literal["identity"]
-Resample = Literal["nearest", "bilinear"]
-Scale = Annotated[float, Field(ge=-1000, le=1000)]
 Tap = Literal["output", "normalised", "logits"]
-_TAP_SCHEMA = {"enum": ["output", "normalised", "logits"]}
-_TAP_TEXT = (
-    "Value that the arrow carries: the output of its source (default), its normalised"
-    " pre-activation with noise, or the logits of a SoftMax."
-)
-_WEIGHTLESS_SCHEMA = {
-    "map": {"enum": ["identity"]},
-    "resample": {"enum": ["nearest", "bilinear"]},
-    "scale": {"type": "number", "minimum": -1000, "maximum": 1000},
-}
 
 
-class _EdgeConfig(Config):
+class _MapConfig(Config):
+    """The map from source to target."""
+
+    gain: Gain | None = Field(
+        None, description="Initial norm gain. Default: 1, but 1/8 for state and 1/64 for feedback."
+    )
+    map: Literal["identity"] | None = Field(
+        None, description="Linear map. `identity`: no weights. Default: a map with weights."
+    )
+    resample: Literal["nearest", "bilinear"] | None = Field(
+        None, description="Resampling by an arrow without weights between maps of two sizes."
+    )
+    scale: Annotated[float, Field(ge=-1000, le=1000)] | None = Field(
+        None, description="Constant factor of an arrow without weights. Default: 1."
+    )
+    share: Annotated[str, BeforeValidator(_share)] | None = Field(
+        None,
+        description="Weight sharing: the level whose arrow of this role owns the weights, or an"
+        " arrow. `none`: weights of its own, even if its cell shares.",
+        examples=["conv_1", "encoder.input -> encoder.conv_1"],
+    )
+    tap: Tap | None = Field(
+        None,
+        description="Value that the arrow carries: the output of its source (default), its"
+        " normalised pre-activation with noise, or the logits of a SoftMax.",
+    )
+
+
+class _EdgeConfig(_MapConfig):
     filter: PairField | None = Field(
         None, description="Filter size. Default: that of the target cell."
     )
     norm: NormName | None = Field(None, description="Norm. Default: that of the target cell.")
-    gain: Gain | None = Field(
-        None, description="Initial norm gain. Default: 1, but 1/8 for state and 1/64 for feedback."
-    )
     initial: Initial | None = Field(
         None, description="Initial value of the source node: zeros or learned."
     )
-    map: MapName | None = Field(
-        None, description="Linear map. `identity`: no weights. Default: a map with weights."
-    )
-    resample: Resample | None = Field(
-        None, description="Resampling of an arrow without weights between maps of two sizes."
-    )
-    scale: Scale | None = Field(
-        None, description="Constant factor of an arrow without weights. Default: 1."
-    )
-    share: Share | None = Field(
-        None,
-        description="Weight sharing: the level whose arrow of this role owns the weights, or an"
-        " arrow. `none`: weights of its own, even if its cell shares.",
-    )
-    tap: Tap | None = Field(None, description=_TAP_TEXT)
     label: OneLine | None = Field(None, description="Label drawn beside the arrow.")
 
 
@@ -174,9 +165,13 @@ class ArrowConfig(_EdgeConfig):
 class EndsConfig(_EdgeConfig):
     """A declared arrow by its ends: `from`, `to` and `delay`."""
 
-    source: End = Field(alias="from")
-    target: End = Field(alias="to")
-    delay: Annotated[int, Field(ge=0, le=MAX_DELAY)] | None = None
+    source: Annotated[str, BeforeValidator(_end)] = Field(
+        alias="from", description="Source node, like `decoder.input`."
+    )
+    target: Annotated[str, BeforeValidator(_end)] = Field(
+        alias="to", description="Target node, like `encoder.conv_2`."
+    )
+    delay: Delay | None = Field(None, description="Delay in iterations. Default: 0.")
 
     @model_validator(mode="after")
     def _one_delay(self) -> EndsConfig:
@@ -210,32 +205,19 @@ def _arrow_config(value: Any) -> Any:
     raise refusal("S104", "an arrow is a text or a mapping", "like `decoder.a(t-1) -> encoder.a`")
 
 
-def _arrow_schema(core_schema: Any, handler: Any) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        "arrow": {"type": "string"},
-        "from": {"type": "string"},
-        "to": {"type": "string"},
-        "delay": {"type": "integer", "minimum": 0},
-        "filter": {},
-        "norm": {"enum": norm_names()},
-        "gain": _GAIN_SCHEMA,
-        **_WEIGHTLESS_SCHEMA,
-        "share": _SHARE_SCHEMA,
-        "initial": {"enum": ["zeros", "learned"]},
-        "tap": _TAP_SCHEMA,
-        "label": {"type": "string"},
-    }
-    text = {"type": "string", "examples": ["decoder.input(t-1) -> encoder.conv_2"]}
-    return {
-        "anyOf": [text, {"type": "object", "properties": fields, "additionalProperties": False}]
-    }
+def _or_short(*forms: dict[str, Any]) -> Any:
+    """Adds short forms to the JSON Schema of a field."""
+    return GetPydanticSchema(
+        lambda source, handler: handler(source),
+        lambda schema, handler: {"anyOf": [*forms, handler(schema)]},
+    )
 
 
 ArrowField = Annotated[
     Annotated[ArrowConfig, Tag("text")] | Annotated[EndsConfig, Tag("ends")],
     Discriminator(_notation),
     BeforeValidator(_arrow_config),
-    GetPydanticSchema(lambda source, handler: handler(source), _arrow_schema),
+    _or_short({"type": "string", "examples": ["decoder.input(t-1) -> encoder.conv_2"]}),
 ]
 
 
@@ -257,7 +239,7 @@ class RoleConfig(Config):
     levels: Where = Field(
         None, description="Levels that have such an arrow: none, stateful, all, or a list."
     )
-    delay: Annotated[int, Field(ge=0, le=MAX_DELAY)] | None = Field(
+    delay: Delay | None = Field(
         None, description="Delay in iterations. Default: that of the table of roles."
     )
     gain: Gain | None = Field(None, description="Initial norm gain of these arrows.")
@@ -268,25 +250,11 @@ class RoleConfig(Config):
     )
 
 
-class SomeConfig(Config):
+class SomeConfig(_MapConfig):
     """Changes to the arrows of one role at some levels; the others stay as they are."""
 
     levels: Names = Field(description="Levels whose arrows change: names or patterns.")
-    delay: Annotated[int, Field(ge=0, le=MAX_DELAY)] | None = Field(
-        None, description="Delay in iterations."
-    )
-    gain: Gain | None = Field(None, description="Initial norm gain.")
-    map: MapName | None = Field(None, description="Linear map. `identity`: no weights.")
-    resample: Resample | None = Field(
-        None, description="Resampling of arrows without weights between maps of two sizes."
-    )
-    scale: Scale | None = Field(None, description="Constant factor of arrows without weights.")
-    share: Share | None = Field(
-        None, description="Weight sharing: the level or the arrow that owns the weights, or none."
-    )
-    tap: Tap | None = Field(
-        None, description="Value that these arrows carry: output, normalised or logits."
-    )
+    delay: Delay | None = Field(None, description="Delay in iterations.")
 
 
 def _role_config(value: Any) -> Any:
@@ -300,43 +268,10 @@ def _role_config(value: Any) -> Any:
     raise refusal("S104", message, "`none`, `stateful`, `all`, [conv_1] or {delay: 1}")
 
 
-_ROLE_SCHEMA = {
-    "anyOf": [
-        {"type": "string", "enum": ["none", "stateful", "all"]},
-        {"type": "array", "items": {"type": "string"}},
-        {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "levels": _STRINGS,
-                    "delay": {"type": "integer", "minimum": 0},
-                    "gain": _GAIN_SCHEMA,
-                    **_WEIGHTLESS_SCHEMA,
-                    "share": _SHARE_SCHEMA,
-                    "tap": _TAP_SCHEMA,
-                },
-                "required": ["levels"],
-                "additionalProperties": False,
-            },
-        },
-        {
-            "type": "object",
-            "properties": {
-                "levels": {
-                    "anyOf": [
-                        {"type": "string", "enum": ["none", "stateful", "all"]},
-                        {"type": "array", "items": {"type": "string"}},
-                    ]
-                },
-                "delay": {"type": "integer", "minimum": 0},
-                "gain": _GAIN_SCHEMA,
-                "tap": _TAP_SCHEMA,
-            },
-            "additionalProperties": False,
-        },
-    ]
-}
+_SHORT_ROLES = (
+    {"type": "string", "enum": ["none", "stateful", "all"]},
+    {"type": "array", "items": {"type": "string"}},
+)
 if TYPE_CHECKING:
 
     class _Roles(Config): ...
@@ -345,7 +280,7 @@ else:
     RoleField = Annotated[
         by_form(mapping=RoleConfig | None, list=tuple[SomeConfig, ...]),
         BeforeValidator(_role_config),
-        WithJsonSchema(_ROLE_SCHEMA),
+        _or_short(*_SHORT_ROLES),
     ]
     _Roles = create_model(
         "_Roles",

@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from ladderspec.cells import registered
 from ladderspec.display import svg
 from ladderspec.errors import Finding, Findings, Source, SpecError, tick
 from ladderspec.language.edges import Edges
 from ladderspec.language.extends import extend, read_source, read_stdin
 from ladderspec.language.resolve import Choice, choose, drop_levels, resolve
-from ladderspec.language.rows import cell_names, row_names, task_kinds
+from ladderspec.language.rows import row_names
 from ladderspec.language.spec import Expect, SpecConfig, Variant, refresh
-from ladderspec.names import Side
 from ladderspec.shipped import located
-from ladderspec.tasks import registered as registered_tasks
 from ladderspec.text.parse import parse
 from ladderspec.text.tree import Node
 
@@ -29,8 +26,7 @@ if TYPE_CHECKING:
     from ladderspec.language.repair import UnknownKeys
 
 MAX_ROUNDS = 5  # of repairing unknown keys: as deep as mappings nest
-
-
+UNKNOWN_NAME = ("S103", "S105")  # codes of an unknown cell, task, norm or activation
 COMMAND_LINE = "command line"
 
 
@@ -205,8 +201,22 @@ def document(
 def read(document: Document, request: Request, findings: Findings) -> Spec | None:
     """Resolve and validate; None if the mistakes leave nothing to compile.
 
-    Unknown keys are reported and replaced by what was meant, and the tree is read again.
+    Unknown names may be those of installed packages, which are then imported.
     """
+    found = findings.copy()
+    spec = _read(document, request, found)
+    if any(finding.code in UNKNOWN_NAME for finding in found.sorted()):
+        from ladderspec.plugins import load_installed
+
+        if load_installed():
+            found = findings.copy()
+            spec = _read(document, request, found)
+    findings.update(found)
+    return spec
+
+
+def _read(document: Document, request: Request, findings: Findings) -> Spec | None:
+    """Unknown keys are reported and replaced by what was meant, and the tree is read again."""
     findings.update(document.findings)
     if document.is_experiment:
         findings.add(_experiment(document.tree))
@@ -248,11 +258,6 @@ class _Reading:
             message = "a spec is a mapping, with `input:` and `levels:`"
             findings.add(Finding("S104", message, tree.place, hint=hint))
             return
-        known = {name for side in Side for name in registered(side)}
-        if cell_names(tree) - known or task_kinds(tree) - set(registered_tasks()):
-            from ladderspec.plugins import load_installed
-
-            load_installed()
         refresh()
         try:
             self.config = SpecConfig.model_validate(tree.plain())

@@ -107,14 +107,6 @@ def cell_names(tree: Node) -> set[str]:
     return {name for _, cell in cells(tree) if (name := name_of(cell)) is not None}
 
 
-def task_kinds(tree: Node) -> set[str]:
-    """The kinds of all tasks of the spec."""
-    tasks = tree.get("tasks")
-    entries = tasks.value.values() if tasks is not None and isinstance(tasks.value, dict) else ()
-    kinds = [entry.get("kind") for entry in entries if isinstance(entry.value, dict)]
-    return {kind.value for kind in kinds if kind is not None and isinstance(kind.value, str)}
-
-
 # --- defaults -------------------------------------------------------------------------------------
 
 

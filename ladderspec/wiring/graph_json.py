@@ -17,6 +17,7 @@ from ladderspec.cells.input import FurtherInput, Input
 from ladderspec.errors import SpecError, UsageError, reason
 from ladderspec.files import parse_json, read_text
 from ladderspec.names import TABLE, Role, Side
+from ladderspec.plugins import load_installed
 from ladderspec.text.notation import MAX_DELAY
 from ladderspec.wiring.checks import check
 from ladderspec.wiring.graph import (
@@ -97,7 +98,13 @@ def _cell(cell: Cell) -> dict[str, Any]:
 def loads(text: str) -> Graph:
     """The graph in a JSON text, with its shapes and counts computed again and checked."""
     try:
-        return _graph(parse_json(text))
+        data = parse_json(text)
+        try:
+            return _graph(data)
+        except ValueError:  # an unknown name may be that of an installed package
+            if not load_installed():
+                raise
+            return _graph(data)
     except ValidationError as error:
         raise UsageError(f"this is no graph of ladderspec: {first_error(error)}") from None
     except KeyError as error:

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from ladderspec.cli import main
+from ladderspec.experiments.identity import digest
+from ladderspec.experiments.reader import open_experiment
 
 NET = """
 input: {channels: 1, size: [8, 8]}
@@ -96,6 +98,21 @@ def test_fine(spec: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     path = files(tmp_path, spec, DATA, "title: y")
     assert main(["validate", path]) == 0
     assert main(["train", path, "-o", str(tmp_path / "out")]) == 0
+
+
+def test_a_run_is_the_same_from_every_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its data are found, and its identity has their path as it is written."""
+    path = files(tmp_path, NET, DATA, "title: y")
+    (elsewhere,) = open_experiment(path).runs
+    monkeypatch.chdir(tmp_path)
+    (here,) = open_experiment("experiment.yaml").runs
+    assert here.identity == elsewhere.identity
+    assert here.identity["data"]["path"] == "mine.npz"
+    assert here.dump()["settings"]["data"]["path"] == str(tmp_path / "mine.npz")
+    before = dict(here.identity, data={**here.identity["data"], "path": str(tmp_path / "mine.npz")})
+    assert here.is_recorded_as(digest(before))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import subprocess
 import sys
@@ -107,12 +108,49 @@ def test_a_spec_alone_brings_no_code_in(folder: Path) -> None:
     assert "unknown kind of task `direction`" in done.stderr
 
 
-def test_an_installed_package_offers_tasks(folder: Path) -> None:
-    """Found through its metadata, imported only when a spec names an unknown task."""
+def install(folder: Path, entry_points: str) -> None:
+    """The metadata of an installed package."""
     info = folder / "mine-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[ladderspec.tasks]\nmine = my_tasks\n")
+    (info / "entry_points.txt").write_text(entry_points)
+
+
+def test_an_installed_package_offers_tasks(folder: Path) -> None:
+    """Found through its metadata, imported only when a spec or a saved graph names its task."""
+    install(folder, "[ladderspec.tasks]\nmine = my_tasks\n")
+    done = ladderspec(folder, "validate", "mine.yaml")
+    assert done.returncode == 0, done.stderr
+    (folder / "net").mkdir()
+    (folder / "net" / "graph.json").write_text(
+        ladderspec(folder, "graph", "mine.yaml", "--json").stdout
+    )
+    done = ladderspec(folder, "show", "net")
+    assert "task next: direction at decoder.input" in done.stdout, done.stderr
+    schema = json.loads(ladderspec(folder, "schema").stdout)
+    assert "Direction" in schema["$defs"]
+
+
+INSTALLED = """
+from ladderspec.cells import Norm, register_norm
+
+@register_norm
+class Nothing(Norm):
+    name = "nothing"
+
+    def compute(self, x, gain, bias, groups):
+        return x
+"""
+
+
+def test_an_installed_package_offers_norms(folder: Path) -> None:
+    """Also to a spec whose cells and tasks are all known."""
+    (folder / "my_norms.py").write_text(INSTALLED)
+    install(folder, "[ladderspec.cells]\nmine = my_norms\n")
+    spec = SPEC.replace("channels: 3}", "channels: 3, norm: nothing}")
+    (folder / "mine.yaml").write_text(
+        spec.replace("direction", "prediction, cost: mse").replace(", margin: 0.1", "")
+    )
     done = ladderspec(folder, "validate", "mine.yaml")
     assert done.returncode == 0, done.stderr
 

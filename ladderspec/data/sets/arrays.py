@@ -220,7 +220,8 @@ def _find(config: Arrays, folder: Path | None) -> Path:
     root = sources.folder(folder)
     path = next((place for place in (given, root / given) if place.exists()), None)
     if path is None:
-        raise DataError(f"no file or folder {config.path}, here or in {root}")
+        places = f"beside the experiment, in the current folder, or in {root}"
+        raise DataError(f"no file or folder {config.path} {places}")
     return path
 
 
