@@ -50,27 +50,6 @@ def refuse_replacement(what: str, name: str, known: object, new: object) -> None
         raise UsageError(message)
 
 
-def refuse_replacement(what: str, name: str, known: object, new: object) -> None:
-    """Refuse a plug-in that would replace something of ladderspec.
-
-    Args:
-        what: What it is, for the message: a cell, a norm, ...
-        name: Its name in specs.
-        known: The class or function that has the name so far, or None.
-        new: The class or function of the plug-in.
-
-    Raises:
-        UsageError: if `known` is part of ladderspec and `new` is not.
-    """
-    ours, new_is_ours = (
-        str(getattr(each, "__module__", "")).startswith("ladderspec.") for each in (known, new)
-    )
-    if ours and not new_is_ours:
-        article = "an" if what[0] in "aeiou" else "a"
-        message = f"there is {article} {what} `{name}` in ladderspec: give yours another name"
-        raise UsageError(message)
-
-
 @cache
 def load_installed() -> tuple[str, ...]:
     """Import the entry points of `GROUPS`."""
