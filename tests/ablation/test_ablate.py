@@ -170,6 +170,15 @@ def test_a_removed_folder_leaves_the_others(tmp_path: Path) -> None:
     assert (tmp_path / "out" / RUNS[1] / "result.json").exists()
 
 
+def test_a_worker_that_ends_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a full disk, where its output cannot be written."""
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+    place = open_experiment(experiment(tmp_path))
+    order = AblationOptions(tmp_path / "out", display=Display(quiet=True))
+    failed = ablate(place, place.runs, order, Processes(2))
+    assert [each.error for each in failed] == ["ended with 1 and no output; is the disk full?"] * 2
+
+
 def test_damaged_metrics_cost_a_curve_and_no_number(
     whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

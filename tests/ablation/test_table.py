@@ -129,6 +129,17 @@ def test_rows_of_metrics_that_are_none(
     report(place, capsys)
 
 
+def test_the_font_cache_of_matplotlib_is_built_in_silence() -> None:
+    """Its note would break live lines."""
+    code = (
+        "import logging, sys; logging.basicConfig(level=logging.INFO)\n"
+        "from ladderspec.ablation.figures import require_matplotlib; require_matplotlib()\n"
+        "assert logging.getLogger('matplotlib.font_manager').level == logging.NOTSET"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "font" not in found.stderr
+
+
 def test_a_table_of_a_folder_that_cannot_be_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

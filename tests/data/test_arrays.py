@@ -258,3 +258,9 @@ def test_labels_of_every_frame_may_be_hidden_by_item(tmp_path):
     shown = data.batch("train", 0, np.arange(20))
     assert (found["label"][~shown["labelled"]] == -1).all()
     assert (found["label"][shown["labelled"]] == shown["label"][shown["labelled"]]).all()
+
+
+def test_numbers_beyond_float32_are_infinite_without_a_warning(tmp_path):
+    np.savez(tmp_path / "a.npz", frames=np.full((6, 4, 1, 3, 3), 1e300))
+    batch = arrays(tmp_path / "a.npz", valid=0.0, test=0.0).batch("train", 0, some(6))
+    assert np.isinf(batch["frames"]).all()

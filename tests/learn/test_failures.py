@@ -207,6 +207,17 @@ def test_metrics_after_a_power_failure(
     assert len({(row["update"], row["split"]) for row in found}) == len(found)
 
 
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_metrics_that_are_no_file(run: Run, part: Path, kind: str) -> None:
+    (part / "metrics.jsonl").unlink()
+    if kind == "pipe":
+        os.mkfifo(part / "metrics.jsonl")
+    else:
+        (part / "metrics.jsonl").symlink_to("/dev/null")
+    with pytest.raises(UsageError, match=r"cannot write .*metrics\.jsonl"):
+        train(run, part, resume=True, quiet=True)
+
+
 def test_a_flipped_bit_in_the_metrics_of_an_interrupted_run(
     run: Run, part: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

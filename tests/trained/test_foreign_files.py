@@ -195,6 +195,23 @@ def test_changed_records_are_not_trusted(tmp_path: Path) -> None:
     assert open_run(folder).evaluation.statistics == 3
 
 
+def test_a_damaged_result_of_a_second_training(tmp_path: Path) -> None:
+    """One of the two results is enough to know which weights the run reports."""
+    run = one_run(tmp_path, updates=1, retrain="train+valid")
+    folder = tmp_path / "run"
+    train(run, folder, quiet=True)
+    good = (folder / "result.json").read_text()
+    for damaged in (folder / "retrain" / "result.json", folder / "result.json"):
+        before = damaged.read_text()
+        damaged.write_text("{")
+        assert (open_run(folder).folder, open_run(folder).which) == (folder / "retrain", "last")
+        damaged.write_text(before)
+    (folder / "retrain" / "result.json").unlink()
+    (folder / "result.json").write_text(good[:50])
+    with pytest.raises(UsageError, match=r"result\.json is damaged: it does not say which weights"):
+        open_run(folder)
+
+
 @pytest.mark.parametrize("text", ["[" * 100_000, "[]", '{"format": {}}', '{"dtype": []}'])
 def test_records_of_networks(tmp_path: Path, text: str) -> None:
     folder = ls.save(ls.build(ls.loads(SPEC)), tmp_path / "net")
