@@ -63,7 +63,7 @@ def to_python(spec: Spec | Graph, name: str | None = None) -> str:
     used = set[str]().union(*map(names_in, [*texts.values(), *classes.values(), body]))
     sections = {
         "": [*(text for key, text in TYPES.items() if key in used), *helpers.values()],
-        "edges: what becomes of a value on its way into a cell": edges,
+        "edges: the map and the norm of a value that enters a cell": edges,
         "cells": [*before_cells, *(text for text in classes.values() if text not in edges)],
         "the network": [*before_network, body],
     }

@@ -33,11 +33,11 @@ def docstring(graph: Graph, config: SpecConfig | None, name: str) -> list[str]:
         *([*description, ""] if description else []),
         *(f"    {line}".rstrip() for line in table.layers(graph, WIDTH - 4, counts=False)),
         "",
-        *wrap(f"Takes {given} and gives by task, for every t{groups}:", WIDTH),
+        *wrap(f"Takes {given} and returns for each task, at every t{groups}:", WIDTH),
         "",
         *_outputs(outputs_of(graph), axes(graph)),
         "",
-        f"{parameters(graph):,} parameters, named as in what ladderspec builds:",
+        f"{parameters(graph):,} parameters, named as in the network that ladderspec builds:",
         "",
         f"    model = {name}()",
         "    model.load_state_dict(net.state_dict())",
@@ -54,9 +54,9 @@ def about(graph: Graph) -> list[str]:
     """The docstring of the class: what the letters in its loop mean."""
     nodes = [graph.nodes[node] for node in graph]
     sides = {facts["side"] for facts in nodes}
-    letters = "At level x, the encoder gives e_x"
-    letters += ", the lateral cell h_x" if Side.LATERAL in sides else ""
-    letters += ", the decoder d_x" if Side.DECODER in sides else ""
+    letters = "At level x, e_x is the output of the encoder"
+    letters += ", h_x of the lateral cell" if Side.LATERAL in sides else ""
+    letters += ", d_x of the decoder" if Side.DECODER in sides else ""
     letters += "; x_NAME is a further input" if Side.INPUT in sides else ""
     if any(facts["cell"].state_shapes(facts["shape"]) for facts in nodes):
         letters += "; c_x is the cell state of an LSTM"

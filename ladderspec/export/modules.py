@@ -36,7 +36,7 @@ EDGES = {  # by the function of the map: the name of the class, its formula, wha
 
 
 class EdgeClass(ModuleClass):
-    """What becomes of a value on its way into a cell."""
+    """The map and the norm of a value that enters a cell."""
 
     def __init__(
         self, definitions: Definitions, projection: Projection, rows: int, scaled: bool
@@ -48,7 +48,7 @@ class EdgeClass(ModuleClass):
         self.changes = (projection.kind, projection.norm) != ("none", "none")
         self.name, doc, note = EDGES[projection.function.__name__]
         if projection.extra:
-            doc = f"The value as it is, with {' and '.join(projection.extra)}"
+            doc = f"The value unchanged, with {' and '.join(projection.extra)} of its cell"
         if projection.norm != "none":
             symbol = NORMS[projection.norm].symbol
             doc = f"{symbol}({doc}), with a gain per channel"

@@ -170,7 +170,7 @@ class Network:
             yield from self._shared()
         if self.learned:
             yield ""
-            yield "# What delayed edges bring at the first t, by channel."
+            yield "# Initial values of delayed edges, one number per channel."
         for slot, (name, channels) in self.learned.items():
             if slot not in self.modules and name == "initial":
                 yield f"{access(slot)} = nn.Identity()"
@@ -256,7 +256,7 @@ class Network:
                 yield f"    {x} = torch.where(torch.rand_like({x}) < {noise.flip}, 1 - {x}, {x})"
 
     def _before(self) -> Iterator[str]:
-        """What delayed edges bring at first."""
+        """The initial values of delayed edges."""
         start, x = [], self.arguments[BOTTOM]
         for slot, depth in self.depths.items():
             node, name = _node(slot), variable(slot)

@@ -63,7 +63,7 @@ class Cell(nn.ModuleDict):
         super().__init__(edges)
 
     def total(self, t: int, values: dict[str, Tensor], offset: Tensor | None = None) -> Tensor:
-        """The sum of what the edges bring, plus the offset of each channel."""
+        """The sum over all edges, plus an offset per channel."""
         first, *rest = (self[key](t, x) if key in self else x for key, x in values.items())
         total = sum(rest, first)
         return total if offset is None else total + offset.view(-1, *(1 for _ in total.shape[2:]))
@@ -109,7 +109,7 @@ class HeadOffset(Head):
 
 
 class Modules(nn.ModuleDict):
-    """Modules by name. Unlike its base, it takes names that it has itself: `half`, `train`."""
+    """Modules by name, which may be that of a method of a module: `half`, `train`."""
 
     def __setitem__(self, name: str, module: nn.Module) -> None:
         self._modules[name] = module

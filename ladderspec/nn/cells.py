@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 from torch import Tensor
 
 from ladderspec.cells import Cell, Config, Inlet, Projection, ShapeProblem, Site, registered
-from ladderspec.cells.fields import NormName, Pair, PairField
+from ladderspec.cells.fields import Count, NormName, Pair, PairField, refusal
 from ladderspec.cells.grouping import Groups
 from ladderspec.cells.projections import WEIGHTLESS, strided
 from ladderspec.errors import did_you_mean, one_of
@@ -24,7 +24,16 @@ _OF_DECODERS = {role for role, row in TABLE.items() if row.target is Side.DECODE
 C = TypeVar("C", bound=Config)
 
 
-class _EdgeFields(Config):
+def _shape(value: Any) -> Any:
+    if isinstance(value, tuple | list) and len(value) in (1, 3):
+        return tuple(value)
+    raise refusal("S104", "a shape is (units,) or (channels, height, width)")
+
+
+ShapeField = Annotated[tuple[Annotated[int, Field(ge=1)], ...], BeforeValidator(_shape)]
+
+
+class EdgeFields(Config):
     """What single edges may have of their own."""
 
     filter: PairField | None = None
@@ -33,6 +42,17 @@ class _EdgeFields(Config):
     map: Literal["identity"] | None = None
     resample: Literal["nearest", "bilinear"] | None = None
     scale: float | None = None
+
+
+class Place(Config):
+    """Where a cell stands: the arguments of `of`, besides the fields of the cell."""
+
+    inputs: dict[str, ShapeField]
+    out: ShapeField | None = None
+    iterations: Count = 1
+    edges: dict[str, EdgeFields] = Field({})
+    groups: Groups | None = None
+    stride: PairField | None = None
 
 
 class Standalone(CellModule):
@@ -69,14 +89,29 @@ class Standalone(CellModule):
             fields: the fields of the cell. Decoders also take the `stride` of the row that they
                 invert; default: the smallest that fits.
         """
+        kinds = {
+            side: kind
+            for side in (Side.ENCODER, Side.DECODER)
+            for known, kind in registered(side).items()
+            if known.lower() == cls.__name__.lower()
+        }
+        if not isinstance(inputs, Mapping):
+            inputs = {"encoder" if Side.ENCODER in kinds else "decoder": inputs}
         try:
-            made = _make(cls.__name__, inputs, out, edges or {}, groups, fields)
-            if not isinstance(iterations, int) or iterations < 1:
-                raise ShapeProblem(f"`iterations` is a whole number above 0, not {iterations!r}")
+            roles = {key: _role(key) for key in inputs}
+            decodes = Side.ENCODER not in kinds or not _OF_DECODERS.isdisjoint(roles.values())
+            side = Side.DECODER if Side.DECODER in kinds and decodes else Side.ENCODER
+            given = {"inputs": inputs, "out": out, "iterations": iterations, "groups": groups}
+            if side is Side.DECODER:
+                given["stride"] = fields.pop("stride", None)
+            place = _validated(Place, {**given, "edges": edges or {}})
+            if strange := [field for field in fields if field in Cell.model_fields]:
+                raise ShapeProblem(f"`{strange[0]}` belongs to specs")
+            made = _make(_validated(kinds[side], fields), side, roles, place)
         except ShapeProblem as problem:
             hint = f" ({problem.hint})" if problem.hint else ""
             raise ValueError(f"{cls.__name__}: {problem.message}{hint}") from None
-        return cls(*made, iterations)
+        return cls(*made, place.iterations)
 
     def forward(
         self, values: Values, previous: Values | None = None, step: TimeStep = FIRST
@@ -121,77 +156,36 @@ class Standalone(CellModule):
         return ""
 
 
-def _make(
-    name: str,
-    inputs: Shape | Mapping[str, Shape],
-    out: Shape | None,
-    edges: Mapping[str, Mapping[str, Any]],
-    groups: Groups | Mapping[str, Any] | None,
-    fields: dict[str, Any],
-) -> tuple[Any, ...]:
+def _make(cell: Cell, side: Side, roles: Mapping[str, Role], place: Place) -> tuple[Any, ...]:
     """The cell, its site, its output shape, its projections and parameters."""
-    kinds = {
-        side: kind
-        for side in (Side.ENCODER, Side.DECODER)
-        for known, kind in registered(side).items()
-        if known.lower() == name.lower()
-    }
-    main = "encoder" if Side.ENCODER in kinds else "decoder"
-    given = dict(inputs) if isinstance(inputs, Mapping) else {main: inputs}
-    shapes = {key: _shape(key, shape) for key, shape in given.items()}
-    roles = {key: _role(key) for key in shapes}
-    decodes = Side.ENCODER not in kinds or not _OF_DECODERS.isdisjoint(roles.values())
-    side = Side.DECODER if Side.DECODER in kinds and decodes else Side.ENCODER
-    row = _pair(fields.pop("stride", None)) if side is Side.DECODER else None
-    for field in fields:
-        if field in Cell.model_fields:
-            raise ShapeProblem(f"`{field}` belongs to specs")
-    cell = _validated("", kinds[side], fields)
     _check_roles(cell, side, roles)
+    shapes, row = place.inputs, place.stride
     back = None if row is None else (-row[0], -row[1])  # a decoder leads back
-    inlets = [
-        Inlet(key, role, TABLE[role].delay if role in TABLE else 0, shapes[key], stride=back)
+    inlets = {
+        key: Inlet(key, role, TABLE[role].delay if role in TABLE else 0, shapes[key], stride=back)
         for key, role in roles.items()
-    ]
-    if side is Side.ENCODER:
-        if out is not None:
-            raise ShapeProblem("`out` is for decoders; what an encoder gives follows")
-        site = Site(side, tuple(inlets))
-    else:
-        level = shapes.get("lateral") if out is None else _shape("out", out)
-        if level is None and name != "Identity":
-            raise ShapeProblem("say `out`, the shape that it estimates, or bring a `lateral`")
-        site = Site(side, tuple(inlets), level, shapes.get("decoder", level), _groups(groups))
-        if row and level and "decoder" in shapes:
-            _check_stride(shapes["decoder"], level, row)
+    }
+    level = place.out or (shapes.get("lateral") if side is Side.DECODER else None)
+    if side is Side.ENCODER and level is not None:
+        raise ShapeProblem("`out` is for decoders; what an encoder gives follows")
+    if side is Side.DECODER and level is None and cell.cell != "Identity":
+        raise ShapeProblem("say `out`, the shape that it estimates, or bring a `lateral`")
+    if row and level and "decoder" in shapes:
+        _check_stride(shapes["decoder"], level, row)
+    above = shapes.get("decoder", level)
+    site = Site(side, tuple(inlets.values()), level, above, place.groups)
     shape = cell.out_shape(site)
     if cell.stateful:
-        inlets.append(Inlet("state", Role.STATE, 1, shape))
-    site = replace(site, inlets=_with_options({inlet.key: inlet for inlet in inlets}, edges))
-    projections = {inlet.key: cell.project(site, inlet, shape) for inlet in site.inlets}
-    for key, options in edges.items():
-        _check_used(key, options, projections[key])
+        inlets["state"] = Inlet("state", Role.STATE, 1, shape)
+    for key, own in place.edges.items():
+        if key not in inlets:
+            raise ShapeProblem(f"it has no edge {key!r}, only {', '.join(inlets)}")
+        inlets[key] = replace(inlets[key], **own.model_dump(exclude_unset=True))
+    site = replace(site, inlets=tuple(inlets.values()))
+    projections = {key: cell.project(site, inlet, shape) for key, inlet in inlets.items()}
+    for key, own in place.edges.items():
+        _check_used(key, own.model_dump(exclude_unset=True), projections[key])
     return cell, site, shape, projections, cell.parameters(site, shape)
-
-
-def _shape(key: str, shape: Any) -> Shape:
-    whole = isinstance(shape, tuple | list) and all(type(n) is int and n > 0 for n in shape)
-    if not whole or len(shape) not in (1, 3):
-        message = f"`{key}` is a shape, (units,) or (channels, height, width), not {shape}"
-        raise ShapeProblem(message)
-    return tuple(shape)
-
-
-def _pair(stride: Any) -> Pair | None:
-    """One number stands for two alike."""
-    if stride is None:
-        return None
-    sizes = (stride, stride) if isinstance(stride, int) else stride
-    whole = isinstance(sizes, tuple | list) and all(type(n) is int and n > 0 for n in sizes)
-    if not whole or len(sizes) != 2:
-        message = f"`stride` is one whole number or two, height and width, not {stride!r}"
-        raise ShapeProblem(message)
-    return (sizes[0], sizes[1])
 
 
 def _role(key: str) -> Role:
@@ -203,14 +197,6 @@ def _role(key: str) -> Role:
         hint = did_you_mean(key, list(Role)) or f"{one_of(list(Role))}, or skip_..."
         raise ShapeProblem(f"there is no edge {key!r}: {hint}")
     return Role.SKIP
-
-
-def _groups(groups: Any) -> Groups | None:
-    if isinstance(groups, Mapping):
-        return _validated("groups: ", Groups, groups)
-    if not isinstance(groups, Groups | None):
-        raise ShapeProblem(f"`groups` is a dict like {{'count': 3}}, not {groups!r}")
-    return groups
 
 
 def _check_roles(cell: Cell, side: Side, roles: Mapping[str, Role]) -> None:
@@ -231,19 +217,6 @@ def _check_stride(source: Shape, target: Shape, stride: Pair) -> None:
         )
 
 
-def _with_options(
-    inlets: dict[str, Inlet], edges: Mapping[str, Mapping[str, Any]]
-) -> tuple[Inlet, ...]:
-    for key, options in edges.items():
-        if key not in inlets:
-            raise ShapeProblem(f"it has no edge {key!r}, only {', '.join(inlets)}")
-        if not isinstance(options, Mapping):
-            raise ShapeProblem(f"the edge {key!r} takes a dict of fields, not {options!r}")
-        given = _validated(f"edge {key!r}: ", _EdgeFields, options)
-        inlets[key] = replace(inlets[key], **{each: getattr(given, each) for each in options})
-    return tuple(inlets.values())
-
-
 def _check_used(key: str, options: Mapping[str, Any], projection: Projection) -> None:
     """Some edges have no filter, others no norm, and without a norm there is no gain."""
     used = dict.fromkeys(("map", "resample", "scale"), projection.kind in WEIGHTLESS)
@@ -253,12 +226,12 @@ def _check_used(key: str, options: Mapping[str, Any], projection: Projection) ->
             raise ShapeProblem(f"it gives its {key!r} edge no `{field}` of its own")
 
 
-def _validated(what: str, kind: type[C], fields: Mapping[str, Any]) -> C:
+def _validated(kind: type[C], fields: Mapping[str, Any]) -> C:
     try:
         return kind(**fields)
     except ValidationError as error:
-        messages = [_message(item, kind) for item in error.errors()]
-        raise ShapeProblem(f"{what}{'; '.join(messages)}") from None
+        messages = "; ".join(_message(item, kind) for item in error.errors())
+        raise ShapeProblem(messages) from None
 
 
 def _message(item: Any, kind: type[Config]) -> str:
@@ -266,9 +239,13 @@ def _message(item: Any, kind: type[Config]) -> str:
     if item["type"] == "missing":
         return f"`{field}` is missing"
     if item["type"] == "extra_forbidden":
+        *path, field = map(str, item["loc"])
+        nested: dict[str, type[Config]] = {"edges": EdgeFields, "groups": Groups}
+        kind = nested.get(path[0], kind) if path else kind
         known = [name for name in kind.model_fields if name not in Cell.model_fields]
         hint = did_you_mean(field, known) or f"it has {', '.join(known) or 'none'}"
-        return f"it has no field `{field}`: {hint}"
+        where = f"`{'.'.join(path)}`: " if path else ""
+        return f"{where}it has no field `{field}`: {hint}"
     context = item.get("ctx", {})
     known = re.findall(r"'(\w+)'", str(context.get("expected", "")))
     hint = context.get("hint") or did_you_mean(item["input"], known)

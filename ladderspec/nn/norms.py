@@ -173,10 +173,7 @@ class BatchNorm(nn.Module):
     def moments(self, x: Tensor, step: TimeStep) -> tuple[Tensor, Tensor]:
         """The mean and standard deviation by which x is normalised: (1, C) or (B, C)."""
         if self.training:
-            n, mean, var = statistics_of(x, step.alive)
-            row, enough = self.row(step), n > 1
-            mean = torch.where(enough, mean, self.running_mean[row].to(mean.dtype))
-            var = torch.where(enough, var, self.running_var[row].to(var.dtype))
+            mean, var = self._or_running(*statistics_of(x, step.alive), step)
         else:
             t = step.t if isinstance(step.t, Tensor) else torch.tensor(step.t)
             rows = t.clamp(max=self.iterations - 1).reshape(-1).to(x.device)
@@ -198,17 +195,21 @@ class BatchNorm(nn.Module):
         self, x: Tensor, gain: Tensor | None, bias: Tensor | None, step: TimeStep
     ) -> Tensor:
         n, mean, var = statistics_of(x, step.alive)
-        row, enough = self.row(step), n > 1
-        running_mean, running_var = self.running_mean[row], self.running_var[row]
         if not step.recomputed:
-            share = enough.to(mean.dtype) * MOMENTUM  # a bool alone would make it float32
+            share = (n > 1).to(mean.dtype) * MOMENTUM  # a bool alone would make it float32
             unbiased = var.detach() * (n / (n - 1).clamp(min=1))
-            for running, seen in ((running_mean, mean.detach()), (running_var, unbiased)):
+            for table, seen in ((self.running_mean, mean.detach()), (self.running_var, unbiased)):
+                running = table[self.row(step)]
                 running.add_((share * (seen - running)).to(running.dtype))
-        # CHOICE: if only one value per channel is still alive, running statistics normalise it.
-        mean = torch.where(enough, mean, running_mean.to(mean.dtype))
-        var = torch.where(enough, var, running_var.to(var.dtype))
-        return _normalise(x, mean, var, gain, bias)
+        return _normalise(x, *self._or_running(n, mean, var, step), gain, bias)
+
+    def _or_running(
+        self, n: Tensor, mean: Tensor, var: Tensor, step: TimeStep
+    ) -> tuple[Tensor, Tensor]:
+        """CHOICE: if only one value per channel is still alive, running statistics normalise it."""
+        row, enough = self.row(step), n > 1
+        running = self.running_mean[row].to(mean.dtype), self.running_var[row].to(var.dtype)
+        return torch.where(enough, mean, running[0]), torch.where(enough, var, running[1])
 
 
 def _after_loading(norm: BatchNorm, _: Any) -> None:

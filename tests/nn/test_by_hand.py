@@ -137,7 +137,7 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     ),
     "row stride": (
         lambda: ConvG3.of(MAP, out=(1, 9, 9), stride="2"),
-        "`stride` is one whole number or two, height and width, not '2'",
+        r"ConvG3: `stride` is '2': one whole number or a list of two is needed \(write 2\)",
     ),
     "joint": (
         lambda: Conv.of(MAP, channels=2, norm={"kind": "local", "terms": "joint"}),
@@ -149,12 +149,12 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     ),
     "edge: options": (
         lambda: ConvLSTM.of(MAP, channels=2, edges={"state": 5}),
-        "the edge 'state' takes a dict of fields, not 5",
+        "ConvLSTM: `edges.state` is 5: expected a mapping",
     ),
-    "edge: field": (of_state(fliter=5), "edge 'state': it has no field `fliter`: did you mean `f"),
-    "edge: filter": (of_state(filter=(3, 3, 3)), r"edge 'state': `filter` is \(3, 3, 3\)"),
-    "edge: norm": (of_state(norm="layr"), "edge 'state': `norm` is 'layr'.*did you mean `layer`"),
-    "edge: gain": (of_state(gain=-1), "edge 'state': `gain` is -1"),
+    "edge: field": (of_state(fliter=5), "`edges.state`: it has no field `fliter`: did you mean `f"),
+    "edge: filter": (of_state(filter=(3, 3, 3)), r"`edges.state.filter` is \(3, 3, 3\)"),
+    "edge: norm": (of_state(norm="layr"), "`edges.state.norm` is 'layr'.*did you mean `layer`"),
+    "edge: gain": (of_state(gain=-1), "`edges.state.gain` is -1"),
     "edge: no norm": (of_state(norm="none", gain=2), "gives its 'state' edge no `gain` of its own"),
     "edge: no filter": (
         lambda: LSTM.of(MAP, channels=2, edges={"encoder": {"filter": 3}}),
@@ -173,10 +173,10 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     "of: role": (lambda: Pool.of({"encoder": MAP, "skip_a": MAP}), "Pool: it takes no skip_a edge"),
     "of: needs": (lambda: LSTM.of({"skip_a": (3,)}, channels=2), "needs a shape for its encoder"),
     "of: state": (lambda: LSTM.of({"state": (3,)}, channels=2), "`state` edge follows"),
-    "of: shape": (lambda: GRU.of(3, channels=2), "`encoder` is a shape.* not 3"),
+    "of: shape": (lambda: GRU.of(3, channels=2), "`inputs.encoder` is 3: a shape is"),
     "of: maps": (lambda: ConvLSTM.of((3,), channels=2), "works on maps, not on a vector"),
     "of: level": (lambda: ConvG3.of((2, 3, 3)), "ConvG3: say `out`"),
-    "of: out shape": (lambda: ConvG3.of(MAP, out=(1, 9)), r"`out` is a shape.* not \(1, 9\)"),
+    "of: out shape": (lambda: ConvG3.of(MAP, out=(1, 9)), r"`out` is \(1, 9\): a shape is"),
     "of: out": (lambda: Conv.of(MAP, out=MAP, channels=2), "`out` is for decoders"),
     "of: single": (lambda: Identity.of({"decoder": MAP, "lateral": MAP}), "exactly one edge"),
     "of: sizes": (lambda: ConvG3.of((2, 3, 3), out=(1, 4, 4)), "no stride leads from 2x3x3"),
@@ -186,10 +186,16 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     ),
     "of: iterations": (
         lambda: FC.of((3,), channels=2, iterations=0),
-        "whole number above 0, not 0",
+        "FC: `iterations` is 0: it must be at least 1",
     ),
-    "of: groups": (lambda: Readout.of(MAP, out=MAP, groups=3), "dict like {'count': 3}, not 3"),
-    "of: group field": (lambda: Readout.of(MAP, out=MAP, groups={"cuont": 3}), "no field `cuont`"),
+    "of: groups": (
+        lambda: Readout.of(MAP, out=MAP, groups=3),
+        "Readout: `groups` is 3: expected a mapping",
+    ),
+    "of: group field": (
+        lambda: Readout.of(MAP, out=MAP, groups={"cuont": 3}),
+        "`groups`: it has no field `cuont`",
+    ),
     "of: specs": (lambda: Conv.of(MAP, channels=2, initial="learned"), "`initial` belongs to spec"),
 }
 
