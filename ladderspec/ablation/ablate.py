@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ladderspec.ablation.jobs import Engine, Job, Outcome, waves
+from ladderspec.ablation.jobs import Engine, Job, Outcome, run_here, waves
 from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.learn.progress import Callback, Display, numbers, read_status, without_nll
 from ladderspec.learn.run_folder import check, read_result
@@ -49,12 +49,17 @@ def ablate(
         for wave in waves(unfinished):
             jobs = [_job(experiment, run, options, display) for run in wave]
             statuses = {job.id: partial(read_status, job.folder, time.time()) for job in jobs}
-            with display.following(statuses), closing(engine(jobs)) as outcomes:
-                for outcome in outcomes:
-                    display.forget(outcome.job.id)
-                    display.done += not outcome.error
-                    failed += [outcome] if outcome.error else []
-                    display.say(f"{_line(outcome)} ({display.done} of {len(runs)} runs)")
+            try:
+                with display.following(statuses), closing(engine(jobs)) as outcomes:
+                    for outcome in outcomes:
+                        display.forget(outcome.job.id)
+                        display.done += not outcome.error
+                        failed += [outcome] if outcome.error else []
+                        display.say(f"{_line(outcome)} ({display.done} of {len(runs)} runs)")
+            except KeyboardInterrupt:
+                if engine is not run_here:  # which reports it itself
+                    display.say("interrupted; --resume continues")
+                raise
     return failed
 
 

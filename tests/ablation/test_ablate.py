@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import subprocess
@@ -139,6 +140,7 @@ def test_ctrl_c_and_resume(whole: Path, tmp_path: Path, workers: int | None) -> 
     out, err = process.communicate(timeout=100)
     assert process.returncode == 130, err
     assert "Traceback" not in out + err
+    assert re.search(r"interrupted.*; --resume", err)
     assert not (tmp_path / "out" / "ladder.seed0" / "result.json").exists()
     assert main(words) == 2  # it would be overwritten
     assert main([*words[:4], "--resume"]) == 0
