@@ -67,8 +67,8 @@ def code_page() -> str:
     loop = [line for line in lines_of_loop if line and not line.lstrip().startswith("#")]
     width = 2 * EDGE + 24 + CHARACTER * max(map(len, [*rows, *loop]))
     between = EDGE + block_height(rows) + 22
-    count = len(exported.splitlines())
-    stand_for = f"stand for this loop, and for the rest of {count} lines of PyTorch"
+    count = round(len(exported.splitlines()), -1)
+    stand_for = f"stand for this loop, and for the rest of about {count} lines of PyTorch"
     top = between + 12
     return document(
         (width, top + block_height(loop) + EDGE),
