@@ -98,6 +98,11 @@ class EdgeAttributes(TypedDict):
     shared: NotRequired[str | None]
 
 
+# What a spec can say of an arrow; None if it says nothing.
+OPTIONS = ("filter", "norm", "gain", "map", "resample", "scale", "share", "tap", "label")
+MAP_OPTIONS = OPTIONS[:6]  # those that its cell follows
+
+
 class TaskAttributes(TypedDict):
     """A task and the nodes that it reads; the last two are set by shape inference."""
 

@@ -21,6 +21,7 @@ from ladderspec.plugins import load_installed
 from ladderspec.text.notation import MAX_DELAY
 from ladderspec.wiring.checks import check
 from ladderspec.wiring.graph import (
+    OPTIONS,
     Graph,
     SamplingGrid,
     TaskAttributes,
@@ -76,15 +77,12 @@ def as_dict(graph: Graph) -> dict[str, Any]:
             delay=edge["delay"],
             parameters=edge["parameters"],
             declared=edge["declared"],
-            **{option: edge[option] for option in _OPTIONS if edge[option] is not None},
+            **{option: edge[option] for option in OPTIONS if edge[option] is not None},
         )
     found: dict[str, Any] = nx.node_link_data(plain, edges="edges")
     return found
 
 
-_OPTIONS = (  # of an edge
-    "filter", "norm", "gain", "map", "resample", "scale", "share", "tap", "label",
-)  # fmt: skip
 _PLAIN = (
     "name", "title", "variants", "without", "levels", "labels", "frames", "iterations", "notes",
     "grids",

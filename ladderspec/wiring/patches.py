@@ -30,7 +30,7 @@ from ladderspec.text.notation import (
     parse_selector,
 )
 from ladderspec.text.tree import Node
-from ladderspec.wiring.graph import EdgeKey, Graph, cell_of, groups_of, level_at
+from ladderspec.wiring.graph import OPTIONS, EdgeKey, Graph, cell_of, groups_of, level_at
 from ladderspec.wiring.selection import closest, few, missing_node, parts, select
 from ladderspec.wiring.sharing import OWN, role_of_dropped
 from ladderspec.wiring.wire import Compilation, accepts, connect, delay_of, ends
@@ -282,12 +282,10 @@ def _add(
             hint = f"from {edge['place']}" if edge["declared"] else hint
             work.report("G206", f"`{shown}` is there already", at, hint)
         return
-    connect(
-        graph, arrow.source, arrow.target, role, arrow.delay, at,
-        filter=config.filter, norm=config.norm, gain=config.gain, map=config.map,
-        resample=config.resample, scale=config.scale, tap=config.tap, label=config.label,
-        share=None if config.share is None else _owner(work, config.share, arrow.target, role),
-    )  # fmt: skip
+    options = {word: getattr(config, word) for word in OPTIONS}
+    if config.share is not None:
+        options["share"] = _owner(work, config.share, arrow.target, role)
+    connect(graph, arrow.source, arrow.target, role, arrow.delay, at, options)
     if config.initial is not None:
         graph.nodes[arrow.source]["initial"] = config.initial
 

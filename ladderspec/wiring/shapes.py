@@ -27,6 +27,7 @@ from ladderspec.tasks.base import ELSE
 from ladderspec.text.notation import matches
 from ladderspec.text.tree import Node
 from ladderspec.wiring.graph import (
+    MAP_OPTIONS,
     EdgeAttributes,
     Graph,
     NodeAttributes,
@@ -44,8 +45,6 @@ from ladderspec.wiring.graph import parameters as parameters
 from ladderspec.wiring.selection import few
 from ladderspec.wiring.sharing import share
 from ladderspec.wiring.wire import Compilation
-
-EDGE_WORDS = ("filter", "norm", "gain", "map", "resample", "scale")  # that an arrow may say
 
 
 def infer(work: Compilation) -> None:
@@ -83,7 +82,7 @@ def inlets(graph: Graph, node: str) -> list[Inlet]:
         if shape is None:
             raise UnknownShape
         stride = stride_between(graph.nodes[source]["grid"], grid)
-        said = {word: edge.get(word) for word in EDGE_WORDS}
+        said = {word: edge.get(word) for word in MAP_OPTIONS}
         found.append(Inlet(key, edge["role"], edge["delay"], shape, stride=stride, **said))
     return sorted(found, key=lambda inlet: (inlet.role.order, inlet.key))
 

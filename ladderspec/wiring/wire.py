@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Literal
+from typing import Any
 
 import networkx as nx
 
@@ -30,6 +30,7 @@ from ladderspec.names import (
 from ladderspec.text.notation import matches, parse_selector
 from ladderspec.text.tree import Node
 from ladderspec.wiring.graph import (
+    OPTIONS,
     EdgeAttributes,
     Graph,
     GraphAttributes,
@@ -274,36 +275,21 @@ def connect(
     role: Role,
     delay: int,
     at: Node | None = None,
-    *,
-    filter: Pair | None = None,
-    norm: str | None = None,
-    gain: float | None = None,
-    map: Literal["identity"] | None = None,
-    resample: Literal["nearest", "bilinear"] | None = None,
-    scale: float | None = None,
-    share: str | None = None,
-    tap: Tap | None = None,
-    label: str | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> None:
-    """Add an edge. `at` is the place in the spec that declares it, if one does."""
+    """Add an edge with some of `OPTIONS`. `at` is the place in the spec that declares it."""
     row = graph.nodes[target]
-    attributes: EdgeAttributes = {
-        "role": role,
-        "delay": delay,
-        "declared": at is not None,
-        "place": row["place"] if at is None else at.place,
-        "path": row["path"] if at is None else at.path,
-        "filter": filter,
-        "norm": norm,
-        "gain": gain,
-        "map": map,
-        "resample": resample,
-        "scale": scale,
-        "share": share,
-        "tap": tap,
-        "label": label,
-    }
-    graph.add_edge(source, target, key=edge_key(role, source, delay), **attributes)
+    graph.add_edge(
+        source,
+        target,
+        key=edge_key(role, source, delay),
+        role=role,
+        delay=delay,
+        declared=at is not None,
+        place=row["place"] if at is None else at.place,
+        path=row["path"] if at is None else at.path,
+        **dict.fromkeys(OPTIONS) | (options or {}),
+    )
 
 
 # --- tasks and pruning ----------------------------------------------------------------------------
