@@ -19,7 +19,6 @@ from ladderspec.network.executor import Call, Executor, Values
 from ladderspec.network.history import History, Row
 from ladderspec.network.inputs import check_count
 from ladderspec.nn import TimeStep
-from ladderspec.schedule.plan import Needs
 
 TENSORS_PER_VALUE = 3  # that wait for the backward pass, about, for one value of a node
 Found = tuple[dict[str, Row], dict[str, Row]]  # what is read at the end, and the next past
@@ -32,7 +31,7 @@ def run_checkpointed(
     if segment is not True:
         check_count(segment, 1, "checkpoint is True, or a number of t")
     size = _best_segment(executor, call.length) if segment is True else segment
-    history, needs = executor.begin(frames, call, carry), executor.needs(call)
+    history = executor.begin(frames, call, carry)
     steps, lead = list(executor.steps(frames, call, carry)), history.lead
     past = {name: row[:lead] for name, row in history.rows.items()}
     for start in range(0, call.length, size):
@@ -41,8 +40,8 @@ def run_checkpointed(
             name: value[:, start:stop] if executor.is_timed(name, value) else value
             for name, value in frames.items()
         }
-        later = {node: mask >> start for node, mask in needs.items()}
-        compute = _segment(executor, call, later, steps[start:stop])
+        later = {node: mask >> start for node, mask in call.needs.items()}
+        compute = _segment(executor, replace(call, needs=later), steps[start:stop])
         found, past = checkpoint(compute, part, past, use_reentrant=False)
         for name, row in found.items():
             history.rows[name][lead + start : lead + stop] = row
@@ -60,10 +59,9 @@ def _best_segment(executor: Executor, length: int) -> int:
 
 
 def _segment(
-    executor: Executor, call: Call, needs: Needs, steps: list[TimeStep]
+    executor: Executor, call: Call, steps: list[TimeStep]
 ) -> Callable[[Values, dict[str, Row]], Found]:
     """The iterations of `steps` as a function of their frames and their past."""
-    kept = executor.kept(call)
     computed = False
 
     def compute(frames: Values, past: dict[str, Row]) -> Found:
@@ -75,9 +73,9 @@ def _segment(
         timed = [replace(step, recomputed=computed) for step in steps]
         if not torch.compiler.is_compiling():  # which traces one pass, and recomputes by itself
             computed = True
-        executor.loop(history, needs, timed, call)
+        executor.loop(history, timed, call)
         rows = history.rows
         last = {name: rows[name][history.length :] for name in executor.carried}
-        return {name: rows[name][history.lead :] for name in kept}, last
+        return {name: rows[name][history.lead :] for name in call.kept}, last
 
     return compute

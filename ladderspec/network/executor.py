@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
 
@@ -49,14 +49,13 @@ class ExecutorNode(NamedTuple):
 
 @dataclass(frozen=True)
 class Call:
-    """What a call asks for."""
+    """What a call asks for, resolved by `Executor.call`."""
 
     batch: int
     length: int
-    ends: tuple[int, ...] | None = None  # of every sequence, if they differ
-    readers: tuple[Reader, ...] | None = None  # None: everything at all t
-    carries: bool = True
-    keep: tuple[str, ...] = ()  # further slots that are read at the end
+    ends: tuple[int, ...] | None  # of every sequence, if they differ
+    needs: Needs  # at which t each node is needed
+    kept: frozenset[str]  # the slots whose values are read at the end
     clean: bool = False  # without the noise of cells; norms return their moments
     counted: frozenset[str] = frozenset()  # nodes whose running statistics another pass counts
 
@@ -98,7 +97,7 @@ class Executor:
     def run(self, frames: Values, call: Call, carry: Carry | None) -> History:
         """All values that a call asks for, from its inputs."""
         history = self.begin(frames, call, carry)
-        self.loop(history, self.needs(call), self.steps(frames, call, carry), call)
+        self.loop(history, self.steps(frames, call, carry), call)
         return history
 
     def begin(self, frames: Values, call: Call, carry: Carry | None) -> History:
@@ -108,15 +107,19 @@ class Executor:
         self.read_input(history, frames)
         return history
 
-    def loop(self, history: History, needs: Needs, steps: Iterable[TimeStep], call: Call) -> None:
+    def loop(self, history: History, steps: Iterable[TimeStep], call: Call) -> None:
         """Fill a history that has its past and its inputs."""
-        kept, counted = self.kept(call), call.counted
-        passing = [(row, self.slots[n].depth) for n, row in history.rows.items() if n not in kept]
+        nodes = [(node, call.needs[node.name], node.name in call.counted) for node in self.computed]
+        passing = [
+            (row, self.slots[name].depth)
+            for name, row in history.rows.items()
+            if name not in call.kept
+        ]
         for t, step in enumerate(steps):
-            again = replace(step, recomputed=True) if counted else step
-            for node in self.computed:
-                if needs[node.name] >> t & 1:
-                    self.compute(node, t, history, again if node.name in counted else step)
+            again = replace(step, recomputed=True) if call.counted else step
+            for node, needed, counted in nodes:
+                if needed >> t & 1:
+                    self.compute(node, t, history, again if counted else step)
             for row, depth in passing:  # let go of what no later t reads
                 row[history.lead + t - depth] = None
 
@@ -183,29 +186,45 @@ class Executor:
 
     # --- what is needed, and what is kept ---------------------------------------------------------
 
-    def needs(self, call: Call) -> Needs:
-        """At which t each node is needed."""
-        if call.readers is None:
-            return dict.fromkeys(self.nodes, (1 << call.length) - 1)
-        readers = list(call.readers)
-        for name, carried in self.plan.carry.items() if call.carries else ():
-            # A sequence may end at any t.
-            depth = min(carried.depth, call.length) if call.ends is None else call.length
-            when = (0.0,) * (call.length - depth) + (1.0,) * depth
-            readers.append(Reader(name, (name,), when, 0, 0, 0))
-        return need_masks(self.plan, call.length, readers)
+    def call(
+        self,
+        batch: int,
+        length: int,
+        ends: tuple[int, ...] | None = None,
+        readers: Sequence[Reader] | None = None,
+        *,
+        carries: bool = True,
+        keep: Collection[str] = (),
+        clean: bool = False,
+    ) -> Call:
+        """What a call asks for.
 
-    def kept(self, call: Call) -> set[str]:
-        """The slots whose values are read at the end."""
-        readers = self.plan.tasks if call.readers is None else call.readers
-        found = {self.nodes[node].seen for reader in readers for node in reader.at} | {*call.keep}
-        return found if call.ends is None else found | {*self.carried}
+        Args:
+            batch: The number of sequences, times that of groups.
+            length: The number of t.
+            ends: The length of each sequence, if they differ.
+            readers: What is read. Default: all nodes at all t.
+            carries: Whether the next carry is read too.
+            keep: Further slots that are read at the end.
+            clean: Whether the noise of cells is left out.
+        """
+        needs = dict.fromkeys(self.nodes, (1 << length) - 1)
+        if readers is not None:
+            carried = self.plan.carry.values() if carries else ()
+            # A sequence may end at any t.
+            last = {each.node: length if ends else min(each.depth, length) for each in carried}
+            whens = {name: (0.0,) * (length - n) + (1.0,) * n for name, n in last.items()}
+            past = [Reader(name, (name,), when, 0, 0, 0) for name, when in whens.items()]
+            needs = need_masks(self.plan, length, [*readers, *past])
+        seen = self.plan.tasks if readers is None else readers
+        kept = {self.nodes[node].seen for reader in seen for node in reader.at} | {*keep}
+        kept |= {*self.carried} if ends else set()
+        return Call(batch, length, ends, needs, frozenset(kept), clean)
 
     def has_unused_delays(self, call: Call) -> bool:
         """Whether a delayed edge is never read after its initial values."""
-        needs = self.needs(call)
         edges = [edge for each in self.plan.equations.values() for edge in each.edges]
-        return any(needs[e.target] and not needs[e.target] >> e.delay for e in edges)
+        return any(call.needs[e.target] and not call.needs[e.target] >> e.delay for e in edges)
 
     # --- before the first t -----------------------------------------------------------------------
 

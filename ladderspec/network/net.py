@@ -123,10 +123,11 @@ class Net(nn.Module):
             carry: What the network remembers of earlier frames. Default: the initial values.
         """
         given = self._enter(frames, lengths, carry)
-        history = self._run(given, self._shown(given), self._call(given))
+        call = self._call(given)
+        history = self._run(given, self._shown(given), call)
         times = list(range(given.length))
         outputs = Outputs(self._outputs(history, times, lambda value: value.transpose(0, 1)))
-        outputs.carry = self._carry(history, given)
+        outputs.carry = self._carry(history, given, call)
         return outputs
 
     def cost(
@@ -161,14 +162,14 @@ class Net(nn.Module):
         readers = self.plan.tasks if carry is None else later(self.plan.tasks, carry.t)
         found = costs_of(chosen, readers, given, targets, self.groups is not None)
         shown = self._shown(given)
-        needed = tuple(each.needed() for each in found)
+        needed = [each.needed() for each in found]
         call = self._call(given, needed, carries=carry is not None)
         clean: History | None = None
-        if (clean_call := self._clean_call(call, found)) is not None:
+        if (clean_call := self._clean_call(given, found)) is not None:
             without = self._shown(given, noise=False)
             clean = self._run(given, without, clean_call, checkpoint)
-            masks = self.executor.needs(clean_call)
-            call = replace(call, counted=frozenset(node for node, mask in masks.items() if mask))
+            counted = frozenset(node for node, mask in clean_call.needs.items() if mask)
+            call = replace(call, counted=counted)
         history = self._run(given, shown, call, checkpoint)
         costs = Costs()
         costs.total = zero = given.frames.new_zeros(())
@@ -177,7 +178,7 @@ class Net(nn.Module):
             weight = (weights or {}).get(each.name, each.task.weight_at())
             costs[each.name], costs.total = cost, costs.total + weight * cost
         if carry is not None:
-            costs.carry = self._carry(history, given)
+            costs.carry = self._carry(history, given, call)
         elif self.executor.has_unused_delays(call):
             costs.total = tied(costs.total, self.parameters())
         if learned := self.executor.learned_initial_values():  # a call need not read them
@@ -194,7 +195,7 @@ class Net(nn.Module):
                 costs[node] = task.cost(seen, self.likelihood())
         return mean_of_nodes(costs, self.node_weights[task.name])
 
-    def _clean_call(self, call: Call, costs: Sequence[TaskCost]) -> Call | None:
+    def _clean_call(self, given: Given, costs: Sequence[TaskCost]) -> Call | None:
         """The pass without noise, if a task compares with it.
 
         It also computes what the other tasks read: running statistics are those of this pass.
@@ -212,7 +213,7 @@ class Net(nn.Module):
             readers.append(reader)
         if not keep:
             return None
-        return replace(call, readers=tuple(readers), carries=False, keep=tuple(keep), clean=True)
+        return self._call(given, readers, carries=False, keep=keep, clean=True)
 
     def clean_targets(self, task: str) -> dict[str, tuple[str, str]]:
         """What each node of a task is compared with in a pass without noise: a node, and a tap."""
@@ -249,9 +250,9 @@ class Net(nn.Module):
         """
         names = nodes_of(nodes, self.executor.slots, self.graph)
         owners = tuple(".".join(name.split(".")[:2]) for name in names)
-        readers = (Reader("values", owners, "all", 0, 0, 0),)
+        reader = Reader("values", owners, "all", 0, 0, 0)
         given = self._enter(frames, lengths, carry)
-        call = self._call(given, readers, carries=False, keep=tuple(names))
+        call = self._call(given, [reader], carries=False, keep=names)
         history = self._run(given, self._shown(given), call)
         times, found = list(range(given.length)), {}
         for name in names:
@@ -294,9 +295,10 @@ class Net(nn.Module):
         shown = self._shown(given)
 
         def plain() -> tuple[dict[str, Any], Carry]:
-            history = self._run(given, shown, self._call(given))
+            call = self._call(given)
+            history = self._run(given, shown, call)
             outputs = self._outputs(history, [0], lambda value: value[0])
-            return outputs, self._carry(history, given)
+            return outputs, self._carry(history, given, call)
 
         return self.replay.iterate(self, plain, shown, carry)
 
@@ -406,15 +408,19 @@ class Net(nn.Module):
     def _call(
         self,
         given: Given,
-        readers: tuple[Reader, ...] | None = None,
+        readers: Sequence[Reader] | None = None,
         *,
         carries: bool = True,
-        keep: tuple[str, ...] = (),
+        keep: Collection[str] = (),
+        clean: bool = False,
     ) -> Call:
         """What is asked of the executor, which has the groups in its batch."""
         groups = self.groups or 1
         ends = None if given.ends is None else tuple(n for n in given.ends for _ in range(groups))
-        return Call(given.frames.shape[0] * groups, given.length, ends, readers, carries, keep)
+        batch = given.frames.shape[0] * groups
+        return self.executor.call(
+            batch, given.length, ends, readers, carries=carries, keep=keep, clean=clean
+        )
 
     def _run(
         self, given: Given, shown: Values, call: Call, checkpoint: bool | int = False
@@ -424,9 +430,9 @@ class Net(nn.Module):
             return self.executor.run(shown, call, before)
         return run_checkpointed(self.executor, shown, call, before, checkpoint)
 
-    def _carry(self, history: History, given: Given) -> Carry:
+    def _carry(self, history: History, given: Given, call: Call) -> Carry:
         """The carry of the next iteration, as users see it."""
-        call, before = self._call(given), fold_carry(given.carry, self.groups)
+        before = fold_carry(given.carry, self.groups)
         return unfold_carry(history.carry(before, call.ends), self.groups)
 
     def _outputs(

@@ -288,7 +288,7 @@ def connect(
         declared=at is not None,
         place=row["place"] if at is None else at.place,
         path=row["path"] if at is None else at.path,
-        **dict.fromkeys(OPTIONS) | (options or {}),
+        **{**dict.fromkeys(OPTIONS), **(options or {})},
     )
 
 
