@@ -59,7 +59,7 @@ def read_regular(path: Path, most: float = math.inf) -> bytes:
         if found.st_size > most:
             raise UsageError(f"{path} is too large: it has more than {most:,} bytes")
         if not S_ISREG(found.st_mode) and not S_ISDIR(found.st_mode):
-            raise UsageError(f"cannot read {path}: it is no regular file")
+            raise UsageError(f"cannot read {path}: it is not a regular file")
         return path.read_bytes()
     except FileNotFoundError:
         raise

@@ -49,7 +49,7 @@ def test_pipes_and_devices_are_not_replaced(tmp_path: Path) -> None:
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     assert write_atomic("/dev/null", "x") == Path("/dev/null")
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
-    with pytest.raises(UsageError, match="pipe: it is no regular file"):
+    with pytest.raises(UsageError, match="pipe: it is not a regular file"):
         read_json(pipe)
 
 

@@ -159,7 +159,7 @@ def graph_of(spec: str, changes: Request, root: Path | None) -> Graph:
     if folder is None:
         return compiled(open_spec(spec, changes, root))
     if changes != Request():
-        raise UsageError(f"{folder} holds a network as it is: changes are for specs")
+        raise UsageError(f"{folder} holds a network, which cannot be changed: changes are for specs")
     from ladderspec.wiring.graph_json import open_graph as read_graph
 
     return read_graph(folder / "graph.json")
@@ -171,5 +171,5 @@ def saved(spec: str) -> Path | None:
     if not folder.is_dir():
         return None
     if not (folder / "graph.json").exists():
-        raise UsageError(f"{folder} is a folder without a network: there is no graph.json")
+        raise UsageError(f"{folder} is a folder without a network: it has no graph.json")
     return folder

@@ -62,7 +62,7 @@ def _quoted(value: Any) -> Any:
     if isinstance(value, str):
         found = _QUOTED.fullmatch(value)
         if found is None:
-            raise refusal("S104", f"{tick(value)} is no number", "like 0.74 or 0.74 ± 0.09")
+            raise refusal("S104", f"{tick(value)} is not a number", "like 0.74 or 0.74 ± 0.09")
         value, spread = found.groups()
         if spread is None:
             return {"value": float(value), "text": value}

@@ -176,9 +176,9 @@ class EndsConfig(_EdgeConfig):
     @model_validator(mode="after")
     def _one_delay(self) -> EndsConfig:
         if parse_end(self.target)[1]:
-            raise refusal("S111", "the delay stands on the source of an arrow", "`delay: 1`")
+            raise refusal("S111", "the delay belongs to the source of an arrow", "`delay: 1`")
         if parse_end(self.source)[1] and self.delay is not None:
-            raise refusal("S111", "the delay is said twice", "in `from` or as `delay`")
+            raise refusal("S111", "the delay is given twice", "write it in `from` or as `delay`")
         return self
 
     @property

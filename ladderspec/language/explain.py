@@ -198,7 +198,7 @@ def _instead(node: Node, expected: str) -> str:
         written = node.source.text[node.start : node.end]
         return "" if written.startswith("$") else f'in quotes: "{written}"'
     if node.key == "weight" and isinstance(value, list):
-        return "a weight for each t stands in `when`"
+        return "`when` takes a weight for each t"
     if isinstance(value, float) and "whole" in expected:
         written = node.source.text[node.start : node.end]
         if written.startswith("$") and "/" in written:
@@ -280,7 +280,7 @@ def unknown_word(item: Any, node: Node) -> Finding:
     bare = text.replace("(", " ").split(" ")[0]
     if bare in known and bare != text:
         field = "channels" if side is Side.ENCODER else "filter"
-        hint = f"its fields stand beside it, like `{{cell: {bare}, {field}: ...}}`"
+        hint = f"write its fields beside it, like `{{cell: {bare}, {field}: ...}}`"
     elif text in ("none", "no", "-", "null", "false", "None") and side is Side.DECODER:
         hint = "for no decoder, leave it out"
     elif text == "Groups":

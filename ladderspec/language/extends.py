@@ -150,7 +150,7 @@ def _target(link: Node, seen: list[Path], root: Path | None, advice: str) -> Pat
     if not target.is_relative_to(allowed):
         hint = "; ".join(filter(None, ["a file builds on those of its own folder tree", advice]))
         return refuse(f"{tick(name)} lies outside `{allowed.name or allowed}/`", hint)
-    return target if regular else refuse(f"{tick(name)} is no file", "like `extends: base.yaml`")
+    return target if regular else refuse(f"{tick(name)} is not a file", "like `extends: base.yaml`")
 
 
 def _shown(link: Node, target: Path) -> str:

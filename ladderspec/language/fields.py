@@ -201,6 +201,6 @@ NOT_NEEDED = {
     "batch_norm": "like `norm: batch`, which is the default of Conv, FC and SoftMax",
     "bias": "every cell has one bias per sum; there is nothing to set",
     "padding": "an output has size n / stride, rounded up; there is no padding to set",
-    "watch": "it stands under `stop` or `optimiser.schedule` of `training`",
+    "watch": "it belongs under `stop` or `optimiser.schedule` of `training`",
     "skip": "skip arrows are declared one by one, under `add`",
 }

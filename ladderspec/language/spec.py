@@ -79,7 +79,7 @@ def _name(value: Any) -> Any:
     if not isinstance(value, str) or not LEVEL_NAME.fullmatch(value):
         meant = spell(shown)
         hint = f"did you mean `{meant}`?" if meant else "like `conv2`: a-z first, then a-z, 0-9, _"
-        raise refusal("S107", f"{tick(shown)} is no name", hint)
+        raise refusal("S107", f"{tick(shown)} is not a valid name", hint)
     if len(value) > 60:
         raise refusal("S107", f"a name of {len(value)} characters", "at most 60")
     return value
@@ -104,7 +104,7 @@ def _level_name(value: Any) -> Any:
 
 def _input_name(value: Any) -> Any:
     if value == INPUT:
-        hint = "choose another name; fields of the frames stand under `input:`"
+        hint = "choose another name; fields of the frames belong under `input:`"
         raise refusal("S107", "`input` is the input at the bottom of the ladder", hint)
     return _module_name(value)
 

@@ -102,7 +102,7 @@ class _Table:
             elif self._bare_cell():
                 if key == "cell":
                     hint = f"like `encoder: {{cell: {str(self.owner.value[key].value)[:20]}}}`"
-                    self._report(key, "a row is no cell: its cell stands under `encoder:`", hint)
+                    self._report(key, "a row is not a cell: its cell belongs under `encoder:`", hint)
                 found.append(self._key(key, "move", "encoder"))
             elif owner := next((name for name in OWNERS if _meant(key) in inner.get(name, ())), ""):
                 value = str(self.owner.value[key].value)[:20]
@@ -158,7 +158,7 @@ class _Table:
         if listed := self._item_of(key):
             first = str(self.owner.value[listed].value)[:30]
             hint = f"like `{listed}: [{first}, {key[:30]}]`"
-            self._report(key, f"several values of `{listed}` stand in brackets", hint)
+            self._report(key, f"several values of `{listed}` need brackets", hint)
             return self._key(key, "drop", "")
         if key.isdigit() and "channels" in self.known and "channels" not in self.owner.value:
             self._report(
@@ -183,7 +183,7 @@ class _Table:
 
     def _lost(self, key: str, above: str) -> None:
         where = "the row above" if above == "levels" else f"`{above}:`"
-        message = f"{tick(key)} stands beside {where}, not inside it"
+        message = f"{tick(key)} is beside {where}, not inside it"
         hint = f"indent this line, and those that belong to it, under {where}"
         self._report(key, message, hint)
         self.findings.blame(self.owner.value[above].place)

@@ -62,7 +62,7 @@ def solve_params(tree: Node, findings: Findings) -> Lookup:
             if meant and meant == name.lower():
                 hint = f"names of parameters are lower case: `{meant}`"
             place = params.key_place(name)
-            findings.add(Finding("S107", f"{tick(name)} is no name", place, node.path, hint))
+            findings.add(Finding("S107", f"{tick(name)} is not a valid name", place, node.path, hint))
             continue
         try:
             lookup(name)
@@ -217,7 +217,7 @@ def _doubtful(tree: Node) -> bool:
 def _instead(tree: Node, head: str, name: str, places: dict[str, Path]) -> str:
     names = [INPUT, *(n for n in row_names(tree) if n)]
     if head == "decoder" and name in names:
-        return "a decoder stands on the row above its level; that of the last level is `top`"
+        return "the decoder of a level is on the row above it; that of the last level is `top`"
     if head == "encoder" and name == INPUT:
         return "like `input.channels`"
     if close := did_you_mean(name, places):

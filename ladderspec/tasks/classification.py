@@ -76,7 +76,7 @@ class Classification(ClassScores):
             return ""
         limited = f", {limits}," if limits else ""
         return (
-            f"{reading.node} is no SoftMax: the output of its {reading.cell}{limited} is taken as"
+            f"{reading.node} is not a SoftMax: the output of its {reading.cell}{limited} is taken as"
             " logits"
         )
 

@@ -21,7 +21,7 @@ _TOKEN = re.compile(
 )
 _LIMIT = 10**12
 _DEEPEST = 32
-_ALLOWED = "numbers, parameters and + - * / // % ** ( ) can stand here"
+_ALLOWED = "numbers, parameters and + - * / // % ** ( ) are allowed here"
 
 _SUMS = {"+": operator.add, "-": operator.sub}
 _PRODUCTS = {
@@ -210,7 +210,7 @@ def _number(name: str, value: object, lookup: Lookup) -> Number:
     if text is not None:
         return evaluate(text, lookup)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ArithmeticProblem(f"parameter {tick(name)} is no number", _quoted(value))
+        raise ArithmeticProblem(f"parameter {tick(name)} is not a number", _quoted(value))
     return _bounded(value)
 
 

@@ -63,7 +63,7 @@ def parse_arrows(text: str) -> tuple[ArrowNotation, ...]:
     if found[-1][1]:
         source, target = parts[-2].strip(), found[-1][0]
         hint = f"like `{source.partition('(')[0].strip()}(t-{found[-1][1]}) -> {target}`"
-        raise NotationProblem("the delay stands on the source of an arrow", hint)
+        raise NotationProblem("the delay belongs to the source of an arrow", hint)
     return tuple(
         ArrowNotation(source, target, delay) for (source, delay), (target, _) in pairwise(found)
     )
@@ -88,16 +88,16 @@ def _no_end(text: str) -> tuple[str, str]:
         return "one end of the arrow is missing", _ARROW_HINT
     if _NODE.fullmatch(name.strip()) and bracket:
         if re.fullmatch(r"\s*t\s*\+.*", time):
-            return f"{tick(text)} lies in the future", "an arrow comes from t, t-1, t-2, ..."
-        return f"`({printed(time)}` is no delay", f"from (t-1) to (t-{MAX_DELAY})"
+            return f"{tick(text)} is in the future", "an arrow comes from t, t-1, t-2, ..."
+        return f"`({printed(time)}` is not a delay", f"from (t-1) to (t-{MAX_DELAY})"
     side, dot, rest = name.strip().partition(".")
     if not dot and _LEVEL_PATTERN.fullmatch(name.strip()):
         hint = f"a node has a side: `encoder.{name.strip()}` or `decoder.{name.strip()}`"
-        return f"{tick(text)} is no node", hint
+        return f"{tick(text)} is not a node", hint
     if dot and side not in _SIDES:
         close = did_you_mean(side, _SIDES).replace("`?", f".{printed(rest)}`?")
-        return f"{tick(text)} is no node", close or _ARROW_HINT
-    return f"{tick(text)} is no end of an arrow", _ARROW_HINT
+        return f"{tick(text)} is not a node", close or _ARROW_HINT
+    return f"{tick(text)} is not an end of an arrow", _ARROW_HINT
 
 
 def printed(text: str) -> str:
@@ -121,7 +121,7 @@ def parse_selector(text: str) -> Selector:
     head, dot, rest = text.partition(".")
     if dot and head in ("level", "task", *_SIDES):
         if not _LEVEL_PATTERN.fullmatch(rest):
-            message = f"{tick(rest)} is no name or pattern of names"
+            message = f"{tick(rest)} is not a name or a pattern of names"
             raise NotationProblem(message, f"like `{head}.conv_2` or `{head}.conv_*`")
         if head == "level":
             return Selector("level", pattern=rest)
@@ -131,8 +131,8 @@ def parse_selector(text: str) -> Selector:
         raise NotationProblem(f"{tick(text)} selects nothing", _meant(text, head, rest, role))
     if at:
         if not _LEVEL_PATTERN.fullmatch(levels):
-            message = f"{tick(levels)} is no level or pattern of levels"
-            message = message if levels else "no level stands behind the `@`"
+            message = f"{tick(levels)} is not a level or a pattern of levels"
+            message = message if levels else "a level is missing after the `@`"
             raise NotationProblem(message, f"like `{role}@conv_2` or `{role}@conv_*`")
         return Selector("role", pattern=levels, role=Role(role))
     if role in _SIDES and role != Role.LATERAL:

@@ -130,7 +130,7 @@ class _Reader:
         return min(begin, int(event.end_mark.index) + self.offset)
 
     def _too_many(self, start: int) -> NoReturn:
-        what = "values, aliases counted with all that they stand for"
+        what = "values, with aliases written out"
         self._fail(start, start + 1, "Y008", f"more than {MAX_VALUES:,} {what}")
 
     def _open(self, node: Node, anchor: str | None) -> None:
@@ -155,7 +155,7 @@ class _Reader:
             self._fail(start, end, "Y007", f"no `&{name}` before this `*{name}`", hint)
         target = self.anchors[name]
         if target is None:
-            self._fail(start, end, "Y007", f"`*{name}` stands inside `&{name}` itself")
+            self._fail(start, end, "Y007", f"`*{name}` is inside `&{name}` itself")
         node, size = target
         self.count += size
         if self.count > MAX_VALUES:

@@ -19,7 +19,7 @@ def character(text: str, at: int) -> Problem:
     """A character that is not allowed in a spec."""
     name = unicodedata.name(text[at], "").lower()
     shown = f"U+{ord(text[at]):04X}" + (f", {name}" if name else "")
-    return at, at + 1, f"a character that a spec cannot hold: {shown}", "delete it"
+    return at, at + 1, f"a character that a spec cannot contain: {shown}", "delete it"
 
 
 def explain(error: Any, text: str) -> Problem:
@@ -110,7 +110,7 @@ def _indented(text: str, at: int, opened: int) -> Problem | None:
     if line[: at - start].strip(" -"):
         end = start + len(line)
         hint = "quotes, a `,` or a new line is missing"
-        return at, end, "more text behind a value that is complete", hint
+        return at, end, "more text after a complete value", hint
     column = opened - _line(text, opened)[0]
     hint = f"the lines it belongs to, from line {_number(text, opened)} on, begin in column"
     rows = re.findall(r"^ *(?=- )", text[:start], re.MULTILINE)
@@ -140,7 +140,7 @@ def _unclosed(text: str, at: int, opened: int) -> Problem | None:
         return at, at + 1, f"a `{closing}` is missing before this `{found}`", ""
     if param := re.match(r"\{\s*(\w+)\s*\}", text[at:]) if text[at - 1] == "$" else None:
         written = f"`${param[0]}`"
-        return at - 1, at + param.end(), f"{written} is no parameter", f"write `${param[1]}`"
+        return at - 1, at + param.end(), f"{written} is not a parameter", f"write `${param[1]}`"
     if text[at - 1] == "=":
         return at - 1, at, "`=` between key and value", "write `: `"
     word = re.search(r"[\w.]+$", text[opened:at])
@@ -183,7 +183,7 @@ def _list_beside_key(text: str, at: int, opened: int) -> Problem | None:
 
 
 def _behind_the_end(text: str, at: int, opened: int) -> Problem | None:
-    message = "more text behind the end of the document"
+    message = "more text after the end of the document"
     return at, at + 1, message, "remove the `...` or what follows it"
 
 

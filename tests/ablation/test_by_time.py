@@ -109,7 +109,7 @@ def test_frames_are_shown_on_demand(tmp_path: Path) -> None:
     ("numbers", "message"),
     [
         ("[1, 2]", "2 numbers, but the network has 3 iterations"),
-        ("[1, 2, x]", "`x` is no number"),
+        ("[1, 2, x]", "`x` is not a number"),
         ("[]", "a number of the paper is needed"),
         ("[[1], 2, 3]", "a number of the paper is needed"),
         ("[1, 2, null]", "a number of the paper is needed"),

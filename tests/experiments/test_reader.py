@@ -169,7 +169,7 @@ def test_all_mistakes_at_once_and_where_they_are(tmp_path: Path) -> None:
         ("set: occluded_mnist", "set: ocluded_mnist", "no data set `ocluded_mnist`"),
         ("set: occluded_mnist, ", "", "`set` is missing"),
         ("spec: nano.yaml\n", "", "`spec` is missing"),
-        ("0.74 ± 0.09", "good", "`good` is no number"),
+        ("0.74 ± 0.09", "good", "`good` is not a number"),
         ("start: ladder", "start: laddr", "no row or folder `laddr` to start from"),
         ("start: ladder", "start: open", "`open` starts from itself"),
         (

@@ -411,7 +411,7 @@ def test_commands_take_the_folder_of_a_network(
         compile((tmp_path / "model.py").read_text(), "model.py", "exec")
     capsys.readouterr()
     assert main(["show", str(place), "--without", "lateral"]) == 2
-    assert "holds a network as it is" in capsys.readouterr().err
+    assert "holds a network, which cannot be changed" in capsys.readouterr().err
     for words in (["show"], ["diff", str(spec)]):
         assert main([*words, str(tmp_path)]) == 2
         assert "there is no graph.json" in capsys.readouterr().err
@@ -428,7 +428,7 @@ def test_folders_are_compared(
     assert main(["diff", str(place), str(folder)]) == 1
     assert "+ task  probe" in capsys.readouterr().out
     assert main(["diff", str(place), "--without", "lateral"]) == 2
-    assert "holds a network as it is" in capsys.readouterr().err
+    assert "holds a network, which cannot be changed" in capsys.readouterr().err
 
 
 def test_every_training_item_is_measured_once(tmp_path: Path) -> None:

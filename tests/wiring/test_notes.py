@@ -107,7 +107,7 @@ CASES = {
     ),
     "no SoftMax": (
         {"levels": rows(class_encoder={"cell": "FC", "channels": 3})},
-        "task `digit`: encoder.class is no SoftMax: the output of its FC, rectified by relu, is"
+        "task `digit`: encoder.class is not a SoftMax: the output of its FC, rectified by relu, is"
         " taken as logits",
     ),
     "input too late": (
