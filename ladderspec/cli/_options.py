@@ -159,7 +159,9 @@ def graph_of(spec: str, changes: Request, root: Path | None) -> Graph:
     if folder is None:
         return compiled(open_spec(spec, changes, root))
     if changes != Request():
-        raise UsageError(f"{folder} holds a network, which cannot be changed: changes are for specs")
+        raise UsageError(
+            f"{folder} holds a network, which cannot be changed: changes are for specs"
+        )
     from ladderspec.wiring.graph_json import open_graph as read_graph
 
     return read_graph(folder / "graph.json")

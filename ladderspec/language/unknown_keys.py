@@ -102,7 +102,9 @@ class _Table:
             elif self._bare_cell():
                 if key == "cell":
                     hint = f"like `encoder: {{cell: {str(self.owner.value[key].value)[:20]}}}`"
-                    self._report(key, "a row is not a cell: its cell belongs under `encoder:`", hint)
+                    self._report(
+                        key, "a row is not a cell: its cell belongs under `encoder:`", hint
+                    )
                 found.append(self._key(key, "move", "encoder"))
             elif owner := next((name for name in OWNERS if _meant(key) in inner.get(name, ())), ""):
                 value = str(self.owner.value[key].value)[:20]

@@ -62,7 +62,9 @@ def solve_params(tree: Node, findings: Findings) -> Lookup:
             if meant and meant == name.lower():
                 hint = f"names of parameters are lower case: `{meant}`"
             place = params.key_place(name)
-            findings.add(Finding("S107", f"{tick(name)} is not a valid name", place, node.path, hint))
+            findings.add(
+                Finding("S107", f"{tick(name)} is not a valid name", place, node.path, hint)
+            )
             continue
         try:
             lookup(name)
