@@ -76,8 +76,8 @@ class Classification(ClassScores):
             return ""
         limited = f", {limits}," if limits else ""
         return (
-            f"{reading.node} is not a SoftMax: the output of its {reading.cell}{limited} is taken as"
-            " logits"
+            f"{reading.node} is not a SoftMax: the output of its {reading.cell}{limited} is taken"
+            " as logits"
         )
 
     def target_shape(self, seen: Shape) -> Shape:
