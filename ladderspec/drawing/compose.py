@@ -8,7 +8,12 @@ from typing import Any
 
 from ladderspec.drawing import frame
 from ladderspec.drawing.boxes import box_of, halo_of
-from ladderspec.drawing.label_placement import ArrowLine, Obstacles, place_labels
+from ladderspec.drawing.label_placement import (
+    ArrowLine,
+    Obstacles,
+    place_labels,
+    place_squares,
+)
 from ladderspec.drawing.layout import Layout, lay_out
 from ladderspec.drawing.legend import LegendEntry, entries, place_legend
 from ladderspec.drawing.options import (
@@ -20,13 +25,11 @@ from ladderspec.drawing.options import (
     check_options,
     view_of,
 )
-from ladderspec.drawing.paths import curve_of, square_positions, square_size
+from ladderspec.drawing.paths import curve_of
 from ladderspec.drawing.picture import Change, Picture, picture_of
 from ladderspec.drawing.scene import (
     Backdrop,
     Box,
-    Ink,
-    Mark,
     Point,
     Rect,
     Rule,
@@ -49,11 +52,9 @@ from ladderspec.drawing.style import (
 from ladderspec.drawing.transforms import compare, merge_rows, number_rows, set_worth
 from ladderspec.drawing.typesetting import (
     Face,
-    Runs,
     height_of_runs,
     plain,
     width_of,
-    width_of_runs,
 )
 from ladderspec.errors import UsageError
 from ladderspec.wiring.graph import Graph
@@ -363,19 +364,13 @@ def _wires(layout: Layout, obstacles: Obstacles, theme: Theme) -> tuple[tuple[Wi
     largest = layout.picture.largest_worth
     inks = [ink_of(link.arrow, theme, largest) for link in links]
     lines = [
-        ArrowLine(traced, ink.width, square_size(ink.width) if link.delayed else 0.0, link.label)
+        ArrowLine(traced, ink, link.label, link.delayed, link.steps)
         for traced, ink, link in zip(layout.traces, inks, links, strict=True)
     ]
-    marks: dict[int, Mark] = {}
-    if any(line.label or line.square for line in lines):
+    if any(line.label or line.delayed for line in lines):
         for line in lines:
-            obstacles.add_line(line.points, line.width)
-        size = layout.sizes.label
-        marks = {
-            i: _mark(line, obstacles, inks[i], links[i].steps, size)
-            for i, line in enumerate(lines)
-            if line.square
-        }
+            obstacles.add_line(line.points, line.ink.width)
+    marks = place_squares(lines, obstacles, layout.sizes.label)
     labels, clear = place_labels(lines, obstacles, layout.sizes.label, theme.text)
     wires = []
     for index, (link, ink) in enumerate(zip(links, inks, strict=True)):
@@ -389,40 +384,3 @@ def _wires(layout: Layout, obstacles: Obstacles, theme: Theme) -> tuple[tuple[Wi
             )
         )  # fmt: skip
     return tuple(wires), clear
-
-
-def _mark(line: ArrowLine, obstacles: Obstacles, ink: Ink, count: Runs, size: float) -> Mark:
-    """The square of a delayed arrow with its number, on nothing else if possible."""
-    side = line.square
-    best: tuple[float, Mark] | None = None
-    for centre in square_positions(line.trace):
-        mark = Mark(centre, side, ink.colour)
-        cost = 100.0 * len(obstacles.covered(mark.rect.grown(2.0)))
-        cost += 10.0 * obstacles.lines_through(mark.rect, line.points)
-        for number in _numbers(mark, count, size):
-            total = cost + (obstacles.cost(number.rect) if number else 0.0)
-            if best is None or total < best[0]:
-                best = total, mark._replace(label=number)
-    assert best is not None
-    found = best[1]
-    obstacles.add_rect(found.rect)
-    if found.label:
-        obstacles.add_rect(found.label.rect)
-    return found
-
-
-def _numbers(mark: Mark, count: Runs, size: float) -> Iterator[Text | None]:
-    """Places for the number of a square: right, left, below, above."""
-    if not count:
-        yield None
-        return
-    (x, y), near = mark.centre, mark.side / 2 + 1.5
-    above, below = (size * height for height in height_of_runs(count))
-    aside, middle = near + width_of_runs(count, size) / 2, y + (above - below) / 2
-    for at in (
-        (x + aside, middle),
-        (x - aside, middle),
-        (x, y + near + above),
-        (x, y - near - below),
-    ):
-        yield Text(*at, size, count, mark.colour)

@@ -1,7 +1,7 @@
-"""Label placement: the text beside an arrow is near its line, clear of boxes, texts and lines.
+"""Label placement: squares and texts are near their arrow, clear of boxes, texts and other lines.
 
-Each label takes the best of many candidate positions; labels that still touch something try again,
-or move another label away.
+Each takes the best of many candidate positions. If a label still touches something, the layout is
+repeated with wider gaps.
 """
 
 from __future__ import annotations
@@ -12,9 +12,17 @@ from itertools import pairwise
 from math import floor
 from typing import NamedTuple
 
-from ladderspec.drawing.paths import BOW_DEPTH, Trace, between, curve_of, flat
+from ladderspec.drawing.paths import (
+    BOW_DEPTH,
+    Trace,
+    between,
+    curve_of,
+    flat,
+    square_positions,
+    square_size,
+)
 from ladderspec.drawing.routing import PathForm
-from ladderspec.drawing.scene import Point, Rect, Text
+from ladderspec.drawing.scene import Ink, Mark, Point, Rect, Text
 from ladderspec.drawing.typesetting import Runs, height_of_runs, width_of_runs
 
 # --- obstacles ------------------------------------------------------------------------------------
@@ -23,6 +31,7 @@ from ladderspec.drawing.typesetting import Runs, height_of_runs, width_of_runs
 _CLOSE, _BEYOND, STRUCK, COVERED = 4.0, 18.0, 20.0, 1000.0
 _BUCKET = 48.0  # size of the buckets of the spatial index
 _CLEARANCE = 1.0  # between a text and the edge of a line
+_APART = 2.0  # between a square and anything else
 _AROUND = 2.5  # between a text and anything else, if possible
 
 
@@ -37,10 +46,6 @@ class Obstacles:
     def add_rect(self, rect: Rect) -> None:
         for bucket in _buckets(rect):
             self._rects[bucket].append(rect)
-
-    def remove_rect(self, rect: Rect) -> None:
-        for bucket in _buckets(rect):
-            self._rects[bucket].remove(rect)
 
     def add_line(self, corners: Sequence[Point], width: float) -> None:
         for a, b in pairwise(corners):
@@ -104,7 +109,6 @@ def crosses(rect: Rect, a: Point, b: Point) -> bool:
 
 _AIR = 1.9  # between the edge of a line and its label
 _RANK_COST = 0.05  # by how much a later candidate is worse
-_ROUNDS = 3
 _FROM_MIDDLE = (0.5, 0.4, 0.6, 0.28, 0.72, 0.16, 0.84, 0.06, 0.94)
 _LOW = (0.26, 0.22, 0.3, 0.18, 0.34, 0.14, 0.38, 0.42, 0.46, 0.5, 0.6, 0.72, 0.84)
 _FROM_START = (0.2, *(k / 20 for k in range(2, 19)))  # near the start, as in the paper
@@ -115,9 +119,15 @@ class ArrowLine(NamedTuple):
     """The line of an arrow, with its label."""
 
     trace: Trace
-    width: float
-    square: float = 0.0  # the side of the square on it
+    ink: Ink
     label: Runs = ()
+    delayed: bool = False  # drawn with a square
+    steps: Runs = ()  # the number beside the square
+
+    @property
+    def square(self) -> float:
+        """The side of the square on it."""
+        return square_size(self.ink.width) if self.delayed else 0.0
 
     @property
     def is_level(self) -> bool:
@@ -128,7 +138,7 @@ class ArrowLine(NamedTuple):
     @property
     def points(self) -> Sequence[Point]:
         """Including its rounded turns."""
-        start, found, tip = curve_of(self.trace, self.width)
+        start, found, tip = curve_of(self.trace, self.ink.width)
         return [*flat(start, found, 4), tip]
 
 
@@ -139,86 +149,30 @@ def place_labels(
 
     `obstacles` contain the lines already.
     """
-    placer = _Placer(lines, obstacles, size, colour)
+    found: dict[int, Text] = {}
+    clear = True
     labelled = [index for index, line in enumerate(lines) if line.label]
     for index in sorted(labelled, key=lambda index: not lines[index].is_level):
-        placer.put(index)
-    clear = not placer.costs
-    for _ in range(_ROUNDS):
-        clear = clear or not placer.improve()
-    return placer.found, clear
+        cost, found[index] = _best_label(lines[index], obstacles, size, colour)
+        obstacles.add_rect(found[index].rect)
+        clear = clear and cost < STRUCK
+    return found, clear
 
 
-class _Placer:
-    def __init__(
-        self, lines: Sequence[ArrowLine], obstacles: Obstacles, size: float, colour: str
-    ) -> None:
-        self.lines, self.obstacles, self.size, self.colour = lines, obstacles, size, colour
-        self.found: dict[int, Text] = {}
-        self.owner: dict[Rect, int] = {}
-        self.costs: dict[int, float] = {}
-
-    def put(self, index: int) -> None:
-        """Put a label at the first candidate without cost, or at the cheapest one."""
-        best: tuple[float, Text] | None = None
-        for rank, text in enumerate(self._candidates(index)):
-            cost = self.obstacles.cost(text.rect) + _RANK_COST * rank
-            if best is None or cost < best[0]:
-                best = cost, text
-            if best[0] <= _RANK_COST * (rank + 1):
-                break  # all later ones are worse
-        assert best is not None
-        self._set(index, best[1], best[0])
-
-    def improve(self) -> bool:
-        """Move labels that touch something; return whether some still do."""
-        for index in self._touching():
-            self._remove(index)
-            self.put(index)
-            if self.costs[index] >= STRUCK:
-                self._displace_another(index)
-        return bool(self._touching())
-
-    def _touching(self) -> list[int]:
-        return [index for index, cost in self.costs.items() if cost >= STRUCK]
-
-    def _displace_another(self, index: int) -> None:
-        """Take the position of one other label, if that one finds a clear position elsewhere."""
-        tried: set[int] = set()  # each other label moves away from one place at most
-        for text in self._candidates(index):
-            cost = self.obstacles.cost(text.rect)
-            if not COVERED <= cost < COVERED + STRUCK:
-                continue
-            (rect,) = self.obstacles.covered(text.rect)
-            other = self.owner.get(rect)
-            if other is None or other == index or other in tried:
-                continue
-            tried.add(other)
-            before = dict(self.found), dict(self.costs)
-            self._remove(index)
-            self._remove(other)
-            self._set(index, text, 0.0)
-            self.put(other)
-            if self.costs[other] < STRUCK:
-                return
-            for each in (index, other):
-                self._remove(each)
-                self._set(each, before[0][each], before[1][each])
-
-    def _set(self, index: int, text: Text, cost: float) -> None:
-        self.found[index], self.costs[index] = text, cost
-        self.owner[text.rect] = index
-        self.obstacles.add_rect(text.rect)
-
-    def _remove(self, index: int) -> None:
-        rect = self.found.pop(index).rect
-        del self.owner[rect]
-        self.obstacles.remove_rect(rect)
-
-    def _candidates(self, index: int) -> Iterator[Text]:
-        line = self.lines[index]
-        for x, y in _positions(line, self.size):
-            yield Text(x, y, self.size, line.label, self.colour)
+def _best_label(
+    line: ArrowLine, obstacles: Obstacles, size: float, colour: str
+) -> tuple[float, Text]:
+    """The first candidate without cost, or the cheapest one."""
+    best: tuple[float, Text] | None = None
+    for rank, (x, y) in enumerate(_positions(line, size)):
+        text = Text(x, y, size, line.label, colour)
+        cost = obstacles.cost(text.rect) + _RANK_COST * rank
+        if best is None or cost < best[0]:
+            best = cost, text
+        if best[0] <= _RANK_COST * (rank + 1):
+            break  # all later ones are worse
+    assert best is not None
+    return best
 
 
 class _Reach(NamedTuple):
@@ -234,7 +188,7 @@ def _positions(line: ArrowLine, size: float) -> Iterator[Point]:
     """Candidates for the middle of the base line, best first."""
     traced, half = line.trace, width_of_runs(line.label, size) / 2
     above, below = (size * height for height in height_of_runs(line.label))
-    reach = _Reach(half, above, below, _AIR + max(line.width, line.square) / 2)
+    reach = _Reach(half, above, below, _AIR + max(line.ink.width, line.square) / 2)
     if traced.form is PathForm.BOW:
         yield from _beside_bow(traced, reach)
         return
@@ -243,7 +197,7 @@ def _positions(line: ArrowLine, size: float) -> Iterator[Point]:
     if traced.form is PathForm.STRAIGHT and abs(bx - ax) < 0.01:
         shares = _LOW  # arrows up and down beside each other have their labels at two heights
     yield from _beside_line(*traced.main, shares, reach)
-    reach = reach._replace(air=_AIR + line.width / 2)
+    reach = reach._replace(air=_AIR + line.ink.width / 2)
     yield from _beside_line(*traced.main, _FINE, reach)
     for side in pairwise(traced.corners):
         if side != traced.main:
@@ -276,3 +230,41 @@ def _beside_line(a: Point, b: Point, shares: Sequence[float], reach: _Reach) -> 
             yield (x - air - half, y - up)
             yield (x + air + half, y - up)
             yield (x - air - half, y + down)
+
+
+# --- squares --------------------------------------------------------------------------------------
+
+
+def place_squares(lines: Sequence[ArrowLine], obstacles: Obstacles, size: float) -> dict[int, Mark]:
+    """The squares of delayed arrows with their numbers, by index of their line."""
+    found: dict[int, Mark] = {}
+    for index, line in enumerate(lines):
+        if line.delayed:
+            found[index] = mark = min(
+                _squares(line, size), key=lambda mark: _cost_of_square(mark, line, obstacles)
+            )
+            obstacles.add_rect(mark.rect)
+            if mark.label:
+                obstacles.add_rect(mark.label.rect)
+    return found
+
+
+def _cost_of_square(mark: Mark, line: ArrowLine, obstacles: Obstacles) -> float:
+    cost = 100.0 * len(obstacles.covered(mark.rect.grown(_APART)))
+    cost += 10.0 * obstacles.lines_through(mark.rect, line.points)
+    return cost + (obstacles.cost(mark.label.rect) if mark.label else 0.0)
+
+
+def _squares(line: ArrowLine, size: float) -> Iterator[Mark]:
+    """Candidates, with the number of a square right of it, left, below or above."""
+    above, below = (size * height for height in height_of_runs(line.steps))
+    near = line.square / 2 + 1.5
+    aside, middle = near + width_of_runs(line.steps, size) / 2, (above - below) / 2
+    offsets = ((aside, middle), (-aside, middle), (0.0, near + above), (0.0, -near - below))
+    for x, y in square_positions(line.trace):
+        mark = Mark((x, y), line.square, line.ink.colour)
+        if not line.steps:
+            yield mark
+            continue
+        for dx, dy in offsets:
+            yield mark._replace(label=Text(x + dx, y + dy, size, line.steps, mark.colour))
