@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from ladderspec.drawing import frame
@@ -124,7 +125,8 @@ def compose(picture: Picture, view: View) -> Scene:
         ladder, clear = _ladder(layout, theme)
         if clear:
             break
-    return _scaled(_titled(_below(layout, ladder, theme), layout, theme), view)
+    scene = _below(layout, ladder, theme)
+    return _scaled(_titled(scene, layout.title, layout.sizes.margin, theme), view)
 
 
 def _scaled(scene: Scene, view: View) -> Scene:
@@ -155,16 +157,17 @@ def compose_beside(pictures: Sequence[Picture], view: View) -> Scene:
         left = x + (width - scene.width) / 2
         panels.append(_named(moved(scene, left, tallest - scene.height), letter))
         x += width + _PANEL_GAP
-    whole = scenes[0]._replace(
+    whole = Scene(
         width=x - _PANEL_GAP,
         height=deepest,
-        title=pictures[0].title if view.title is None else view.title,
+        background=theme.background,
+        title=view.title or pictures[0].title,
         description=" ".join(scene.description for scene in scenes),
-        panels=tuple(item for panel in panels for item in panel.panels),
-        rules=tuple(item for panel in panels for item in panel.rules),
-        wires=tuple(item for panel in panels for item in panel.wires),
-        boxes=tuple(item for panel in panels for item in panel.boxes),
-        texts=(*(item for panel in panels for item in panel.texts), *captions),
+        panels=tuple(chain.from_iterable(panel.panels for panel in panels)),
+        rules=tuple(chain.from_iterable(panel.rules for panel in panels)),
+        wires=tuple(chain.from_iterable(panel.wires for panel in panels)),
+        boxes=tuple(chain.from_iterable(panel.boxes for panel in panels)),
+        texts=(*chain.from_iterable(panel.texts for panel in panels), *captions),
     )
     if view.legend is not False:
         found = {
@@ -175,7 +178,7 @@ def compose_beside(pictures: Sequence[Picture], view: View) -> Scene:
         at, width = (sizes.margin, deepest + size * 0.5), whole.width - sizes.margin
         whole = _with_legend(whole, list(found.values()), theme, sizes, at, width)
         whole = whole._replace(height=whole.height + sizes.margin)
-    return _scaled(whole, view)
+    return _scaled(_titled(whole, view.title, sizes.margin, theme), view)
 
 
 _PANEL_GAP = 26.0
@@ -204,18 +207,17 @@ def compose_legend(picture: Picture, view: View, scene: Scene) -> Scene:
     theme = theme_of(view.theme)
     found = list(entries(picture, scene.wires, scene.boxes, view.worth_of, theme))
     sizes = sizes_of(picture, view)
-    nothing: dict[str, Any] = dict.fromkeys(("panels", "rules", "wires", "boxes", "texts"), ())
-    bare = scene._replace(width=0.0, **nothing)
+    bare = Scene(0.0, 0.0, scene.background, scene.title, scene.description)
     legend = _with_legend(bare, found, theme, sizes, (0.0, 0.0), _LEGEND_OF_PAGE)
     return legend._replace(width=legend.width + 4)
 
 
-def _titled(scene: Scene, layout: Layout, theme: Theme) -> Scene:
+def _titled(scene: Scene, title: str | None, margin: float, theme: Theme) -> Scene:
     """The scene below its title, which is as wide as the scene at most."""
-    if not layout.title:
+    if not title:
         return scene
-    margin, size = layout.sizes.margin, TITLE_SIZE
-    lines = _wrapped_words(layout.title, scene.width - 2 * margin, size, "bold")
+    size = TITLE_SIZE
+    lines = _wrapped_words(title, scene.width - 2 * margin, size, "bold")
     widths = [width_of(line, size, "bold") * OTHER_FONTS + 2 * margin for line in lines]
     width, pitch = max(scene.width, *widths), size * 1.2
     texts = [

@@ -135,6 +135,11 @@ class Wire(NamedTuple):
     label: Text | None = None
     from_outside: bool = False  # its source is an iteration that is not shown
 
+    @property
+    def source_iteration(self) -> int:
+        """The iteration in which its source is drawn: in a rolled view, a square is the delay."""
+        return self.iteration - (0 if self.mark else self.delay)
+
 
 class Rule(NamedTuple):
     """A straight line without a head, between two iterations."""
@@ -165,11 +170,11 @@ class Scene(NamedTuple):
     background: str
     title: str
     description: str
-    panels: tuple[Backdrop, ...]
-    rules: tuple[Rule, ...]
-    wires: tuple[Wire, ...]
-    boxes: tuple[Box, ...]
-    texts: tuple[Text, ...]  # levels, iterations, title, legend
+    panels: tuple[Backdrop, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    wires: tuple[Wire, ...] = ()
+    boxes: tuple[Box, ...] = ()
+    texts: tuple[Text, ...] = ()  # levels, iterations, title, legend
     samples: tuple[Sample, ...] = ()  # the symbols of the legend
     scale: float = 1.0  # size on paper, relative to the lengths here
 

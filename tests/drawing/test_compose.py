@@ -259,6 +259,9 @@ def test_variants_side_by_side() -> None:
         assert "(a) RLadder" in all_texts(scene)
         assert problems(scene) == []
         assert struck_labels(scene) == []
+    titled = scene_of(spec, beside=others, view="mini", title="Variants")
+    assert "Variants" in all_texts(titled)
+    assert problems(titled) == []
     for form in ("svg", "gv", "tex"):
         assert render(spec, form, beside=others, view="mini")
     with pytest.raises(UsageError, match="a page shows one network at a time"):

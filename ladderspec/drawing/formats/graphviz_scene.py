@@ -198,8 +198,8 @@ class _DotWriter(SceneWriter):
         yield from (first, second, self._edge(source, target, line, rule.ink))
 
     def arrow(self, wire: Wire) -> Iterator[str]:
-        before = wire.iteration - (0 if wire.mark else wire.delay)
-        source, target = self._name(wire.source, before), self._name(wire.target, wire.iteration)
+        source = self._name(wire.source, wire.source_iteration)
+        target = self._name(wire.target, wire.iteration)
         if wire.from_outside or not wire.source:
             ends = list(self._ends(wire.start, wire.tip))
             yield from (node for _, node in ends)

@@ -76,7 +76,7 @@ def _data(graph: Graph, picture: Picture, view: View, views: Iterable[str]) -> s
         "shown": _shown(picture, view),
         "views": sorted(views, key=order.index),
         "start": view.start,
-        "facts": _detail_lines(picture, view),
+        "details": _detail_lines(picture, view),
         **graph_data(graph),
     }
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
@@ -287,7 +287,7 @@ def _node(graph: Graph, name: str) -> dict[str, Any]:
     return {
         "id": name,
         "cell": cell.cell,
-        "says": ", ".join(f"{k} {_value(v)}" for k, v in fields.items() if k != "cell"),
+        "config": ", ".join(f"{k} {_value(v)}" for k, v in fields.items() if k != "cell"),
         "shape": show_shape(node["shape"]),
         "own": sum(each.size for each in node["own"].values()) - initial,
         "initial": [of_output, initial - of_output],  # of its output, of its state

@@ -239,7 +239,7 @@ class _TikZWriter(SceneWriter):
 
     def _between_nodes(self, wire: Wire) -> str:
         """The names of both boxes, if the arrow is straight and leads from middle to middle."""
-        before = wire.iteration - (0 if wire.mark else wire.delay)
+        before = wire.source_iteration
         source = self.boxes.get((wire.source, before))
         target = self.boxes.get((wire.target, wire.iteration))
         if source is None or target is None or wire.from_outside or len(wire.segments) > 1:

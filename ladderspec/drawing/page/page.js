@@ -30,7 +30,7 @@
   let removed = new Set(),
     history = [],
     result = ablate([]);
-  const whole = result.parameters;
+  const { parameters: whole, counts: full } = result; // before anything is removed
   let svg,
     view,
     chosen = null,
@@ -40,6 +40,7 @@
     history.push(removed);
     removed = next;
     update();
+    sayResult();
   }
 
   function toggle(edges, out) {
@@ -64,7 +65,7 @@
         : "";
     $("problems").hidden = !refused;
     $("problems").replaceChildren(
-      ...(refused ? [make("h2", "This would be refused"), make("ul", problems.map(tell))] : []),
+      ...(refused ? [make("h2", "This would be refused"), make("ul", problems.map(problemItem))] : []),
     );
     $("variant").hidden = !removed.size;
     list(
@@ -87,11 +88,11 @@
       kind.parentElement.querySelector(".number").textContent =
         left === all.length ? `${left}` : `${left} of ${all.length}`;
     }
-    paint();
     if (chosen) describe(chosen);
+    else paint();
   }
 
-  function tell({ message, nodes }) {
+  function problemItem({ message, nodes }) {
     const more = nodes.slice(1);
     const also =
       more.length > 4
@@ -183,9 +184,9 @@
       wire.edge = edgeOf(wire);
     }
     for (const g of each.querySelectorAll(".node")) {
-      g.facts = [...g.querySelectorAll("text")].find((each) =>
-        each.textContent === data.facts[g.dataset.node]);
-      g.room = g.facts?.getAttribute("textLength");
+      g.details = [...g.querySelectorAll("text")].find((each) =>
+        each.textContent === data.details[g.dataset.node]);
+      g.room = g.details?.getAttribute("textLength");
       g.setAttribute("role", "button");
       g.setAttribute("tabindex", "-1");
     }
@@ -216,29 +217,28 @@
     const at = Number($("walk").value);
     const done = new Set(steps.slice(0, at).map(([id, t]) => `${id} ${t}`));
     const here = at ? steps[Math.min(at, steps.length) - 1].join(" ") : "";
-    const sought = $("search").value.trim().toLowerCase();
+    const found = new Set(hits());
     for (const g of all(".node")) {
       const n = node.get(g.dataset.node),
         key = `${n.id} ${g.dataset.iteration}`;
-      const gone = !result.needed.has(n.id),
-        hit = sought && matches(n, sought);
+      const gone = !result.needed.has(n.id);
       mark(g, {
         gone,
         wrong: wrong.has(n.id),
         chosen: n.id === chosen,
         here: key === here,
         later: at && !done.has(key) && !gone,
-        "hit-node": hit,
-        miss: sought && !hit,
+        "hit-node": found.has(n),
+        miss: sought() && !found.has(n),
       });
       recount(g, n);
-      const facts = [
+      const label = [
         n.id,
         time(Number(g.dataset.iteration)),
         g.textContent.trim().replace(/\s+/g, " "),
         several(total(n), "parameter"),
       ];
-      g.setAttribute("aria-label", facts.concat(gone ? ["pruned"] : []).join(", "));
+      g.setAttribute("aria-label", label.concat(gone ? ["pruned"] : []).join(", "));
     }
     for (const g of all(".wire")) {
       const gone = !result.kept.has(g.edge),
@@ -246,7 +246,7 @@
       mark(g, {
         gone,
         later: at && !gone && !done.has(`${g.edge.target} ${g.dataset.iteration}`),
-        miss: sought && !near,
+        miss: sought() && !near,
         near,
       });
     }
@@ -272,23 +272,24 @@
     return Array.from({ length: iterations() }, (_, t) => left.map((id) => [id, t])).flat();
   }
 
-  const full = ablate([]).counts;
   const countOf = (n) => result.counts.get(n.id) || full.get(n.id); // a pruned node: as it was
   const total = (n) => countOf(n).all;
 
-  /** A box says how many parameters its node has now. */
+  /** Show in a box how many parameters its node has now. */
   function recount(g, n) {
-    const before = data.facts[n.id],
+    const before = data.details[n.id],
       was = short(full.get(n.id).all);
-    if (!g.facts || was === "0") return;
+    if (!g.details || was === "0") return;
     const rest = before.slice(0, -was.length);
-    g.facts.textContent = total(n) ? rest + short(total(n)) : rest.replace(/ \u00b7 $/, "");
-    const share = g.facts.textContent.length / before.length;
-    g.facts.setAttribute("textLength", Number(g.room) * share);
+    g.details.textContent = total(n) ? rest + short(total(n)) : rest.replace(/ \u00b7 $/, "");
+    const share = g.details.textContent.length / before.length;
+    g.details.setAttribute("textLength", Number(g.room) * share);
   }
 
-  const matches = (n, text) =>
-    [n.id, n.cell, n.shape, n.says, n.path].some((each) => each.toLowerCase().includes(text));
+  const sought = () => $("search").value.trim().toLowerCase();
+  const matches = (n) =>
+    [n.id, n.cell, n.shape, n.config, n.path].some((each) => each.toLowerCase().includes(sought()));
+  const hits = () => (sought() ? data.nodes.filter(matches) : []);
 
   // --- details ----------------------------------------------------------------------------------
 
@@ -296,7 +297,7 @@
     const n = node.get(id);
     chosen = id;
     const rows = [
-      ["cell", [n.cell, n.says].filter(Boolean).join(", ")],
+      ["cell", [n.cell, n.config].filter(Boolean).join(", ")],
       ["shape", n.shape],
       ["parameters", `${number(total(n))} (its own ${number(countOf(n).own)})`],
       [
@@ -326,9 +327,7 @@
       ),
     );
     if (held) $("about").querySelector(`[data-arrow="${held}"]`)?.focus();
-    for (const g of all(".node")) mark(g, { chosen: g.dataset.node === id });
-    for (const g of all(".wire")) mark(g, { near: g.edge.source === id || g.edge.target === id });
-    if ($("search").value) paint();
+    paint();
   }
 
   function arrowList(title, edges) {
@@ -339,17 +338,14 @@
         "ul",
         edges.map((e) => {
           const out = removed.has(e);
-          const facts = make("small", `${words(e.role)}, ${several(e.parameters, "parameter")}`);
+          const about = make("small", `${words(e.role)}, ${several(e.parameters, "parameter")}`);
           const press = make("button", out ? "Restore" : "Remove", {
             type: "button",
             "data-arrow": `${arrow(e)} ${e.role}`,
             "aria-label": `${out ? "Restore" : "Remove"} ${arrow(e)}, ${words(e.role)}`,
           });
-          press.onclick = () => {
-            toggle(twins(e), !out);
-            sayResult();
-          };
-          return make("li", [make("span", [arrow(e), facts]), press], { class: "arrow" });
+          press.onclick = () => toggle(twins(e), !out);
+          return make("li", [make("span", [arrow(e), about]), press], { class: "arrow" });
         }),
       ),
     ];
@@ -377,14 +373,11 @@
     }
     const area = stage.getBoundingClientRect(),
       own = $("tip").getBoundingClientRect();
-    const at = event || {
-      clientX: g.getBoundingClientRect().right,
-      clientY: g.getBoundingClientRect().bottom,
-    };
-    $("tip").style.left =
-      `${Math.max(4, Math.min(at.clientX - area.left + 14, area.width - own.width - 4))}px`;
-    $("tip").style.top =
-      `${Math.max(4, Math.min(at.clientY - area.top + 14, area.height - own.height - 4))}px`;
+    const { right, bottom } = g.getBoundingClientRect();
+    const at = event || { clientX: right, clientY: bottom };
+    const within = (from, room) => `${Math.max(4, Math.min(from + 14, room - 4))}px`;
+    $("tip").style.left = within(at.clientX - area.left, area.width - own.width);
+    $("tip").style.top = within(at.clientY - area.top, area.height - own.height);
   }
 
   // --- events -----------------------------------------------------------------------------------
@@ -395,7 +388,6 @@
     if (g.edge) {
       toggle(twins(g.edge), !removed.has(g.edge));
       tip(g, event);
-      sayResult();
     } else {
       go(g);
       if (event.pointerType === "touch") tip(g, event);
@@ -478,17 +470,13 @@
       data.edges.filter((e) => e.role === target.dataset.kind),
       !target.checked,
     );
-    sayResult();
   };
   $("undo").onclick = () => {
     removed = history.pop();
     update();
     sayResult();
   };
-  $("reset").onclick = () => {
-    change(new Set());
-    sayResult();
-  };
+  $("reset").onclick = () => change(new Set());
   $("copy").onclick = async () => {
     const text = $("patch").textContent;
     try {
@@ -506,17 +494,15 @@
 
   $("search").oninput = () => {
     paint();
-    const text = $("search").value.trim().toLowerCase();
-    const hits = data.nodes.filter((n) => matches(n, text)).length;
-    $("hits").textContent = text ? `${hits} found${hits ? ", Enter: next" : ""}` : "";
+    const { length } = hits();
+    $("hits").textContent = sought() ? `${length} found${length ? ", Enter: next" : ""}` : "";
   };
   let turn = 0;
   $("look").onsubmit = (event) => {
     event.preventDefault();
-    const text = $("search").value.trim().toLowerCase();
-    const hits = text ? data.nodes.filter((n) => matches(n, text)) : [];
-    if (!hits.length) return;
-    const n = hits[turn++ % hits.length],
+    const found = hits();
+    if (!found.length) return;
+    const n = found[turn++ % found.length],
       g = find(n.id, iterations() - 1);
     stand(g);
     camera.centre(g);

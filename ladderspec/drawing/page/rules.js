@@ -51,7 +51,7 @@ function rulesOf(data) {
     };
   }
 
-  /** The nodes that a task reads, now or at a later t; all of them where there are no tasks. */
+  /** The nodes that a task reads, now or at a later t; all of them if there are no tasks. */
   function reached(left) {
     const todo = data.tasks.flatMap((task) => task.at);
     if (!todo.length) return new Set(node.keys());
@@ -102,7 +102,7 @@ function rulesOf(data) {
     return found;
   }
 
-  /** Cells without an arrow that they need, told together where one selector is the reason. */
+  /** Cells without an arrow that they need, reported together if one selector is the reason. */
   function problemsOf(needed, left, cause) {
     const found = new Map();
     const into = byTarget(left);
@@ -139,7 +139,7 @@ function rulesOf(data) {
 
   /** Decoders have the shape of their level, and ask for that of the row that they invert. */
   function shapeless(needed, known) {
-    const found = new Map(); // copies of one row are told together
+    const found = new Map(); // copies of one row are reported together
     data.levels.forEach((level, at) => {
       const n = node.get(`decoder.${level.name}`);
       // The way down does not pass the level of the groups.
@@ -147,8 +147,8 @@ function rulesOf(data) {
       const lost = rows.slice(0, 2).find((each) => !known.has(each.name));
       if (!n || !lost || !needed.has(n.id) || needed.has(`encoder.${lost.name}`)) return;
       const message = `${n.cell} at ${n.id} takes its shape from encoder.${lost.name}, which is gone`;
-      const told = found.get(n.row)?.nodes || [];
-      found.set(n.row || n.id, { message, nodes: [n.id, ...told] });
+      const others = found.get(n.row)?.nodes || [];
+      found.set(n.row || n.id, { message, nodes: [n.id, ...others] });
     });
     return [...found.values()];
   }
