@@ -81,9 +81,10 @@ def _imports(definitions: Definitions, used: set[str]) -> list[str]:
         module, part = definitions.imports[key]
         found.setdefault(module, set()).add(part)
     lines = sorted(f"import {part}" for part in found.pop("", ()))
-    lines += [
-        f"from {module} import {', '.join(sorted(found[module]))}" for module in sorted(found)
-    ]
+    for module in sorted(found):
+        renamed = sorted(part for part in found[module] if " as " in part)
+        plain = ", ".join(sorted(found[module] - {*renamed}))
+        lines += [f"from {module} import {parts}" for parts in (plain, *renamed) if parts]
     standard = [s for s in lines if s.split()[1].partition(".")[0] in sys.stdlib_module_names]
     others = [line for line in lines if line not in standard]
     return [*standard, *([""] if standard and others else []), *others]

@@ -181,23 +181,36 @@ class Definitions:
         return _without_examples("\n".join(lines))
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
-        module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
         for alias in node.names:
-            root = (module or alias.name).partition(".")[0]
-            if root != "torch" and root not in sys.stdlib_module_names:
-                raise UsageError(
-                    f"cannot export {self.owner}: its source imports `{module or alias.name}`, but"
-                    " an exported file needs torch only"
-                )
-            part = f"{alias.name} as {alias.asname}" if alias.asname else alias.name
-            self.imports[alias.asname or alias.name.partition(".")[0]] = module, part
+            module, part = "", alias.name
+            if isinstance(node, ast.ImportFrom):
+                module = node.module or "."
+            elif alias.asname:
+                module, _, part = part.rpartition(".")
+            self._add_import(alias.asname or part.partition(".")[0], module, part)
+
+    def _add_import(self, name: str, module: str, part: str) -> None:
+        """Import `part` of a module, or a module itself, under a name."""
+        root = (module or part).partition(".")[0]
+        if root != "torch" and root not in sys.stdlib_module_names:
+            raise UsageError(
+                f"cannot export {self.owner}: its source imports `{module or part}`, but an"
+                " exported file needs torch only"
+            )
+        if root == name == "torch":
+            part = root  # which has all of its modules
+        text = part if part.partition(".")[0] == name else f"{part} as {name}"
+        if self.imports.setdefault(name, (module, text)) != (module, text):
+            self._refuse_second(name)
 
     def _define(self, function: Callable[..., Any], names: set[str]) -> None:
         """Define what a function uses from outside itself."""
         files = (function.__module__, functions.__name__)
         for name in sorted(names - {*dir(builtins), *self.imports, *TYPES}):
             value = function.__globals__.get(name)
-            if inspect.isfunction(value) and value.__module__ in files:
+            if inspect.ismodule(value):
+                self._add_import(name, *value.__name__.rpartition(".")[::2])
+            elif inspect.isfunction(value) and value.__module__ in files:
                 self.function(value, name)
             elif isinstance(value, int | float | str | tuple | bool):
                 self.texts[name] = f"{name} = {value!r}"
@@ -206,8 +219,7 @@ class Definitions:
             elif name not in self.texts:
                 raise UsageError(
                     f"cannot export {self.owner}: `{function.__qualname__}` uses `{name}`, which is"
-                    " neither a function nor a number, text or tuple of its file; import modules"
-                    " inside of it"
+                    " neither a module nor a function, number, text or tuple of its file"
                 )
 
     def _refuse_second(self, name: str) -> None:

@@ -820,13 +820,58 @@ def test_a_source_that_imports_more_than_torch_is_refused(
         to_python(spec)
 
 
-def test_a_source_may_import_the_standard_library(own_cells, tmp_path):
-    text = OWN.replace("    return x.clamp(min=0)", "    import math\n\n    return math.e * x")
-    (tmp_path / "standard.py").write_text(text)
+BEND = "    return x.clamp(min=0)"
+
+
+@pytest.mark.parametrize(
+    ("top", "body", "line"),
+    [
+        ("", "    import math\n\n    return math.e * x", "import math"),
+        ("import math", "    return math.e * x", "import math"),
+        ("", "    import torch.nn.functional\n\n    return torch.nn.functional.elu(x)", ""),
+        (
+            "import torch.nn.functional as F",
+            "    return F.elu(x)",
+            "\nfrom torch.nn import functional as F\n",
+        ),
+        (
+            "",
+            "    import torch.nn.functional as F\n\n    return F.elu(x)",
+            "\nfrom torch.nn import functional as F\n",
+        ),
+        (
+            "",
+            "    from torch import relu as r\n\n    return r(x)",
+            "\nfrom torch import relu as r\n",
+        ),
+    ],
+)
+def test_a_source_may_import_torch_and_the_standard_library(own_cells, tmp_path, top, body, line):
+    (tmp_path / "standard.py").write_text(f"{top}\n{OWN.replace(BEND, body)}")
     load_plugin(tmp_path / "standard.py")
     spec = loads(HEAD + "levels: [{name: a, encoder: {cell: Trace, channels: 3}}]")
     check_equal(spec)
-    assert "\nimport math\n" in to_python(spec)
+    assert line in to_python(spec)
+
+
+def test_a_module_at_the_top_of_a_file_is_refused_like_one_inside(own_cells, tmp_path):
+    text = OWN.replace(BEND, "    return np.sqrt(2) * x")
+    (tmp_path / "arrays.py").write_text(f"import numpy as np\n{text}")
+    load_plugin(tmp_path / "arrays.py")
+    spec = loads(HEAD + "levels: [{name: a, encoder: {cell: Trace, channels: 3}}]")
+    with pytest.raises(
+        UsageError, match="the cell `Trace`: its source imports `numpy`, but an exp"
+    ):
+        to_python(spec)
+
+
+def test_two_imports_under_one_name_are_refused(own_cells, tmp_path):
+    text = OWN.replace(BEND, "    import math as functional\n\n    return functional.e * x")
+    (tmp_path / "alias.py").write_text(text)
+    load_plugin(tmp_path / "alias.py")
+    spec = loads(HEAD + "levels: [{name: a, encoder: {cell: Trace, channels: 3}}]")
+    with pytest.raises(UsageError, match="the cell `Trace`: another `functional` is in the file"):
+        to_python(spec)
 
 
 def test_the_command_does_not_wait_for_torch():
