@@ -264,7 +264,7 @@ def _anchor(title: str) -> str:
 
 def _quoted(study: Study, results: Results, quote: Quote) -> str:
     """A line of the summary; empty if its runs are not recorded."""
-    cells = {(cell.place.row, cell.place.column): cell for cell in results.cells}
+    cells = {(cell.row, cell.column): cell for cell in results.cells}
     measures = {measure.name: measure for measure in results.all_measures}
     cell, measure = cells.get((quote.row, quote.column)), measures.get(quote.measure)
     if cell is None or measure is None or measure.name not in cell.values:
@@ -277,7 +277,7 @@ def _quoted(study: Study, results: Results, quote: Quote) -> str:
     others = [cells[row, quote.column] for row in quote.against if (row, quote.column) in cells]
     said = _against(cell, others, measure) if quote.against else _beside_paper(cell, measure)
     runs = [r for r in experiment_of(study) if (r.row, r.column) == (quote.row, quote.column)]
-    network = ", ".join(filter(None, [cell.place.title, cell.place.heading]))
+    network = ", ".join(filter(None, [cell.title, cell.heading]))
     paper = str(cell.quoted(measure) or "-")
     parts = (network, label(measure), paper, shown, ours.count, scale(runs[0]), said or "-")
     return " | ".join(map(str, parts))
@@ -292,7 +292,7 @@ def _against(cell: TableCell, others: list[TableCell], measure: Measure) -> str:
             continue
         ahead = "ahead of" if (gap.mean > 0) == measure.higher else "behind"
         known = gap.low is not None and gap.clear
-        said.setdefault(ahead if known else "not resolved:", []).append(other.place.title)
+        said.setdefault(ahead if known else "not resolved:", []).append(other.title)
     return "; ".join(f"{verdict} {', '.join(rows)}" for verdict, rows in said.items())
 
 

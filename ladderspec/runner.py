@@ -11,7 +11,7 @@ import numpy as np
 
 from ladderspec.ablation.ablate import AblationOptions
 from ladderspec.ablation.ablate import ablate as train_all
-from ladderspec.ablation.engines import Asked, choose
+from ladderspec.ablation.engines import choose
 from ladderspec.ablation.report import AblationReport, report
 from ladderspec.errors import UsageError
 from ladderspec.escaping import html_table
@@ -160,8 +160,7 @@ def ablate(
         folder, resume, root, machine, display=Display(quiet=quiet),
         on_update=on_update, on_evaluation=on_evaluation,
     )  # fmt: skip
-    engine = choose(Asked("here" if processes is None else "processes", processes), folder)
-    failed = train_all(opened, runs, options, engine)
+    failed = train_all(opened, runs, options, choose(None, processes, folder))
     of_all = opened.select(seeds=dict.fromkeys([*(run.seed for run in opened), *_seeds(seeds)]))
     found = report(opened, of_all, folder, root, by_time=by_time, display=Display(quiet=quiet))
     return replace(found, failed=tuple(failed))

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 import pytest
 
 import ladderspec as ls
-from ladderspec.ablation.results import CellPosition, Measure, Results, TableCell, TimeAxis
+from ladderspec.ablation.results import Measure, Results, TableCell, TimeAxis
 from ladderspec.ablation.table import tables
 from ladderspec.ablation.writers import runs_csv, summary_csv
 from ladderspec.ablation.writers import to_latex as results_latex
@@ -108,7 +108,10 @@ def results(text: str) -> Results:
     error = Measure("digit.error", "%")
     cells = [
         TableCell(
-            CellPosition(row, column, text, text),
+            row,
+            column,
+            text,
+            text,
             {error.name: {0: 1.0, 1: 2.0}},
             {},
             {},

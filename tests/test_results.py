@@ -31,7 +31,7 @@ def test_every_recorded_run_is_one_of_its_file(maker: dict[str, Any]) -> None:
     for study, results in maker["recorded"]().items():
         name = study.name
         shown = {
-            (cell.place.row, cell.place.column, seed)
+            (cell.row, cell.column, seed)
             for cell in results.cells
             if not cell.baseline
             for values in cell.values.values()

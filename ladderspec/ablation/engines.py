@@ -22,35 +22,34 @@ MAX_PROCESSES = 1000
 GRACE = 600  # seconds for an interrupted process to finish its update and save
 
 
-@dataclass(frozen=True)
-class Asked:
-    """The options of the command line about engines."""
+def choose(
+    name: str | None, processes: int | None, output: Path, slurm: Sequence[str] = ()
+) -> Engine:
+    """The engine that is asked for. Options that do not fit it are refused.
 
-    name: str = "here"
-    workers: int | None = None
-    slurm: tuple[str, ...] = ()
-
-
-def choose(asked: Asked, output: Path) -> Engine:
-    """The engine that is asked for. Options that do not fit it are refused."""
-    if asked.workers is not None and not 1 <= asked.workers <= MAX_PROCESSES:
-        raise UsageError(f"--processes {asked.workers}: from 1 to {MAX_PROCESSES:,}")
-    if asked.workers is not None and asked.name in ("ray", "slurm"):
-        raise UsageError(f"--processes: {asked.name} decides how many runs there are at once")
-    if asked.slurm and asked.name != "slurm":
+    Args:
+        name: `processes`, `ray` or `slurm`. Default: this process, or processes if given.
+        processes: the number of runs at once.
+        output: the folder of the runs.
+        slurm: options of submitit, OPTION=VALUE.
+    """
+    if processes is not None and not 1 <= processes <= MAX_PROCESSES:
+        raise UsageError(f"--processes {processes}: from 1 to {MAX_PROCESSES:,}")
+    if processes is not None and name in ("ray", "slurm"):
+        raise UsageError(f"--processes: {name} decides how many runs there are at once")
+    if slurm and name != "slurm":
         raise UsageError("--slurm needs --engine slurm")
-    if asked.name == "here":
+    if name is None and processes is None:
         return run_here
-    if asked.name == "processes":
-        return Processes(asked.workers or cores())
-    if asked.name == "ray":
+    if name in (None, "processes"):
+        return Processes(processes or cores())
+    if name == "ray":
         from ladderspec.ablation.clusters import OnRay
 
         return OnRay()
     from ladderspec.ablation.clusters import OnSlurm
 
-    options = dict(_option(text) for text in asked.slurm)
-    return OnSlurm(output / "slurm", options)
+    return OnSlurm(output / "slurm", dict(_option(text) for text in slurm))
 
 
 def _option(text: str) -> tuple[str, Any]:

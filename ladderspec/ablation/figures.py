@@ -176,7 +176,7 @@ _MEANING = {"s": "test data, after training; lines: validation data", "D": "the 
 
 def _name(axes: Axes, results: Results, column: str, measure: Measure) -> None:
     """The column above a panel, and the metric with its unit beside it."""
-    axes.set_title(literal(results.cell(results.rows[0], column).place.heading), loc="left")
+    axes.set_title(literal(results.cell(results.rows[0], column).heading), loc="left")
     axes.set_ylabel(typeset(measure).replace(" (", "\n("))
 
 
@@ -195,7 +195,7 @@ def _tests(cell: TableCell) -> bool:
 def _values(results: Results, measure: Measure, columns: Sequence[str]) -> list[float]:
     """All that the panels of some columns show."""
     curves = [curve for column in columns for curve in _curves(results, measure, column=column)]
-    cells = [cell for cell in results.cells if cell.place.column in columns and _tests(cell)]
+    cells = [cell for cell in results.cells if cell.column in columns and _tests(cell)]
     tested = [value for cell in cells for value in cell.values.get(measure.name, {}).values()]
     return [*(value for curve in curves for value in curve.values()), *tested]
 
@@ -218,7 +218,7 @@ def _panel(axes: Axes, results: Results, column: str, measure: Measure) -> None:
             **style,
         )
         cell = results.cell(row, column)
-        mean = spread(list(cell.values.get(measure.name, {}).values())) if _tests(cell) else None
+        mean = spread(cell.numbers(measure).values()) if _tests(cell) else None
         if mean is not None:
             x, across = 1.03 + 0.04 * list(_titles(results)).index(row), axes.get_yaxis_transform()
             axes.plot([x], [mean.mean], **TESTED, color=style["color"], clip_on=False,
@@ -259,9 +259,7 @@ def _titles(results: Results) -> dict[str, str]:
     """The titles of the rows that have curves."""
     trained = {row for row, _, _ in results.curves}
     return {
-        row: results.cell(row, results.columns[0]).place.title
-        for row in results.rows
-        if row in trained
+        row: results.cell(row, results.columns[0]).title for row in results.rows if row in trained
     }
 
 
@@ -335,7 +333,7 @@ def _over_time(axes: Axes, results: Results, column: str, measure: Measure) -> b
         seeds = cell.by_time.get(measure.name, {})
         for values in seeds.values() if len(seeds) > 1 else ():
             axes.plot(range(1, len(values) + 1), values, lw=0.5, alpha=0.35, **style)
-        means = {t: spread(list(cell.at(measure, t).values())) for t in results.times}
+        means = {t: spread(cell.numbers(measure, t).values()) for t in results.times}
         found = {t: mean.mean for t, mean in means.items() if mean is not None}
         axes.plot(list(found), list(found.values()), marker="o", ms=3, lw=1.4, **style)
         for t in results.times:
@@ -344,13 +342,13 @@ def _over_time(axes: Axes, results: Results, column: str, measure: Measure) -> b
                 quoted = True
                 axes.errorbar(t, paper.value, yerr=paper.spread, lw=0.8, color=style["color"],
                               **QUOTED)  # fmt: skip
-    _levels(axes, [c for c in results.cells if c.baseline and c.place.column == column], measure)
+    _levels(axes, [c for c in results.cells if c.baseline and c.column == column], measure)
     return quoted
 
 
 def _levels(axes: Axes, cells: Sequence[TableCell], measure: Measure) -> None:
     """Reference methods, as horizontal lines with their names."""
-    means = {c.place.title: spread(list(c.values.get(measure.name, {}).values())) for c in cells}
+    means = {c.title: spread(c.numbers(measure).values()) for c in cells}
     found = sorted((mean.mean, title) for title, mean in means.items() if mean is not None)
     for height, _ in found:
         axes.axhline(height, color=GREY, lw=0.8, ls="--", zorder=0)
@@ -376,11 +374,11 @@ def bars(results: Results) -> Figure:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    base = literal(results.cell(results.base, results.columns[0]).place.title)
+    base = literal(results.cell(results.base, results.columns[0]).title)
     lines = _lines(results)
     across = max(len(panels) for panels, _ in lines)
     rows = [_rows(panels) for panels, _ in lines]
-    titles = [results.cell(row, results.columns[0]).place.title for row in results.rows]
+    titles = [results.cell(row, results.columns[0]).title for row in results.rows]
     heights = [0.6 + 0.26 * len(shown) for shown in rows]
     size = (0.065 * max(map(len, titles)) + 2.1 * across, 0.55 + sum(heights))
     with rc_context(STYLE):
@@ -440,7 +438,7 @@ def _fill(axes: Axes, panel: Panel | None, rows: list[int], results: Results, ba
         return
     measure, group = panel
     shown = [group.entries[row] for row in rows]
-    colours = [line_style(results, entry.cell.place.row)["color"] for entry in shown]
+    colours = [line_style(results, entry.cell.row)["color"] for entry in shown]
     if base:
         _differences(axes, shown, colours)
         axes.set_title(f"difference to {base}", loc="left")

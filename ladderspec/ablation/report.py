@@ -146,11 +146,9 @@ def _predictions(results: Results, folder: Path) -> list[Path]:
     written = []
     cells = [cell for cell in results.cells if not cell.baseline]
     for cell in cells if len(cells) <= MOST_PICTURES else ():
-        place = cell.place
-        seeds = [
-            s for row, column, s in results.curves if (row, column) == (place.row, place.column)
-        ]
-        name = ".".join(filter(None, [place.row, place.column]))
+        names = cell.row, cell.column
+        seeds = [seed for *of, seed in results.curves if tuple(of) == names]
+        name = ".".join(filter(None, names))
         drawn = sorted((folder / f"{name}.seed{min(seeds, default=0)}").glob("pictures/*.png"))
         if drawn:
             written.append(write_atomic(folder / f"predictions.{name}.png", drawn[-1].read_bytes()))
@@ -176,7 +174,7 @@ def worths(results: Results, study: Study, column: str, measure: Measure) -> dic
     found, sign = {}, -1 if measure.higher else 1
     for entry in group(results, column, measure, "").entries:
         if entry.change is not None:
-            found[study.lacks[entry.cell.place.row]] = sign * entry.change.mean
+            found[study.lacks[entry.cell.row]] = sign * entry.change.mean
     return found
 
 
@@ -185,9 +183,9 @@ def draw_worths(results: Results, study: Study, runs: Sequence[Run], folder: Pat
     whole = {run.column: run.spec for run in runs if run.row == study.base.row}
     written = []
     for column in results.columns:
-        place = results.cell(study.base.row, column).place
+        cell = results.cell(study.base.row, column)
         several = len(results.columns) > 1
-        title = f"{place.title}, {place.heading}" if several else place.title
+        title = f"{cell.title}, {cell.heading}" if several else cell.title
         for measure in results.measures:
             found = worths(results, study, column, measure)
             if found:

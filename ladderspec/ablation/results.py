@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ladderspec.ablation.baselines import read_baselines
+from ladderspec.ablation.baselines import Scores, read_baselines
 from ladderspec.errors import UsageError
 from ladderspec.experiments.config import Quoted, base_row
 from ladderspec.experiments.runs import Experiment, Run
@@ -35,16 +35,6 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class CellPosition:
-    """Row and column of a cell of the table: their names, and their titles in tables."""
-
-    row: str
-    column: str
-    title: str
-    heading: str
-
-
-@dataclass(frozen=True)
 class TimeAxis:
     """How time runs in a network, and which metrics count at its last iteration alone."""
 
@@ -57,7 +47,10 @@ class TimeAxis:
 class TableCell:
     """A cell of the table: the finished runs of a row and column, or a reference method."""
 
-    place: CellPosition
+    row: str
+    column: str
+    title: str  # of the row
+    heading: str  # title of the column
     values: dict[str, dict[int, float]]  # metric -> seed -> value
     by_time: dict[str, dict[int, list[float]]]  # metric -> seed -> value at t = 1, 2, ...
     paper: dict[str, Quoted]
@@ -75,8 +68,10 @@ class TableCell:
             return found.by_time[t - 1] if t <= len(found.by_time) else None
         return found if t == self.time.steps and measure.name in self.time.last else None
 
-    def at(self, measure: Measure, t: int) -> dict[int, float]:
-        """The metric at the t-th iteration, by seed."""
+    def numbers(self, measure: Measure, t: int | None = None) -> dict[int, float]:
+        """The metric by seed; with `t`, at the t-th iteration."""
+        if t is None:
+            return self.values.get(measure.name, {})
         found = self.by_time.get(measure.name, {})
         return {seed: values[t - 1] for seed, values in found.items() if t <= len(values)}
 
@@ -115,19 +110,19 @@ class Results:
 
     @property
     def rows(self) -> list[str]:
-        return list(dict.fromkeys(cell.place.row for cell in self.cells))
+        return list(dict.fromkeys(cell.row for cell in self.cells))
 
     @property
     def networks(self) -> list[str]:
         """The rows without reference methods."""
-        return list(dict.fromkeys(c.place.row for c in self.cells if not c.baseline))
+        return list(dict.fromkeys(c.row for c in self.cells if not c.baseline))
 
     @property
     def columns(self) -> list[str]:
-        return list(dict.fromkeys(cell.place.column for cell in self.cells))
+        return list(dict.fromkeys(cell.column for cell in self.cells))
 
     def cell(self, row: str, column: str) -> TableCell:
-        return next(c for c in self.cells if (c.place.row, c.place.column) == (row, column))
+        return next(c for c in self.cells if (c.row, c.column) == (row, column))
 
 
 def collect(
@@ -146,14 +141,15 @@ def collect(
     cells = []
     for row, column in dict.fromkeys((run.row, run.column) for run in runs):
         own = [run for run in runs if (run.row, run.column) == (row, column)]
-        place = CellPosition(row, column, own[0].title, headings.get(column, ""))
-        cells.append(_cell(place, own[0], {r.seed: found[r.id] for r in own if r.id in found}))
+        finished = {run.seed: found[run.id] for run in own if run.id in found}
+        cells.append(_cell(own[0], headings.get(column, ""), finished))
     measures = _measures((run, found[run.id]) for run in runs if run.id in found)
+    stored = read_baselines(experiment, runs, folder)
     return Results(
         title=experiment.config.title or experiment.name,
         base=base_row(experiment.config),
         all_measures=measures,
-        cells=(*cells, *_baselines(experiment, runs, folder, measures)),
+        cells=(*cells, *_baselines(stored, cells, measures, {run.seed for run in runs})),
         curves=curves,
         left_out=tuple(left_out),
         show_times=show_times,
@@ -186,7 +182,7 @@ def _found(runs: Sequence[Run], folder: Path) -> tuple[dict[str, Result], Curves
     return found, curves, left_out
 
 
-def _cell(place: CellPosition, run: Run, results: Mapping[int, Result]) -> TableCell:
+def _cell(run: Run, heading: str, results: Mapping[int, Result]) -> TableCell:
     values, parameters, split = dict[str, dict[int, float]](), None, ""
     by_time, time = dict[str, dict[int, list[float]]](), _time(run)
     for seed, result in results.items():
@@ -199,21 +195,21 @@ def _cell(place: CellPosition, run: Run, results: Mapping[int, Result]) -> Table
                 # Early runs recorded the mean of all iterations instead.
                 value = times[name][-1] if name in time.last else value
             values.setdefault(name, {})[seed] = value
-    return TableCell(place, values, by_time, run.paper, parameters, split, time)
+    names = run.row, run.column, run.title, heading
+    return TableCell(*names, values, by_time, run.paper, parameters, split, time)
 
 
 def _baselines(
-    experiment: Experiment, runs: Sequence[Run], folder: Path, measures: Sequence[Measure]
+    stored: Sequence[Scores],
+    cells: Sequence[TableCell],
+    measures: Sequence[Measure],
+    seeds: Collection[int],
 ) -> Iterator[TableCell]:
     """Reference methods, row by row, with their scores of the seeds that count."""
-    headings = {column.name: column.title or column.name for column in experiment.config.columns}
-    seeds, stored = {run.seed for run in runs}, read_baselines(experiment, runs, folder)
     for title in dict.fromkeys(scores.title for scores in stored):
-        for column in dict.fromkeys(run.column for run in runs):
-            place = CellPosition(title, column, title, headings.get(column, ""))
-            cell = TableCell(
-                place, {}, {}, {}, None, "", TimeAxis(True, None, frozenset()), baseline=1
-            )
+        for column, heading in dict.fromkeys((cell.column, cell.heading) for cell in cells):
+            time = TimeAxis(True, None, frozenset())
+            cell = TableCell(title, column, title, heading, {}, {}, {}, None, "", time, baseline=1)
             for scores in stored:
                 if (scores.title, scores.column) == (title, column):
                     own = {seed: x for seed, x in scores.values.items() if seed in seeds}

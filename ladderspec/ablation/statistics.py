@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 CONFIDENCE = 0.95
@@ -33,11 +33,12 @@ class PairedDifference:
         return self.low is not None and self.high is not None and self.low * self.high > 0
 
 
-def spread(values: Sequence[float]) -> Spread | None:
+def spread(numbers: Iterable[float]) -> Spread | None:
     """
     >>> spread([1.0, 2.0, 3.0])
     Spread(mean=2.0, deviation=1.0, count=3)
     """
+    values = list(numbers)
     if not values:
         return None
     if len(values) == 1:
@@ -52,7 +53,7 @@ def spread(values: Sequence[float]) -> Spread | None:
 
 def difference(values: Mapping[int, float], base: Mapping[int, float]) -> PairedDifference | None:
     """Differences paired by seed: what the runs of a seed have in common cancels."""
-    found = spread([values[seed] - base[seed] for seed in values if seed in base])
+    found = spread(values[seed] - base[seed] for seed in values if seed in base)
     if found is None:
         return None
     if found.deviation is None:

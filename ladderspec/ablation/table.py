@@ -93,7 +93,7 @@ class ColumnGroup:
             if entry.change is not None and entry.change.low is not None:
                 worse = (entry.change.mean > 0) != entry.measure.higher
                 side = "ahead of" if worse else "behind"
-                found[side if entry.change.clear else ""].append(entry.cell.place.title)
+                found[side if entry.change.clear else ""].append(entry.cell.title)
         open_ones = found.pop("")
         sides = [f"{side} {listed(titles)}" for side, titles in found.items() if titles]
         parts = [f"{base} is {', but '.join(sides)}"] if sides else []
@@ -182,8 +182,8 @@ def tables_by_time(results: Results) -> list[Table]:
             if not any(cell.by_time.get(measure.name) for cell in cells):
                 continue
             what = f"{label(measure)} by {unit_of_time(cells)}"
-            title = ": ".join(filter(None, [results.title, cells[0].place.heading, what]))
-            groups = [_group_at(cells, measure, t) for t in results.times]
+            title = ": ".join(filter(None, [results.title, cells[0].heading, what]))
+            groups = [group(results, column, measure, f"t = {t}", t) for t in results.times]
             found.append(_due(_table(results, title, groups)))
     return found
 
@@ -191,16 +191,6 @@ def tables_by_time(results: Results) -> list[Table]:
 def unit_of_time(cells: Sequence[TableCell]) -> str:
     """What t counts."""
     return "iteration" if any(cell.time.iterations for cell in cells) else "frame"
-
-
-def _group_at(cells: Sequence[TableCell], measure: Measure, t: int) -> ColumnGroup:
-    spreads = [spread(list(cell.at(measure, t).values())) for cell in cells]
-    means = [spread(list(cell.values.get(measure.name, {}).values())) for cell in cells]
-    decimals = _decimals([found.mean for found in means if found is not None])
-    entries = [
-        TableEntry(c, measure, s, None, decimals, t) for c, s in zip(cells, spreads, strict=True)
-    ]
-    return ColumnGroup(f"t = {t}", tuple(entries))
 
 
 def _due(table: Table) -> Table:
@@ -219,7 +209,7 @@ def groups_of(results: Results, measure: Measure) -> list[ColumnGroup]:
     """A metric in all columns of the experiment."""
     first = results.rows[0]
     return [
-        group(results, column, measure, results.cell(first, column).place.heading)
+        group(results, column, measure, results.cell(first, column).heading)
         for column in results.columns
     ]
 
@@ -238,31 +228,34 @@ def label(measure: Measure) -> str:
 
 def _table(results: Results, title: str, groups: Sequence[ColumnGroup]) -> Table:
     cells = [results.cell(row, results.columns[0]) for row in results.rows]
-    rows = tuple(cell.place.title for cell in cells)
-    base = results.cell(results.base, results.columns[0]).place.title
+    rows = tuple(cell.title for cell in cells)
+    base = results.cell(results.base, results.columns[0]).title
     counts = [
-        {cell.parameters: None for cell in results.cells if cell.place.row == row}
-        for row in results.rows
+        {cell.parameters: None for cell in results.cells if cell.row == row} for row in results.rows
     ]
     parameters = tuple(tuple(n for n in count if n is not None) for count in counts)
     return Table(title, rows, base, parameters, tuple(groups), results.about_data)
 
 
-def group(results: Results, column: str, measure: Measure, heading: str) -> ColumnGroup:
-    """A metric in one column of the experiment, row by row."""
+def group(
+    results: Results, column: str, measure: Measure, heading: str, t: int | None = None
+) -> ColumnGroup:
+    """A metric in one column of the experiment, row by row; with `t`, at the t-th iteration."""
     cells = [results.cell(row, column) for row in results.rows]
-    values = [cell.values.get(measure.name, {}) for cell in cells]
-    spreads = [spread(list(own.values())) for own in values]
-    base = results.cell(results.base, column)
-    changes = [
-        None if cell is base else difference(own, base.values.get(measure.name, {}))
-        for cell, own in zip(cells, values, strict=True)
-    ]
+    spreads = [spread(cell.numbers(measure).values()) for cell in cells]
     decimals = _decimals([found.mean for found in spreads if found is not None])
-    entries = zip(cells, spreads, changes, strict=True)
-    return ColumnGroup(
-        heading, tuple(TableEntry(c, measure, s, d, decimals) for c, s, d in entries)
-    )
+    entries = (entry_of(results, cell, measure, t, decimals) for cell in cells)
+    return ColumnGroup(heading, tuple(entries))
+
+
+def entry_of(
+    results: Results, cell: TableCell, measure: Measure, t: int | None = None, decimals: int = 0
+) -> TableEntry:
+    """A metric of a cell, and its difference to the base row; none at single iterations."""
+    base, own = results.cell(results.base, cell.column), cell.numbers(measure, t)
+    compared = t is None and cell is not base
+    change = difference(own, base.numbers(measure)) if compared else None
+    return TableEntry(cell, measure, spread(own.values()), change, decimals, t)
 
 
 def _decimals(means: Sequence[float]) -> int:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from textwrap import wrap
 from typing import Any
 
-from ladderspec.ablation.results import Measure, Results, TableCell
-from ladderspec.ablation.statistics import difference, spread
-from ladderspec.ablation.table import NOTHING, Table
+from ladderspec.ablation.results import Results
+from ladderspec.ablation.table import NOTHING, Table, TableEntry, entry_of
 from ladderspec.escaping import (
     escape_csv,
     escape_markdown,
@@ -21,6 +20,7 @@ from ladderspec.escaping import (
     html_table,
     one_line,
 )  # fmt: skip
+from ladderspec.experiments.config import Quoted
 
 GAP = "  "
 
@@ -165,35 +165,24 @@ def summary_csv(results: Results) -> str:
 
 def records(results: Results) -> list[dict[str, Any]]:
     """Over seeds: the numbers of each row, column and metric."""
-    return [
-        _csv_line(results, cell, measure)
-        for cell in results.cells
-        for measure in results.all_measures
-        if measure.name in cell.values or (measure in results.measures and cell.quoted(measure))
-    ]
-
-
-def _csv_line(results: Results, cell: TableCell, measure: Measure) -> dict[str, Any]:
-    own, first = cell.values.get(measure.name, {}), results.cell(results.base, cell.place.column)
-    found = spread(list(own.values()))
-    change = None if first is cell else difference(own, first.values.get(measure.name, {}))
-    quoted = cell.quoted(measure) if measure in results.measures else None
-    return {
-        "row": cell.place.row,
-        "column": cell.place.column,
-        "title": cell.place.title,
-        "parameters": cell.parameters,
-        "measure": measure.name,
-        "unit": measure.unit,
-        "seeds": found.count if found else 0,
-        "mean": found.mean if found else None,
-        "deviation": found.deviation if found else None,
-        "difference": change.mean if change else None,
-        "difference_low": change.low if change else None,
-        "difference_high": change.high if change else None,
-        "paper": quoted.value if quoted else None,
-        "paper_deviation": quoted.spread if quoted else None,
-    }
+    found = []
+    for entry in _entries(results):
+        quoted, change, cell = _quoted(results, entry), entry.change, entry.cell
+        if entry.measure.name in cell.values or quoted:
+            found.append(
+                {
+                    **_names(entry),
+                    "parameters": cell.parameters,
+                    "measure": entry.measure.name,
+                    "unit": entry.measure.unit,
+                    **_ours(entry),
+                    "difference": change.mean if change else None,
+                    "difference_low": change.low if change else None,
+                    "difference_high": change.high if change else None,
+                    **_paper(quoted),
+                }
+            )
+    return found
 
 
 def runs_csv(results: Results) -> str:
@@ -201,8 +190,8 @@ def runs_csv(results: Results) -> str:
     return _csv(
         [
             {
-                "row": cell.place.row,
-                "column": cell.place.column,
+                "row": cell.row,
+                "column": cell.column,
                 "seed": seed,
                 "measure": measure.name,
                 "unit": measure.unit,
@@ -210,7 +199,7 @@ def runs_csv(results: Results) -> str:
             }
             for cell in results.cells
             for measure in results.all_measures
-            for seed, value in cell.values.get(measure.name, {}).items()
+            for seed, value in cell.numbers(measure).items()
         ]
     )
 
@@ -218,29 +207,44 @@ def runs_csv(results: Results) -> str:
 def by_time_csv(results: Results) -> str:
     """A line for each cell, metric and t."""
     found = []
+    for entry in _entries(results, results.times):
+        quoted = _quoted(results, entry)
+        if entry.ours or quoted:
+            measure = {"measure": entry.measure.name, "unit": entry.measure.unit, "t": entry.t}
+            found.append({**_names(entry), **measure, **_ours(entry), **_paper(quoted)})
+    return _csv(found)
+
+
+def _entries(results: Results, times: Iterable[int | None] = (None,)) -> Iterator[TableEntry]:
     for cell in results.cells:
         for measure in results.all_measures:
-            for t in results.times:
-                own = spread(list(cell.at(measure, t).values()))
-                quoted = cell.quoted(measure, t) if measure in results.measures else None
-                if own is None and quoted is None:
-                    continue
-                found.append(
-                    {
-                        "row": cell.place.row,
-                        "column": cell.place.column,
-                        "title": cell.place.title,
-                        "measure": measure.name,
-                        "unit": measure.unit,
-                        "t": t,
-                        "seeds": own.count if own else 0,
-                        "mean": own.mean if own else None,
-                        "deviation": own.deviation if own else None,
-                        "paper": quoted.value if quoted else None,
-                        "paper_deviation": quoted.spread if quoted else None,
-                    }
-                )
-    return _csv(found)
+            for t in times:
+                yield entry_of(results, cell, measure, t)
+
+
+def _quoted(results: Results, entry: TableEntry) -> Quoted | None:
+    """The paper has numbers of the main metrics alone."""
+    return entry.quoted if entry.measure in results.measures else None
+
+
+def _names(entry: TableEntry) -> dict[str, Any]:
+    return {"row": entry.cell.row, "column": entry.cell.column, "title": entry.cell.title}
+
+
+def _ours(entry: TableEntry) -> dict[str, Any]:
+    ours = entry.ours
+    return {
+        "seeds": ours.count if ours else 0,
+        "mean": ours.mean if ours else None,
+        "deviation": ours.deviation if ours else None,
+    }
+
+
+def _paper(quoted: Quoted | None) -> dict[str, Any]:
+    return {
+        "paper": quoted.value if quoted else None,
+        "paper_deviation": quoted.spread if quoted else None,
+    }
 
 
 def _csv(lines: Sequence[dict[str, Any]]) -> str:

@@ -22,7 +22,7 @@ from ladderspec.cli._terminal import say, width
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ladderspec.ablation.jobs import Engine, Outcome
+    from ladderspec.ablation.jobs import Outcome
     from ladderspec.ablation.study import Study
     from ladderspec.experiments.runs import Experiment, Run
 
@@ -143,20 +143,11 @@ def _train(
     runs = on_machine(runs, machine)
     with Display().working(experiment.name, "preparing"):
         from ladderspec.ablation.ablate import AblationOptions, ablate
+        from ladderspec.ablation.engines import choose
         from ladderspec.learn.setup import check_runs
 
         if args.engine not in ("ray", "slurm"):  # the data may be on other machines alone
             check_runs(runs, output, args.data)
     order = AblationOptions(output, args.resume, args.data, machine, tuple(args.plugin))
-    return ablate(experiment, runs, order, _engine(args, output))
-
-
-def _engine(args: argparse.Namespace, output: Path) -> Engine:
-    from ladderspec.ablation import engines
-
-    asked = engines.Asked(
-        name=args.engine or ("processes" if args.processes is not None else "here"),
-        workers=args.processes,
-        slurm=tuple(args.slurm),
-    )
-    return engines.choose(asked, output)
+    engine = choose(args.engine, args.processes, output, args.slurm)
+    return ablate(experiment, runs, order, engine)

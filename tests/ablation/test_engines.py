@@ -213,6 +213,6 @@ def test_processes_get_their_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_processes_by_name() -> None:
-    engine = engines.choose(engines.Asked("processes"), Path("out"))
+    engine = engines.choose("processes", None, Path("out"))
     assert isinstance(engine, engines.Processes)
     assert engine.workers == engines.cores()
