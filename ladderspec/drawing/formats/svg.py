@@ -99,8 +99,8 @@ class _SvgWriter(SceneWriter):
         struck = ' text-decoration="line-through"' if text.struck else ""
         position = f'x="{number(text.x)}" y="{number(text.y)}" font-size="{number(text.size)}"'
         begin = f'<text {position} fill="{text.colour}"{anchor}{struck}'
-        run = text.runs[0]
-        if len(text.runs) == 1 and run.face in ("sans", "bold") and not run.shift:
+        run = text.runs[0] if len(text.runs) == 1 else None
+        if run is not None and run.face in ("sans", "bold") and not run.shift:
             length = f' textLength="{number(text.width)}" lengthAdjust="spacingAndGlyphs"'
             yield f"{begin}{_FACES[run.face]}{length}>{escape_xml(run.text)}</text>"
         else:
