@@ -17,7 +17,7 @@ from ladderspec.data import sets
 from ladderspec.data.dataset import Baseline, DataError, DataSet
 from ladderspec.errors import UsageError, did_you_mean, one_of, registered_name_meant
 from ladderspec.names import Shape, show_shape
-from ladderspec.plugins import load_installed
+from ladderspec.plugins import load_installed, refuse_replacement
 from ladderspec.wording import plain_words
 
 
@@ -101,11 +101,7 @@ def register(config: type[C]) -> type[C]:
         raise UsageError(f'the class {config.__name__} needs a name: `set: Literal["{name}"]`')
     if not config.__module__.startswith("ladderspec."):
         import_built_in()
-        known = _SETS.get(names[0])
-        if known is not None and known.__module__.startswith("ladderspec."):
-            raise UsageError(
-                f"there is a data set `{names[0]}` in ladderspec: give yours another name"
-            )
+        refuse_replacement("data set", names[0], _SETS.get(names[0]), config)
     _SETS[str(names[0])] = config
     return config
 

@@ -129,7 +129,23 @@ class DigitData(DataSet):
 
     def _choose_rows(self, split: Split) -> tuple[Indices, NDArray[np.bool_]]:
         """The digits of a split, as rows of `digits`, and which of them have a label."""
-        return self.digits.select(split, *self.config.subset, self.seed)
+        rows = np.array(self.digits.rows(split))
+        count, keep = self.config.subset
+        if count is None or not split.trains:
+            return rows, np.ones(len(rows), bool)
+        labels = self.digits.labels[rows]
+        bits = draws(key_of(self.seed, "labelled subset"), rows, 1)[:, 0]
+        with_label = np.zeros(len(rows), bool)
+        for digit in range(CLASSES):
+            members = np.flatnonzero(labels == digit)
+            if len(members) < count // CLASSES:
+                raise DataError(
+                    f"only {len(members)} training digits are a {digit};"
+                    f" `labelled: {count}` needs {count // CLASSES} of each class"
+                )
+            with_label[members[np.argsort(bits[members])[: count // CLASSES]]] = True
+        kept = with_label if keep == "labelled" else np.ones(len(rows), bool)
+        return rows[kept], with_label[kept]
 
     @abstractmethod
     def compute(self, split: str, epoch: int, indices: Indices) -> Fields:
@@ -196,41 +212,6 @@ class DigitImages:
         """The images of these rows, (n, side, side), smooth if they are larger than stored."""
         weights = _linear_weights(self.images.shape[-1], side)
         return np.asarray(weights @ self.images[rows] @ weights.T, np.float32)
-
-    def select(
-        self, split: Split, labelled: int | None, keep: Keep, seed: int
-    ) -> tuple[Indices, NDArray[np.bool_]]:
-        """The row numbers of a split, and which of them have a label.
-
-        Args:
-            split: Only training splits have rows without a label.
-            labelled: Number of rows with a label, balanced over classes; None: all.
-            keep: Rows to return: all, or only those with a label.
-            seed: Seed of the choice.
-        """
-        rows = self.rows(split)
-        every = np.arange(rows.start, rows.stop)
-        if labelled is None or not split.trains:
-            return every, np.ones(len(every), bool)
-        chosen = self._labelled_subset(rows, labelled, seed)
-        if keep == "labelled":
-            return every[chosen], np.ones(len(chosen), bool)
-        return every, np.isin(np.arange(len(every)), chosen)
-
-    def _labelled_subset(self, rows: range, count: int, seed: int) -> Indices:
-        """Indices into `rows` of a random subset with equally many images of each class."""
-        bits = draws(key_of(seed, "labelled subset"), np.arange(rows.start, rows.stop), 1)[:, 0]
-        labels = self.labels[rows.start : rows.stop]
-        chosen = []
-        for digit in range(CLASSES):
-            members = np.flatnonzero(labels == digit)
-            if len(members) < count // CLASSES:
-                raise DataError(
-                    f"only {len(members)} training digits are a {digit};"
-                    f" `labelled: {count}` needs {count // CLASSES} of each class"
-                )
-            chosen.append(members[np.argsort(bits[members])[: count // CLASSES]])
-        return np.sort(np.concatenate(chosen)).astype(np.int64)
 
 
 def load_digits(origin: Origin, side: int, valid: int | None, folder: Path | None) -> DigitImages:

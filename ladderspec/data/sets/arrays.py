@@ -1,13 +1,7 @@
 """arrays: the user's own data, as named arrays in an .npz file or a folder of .npy files.
 
-    data: {set: arrays, path: swallows.npz, scale: 255}
-
-Every array has one row per item: `frames` (n, T, C, H, W) or (n, T, C), or images (n, C, H, W) or
-vectors (n, C) under the name given by `input`; `label` (n,), -1 if it is unknown; any target that a
-task names, any field that a further input reads. With `lengths` (n,), sequences are padded to the
-longest, or concatenated: (all frames, C, H, W) or (all frames, C). Splits are `train`, `valid` and
-`test` files or folders inside `path`, or shares of the items. `.npy` files and uncompressed `.npz`
-files are mapped into memory.
+docs/own_data.md describes their shapes and splits. Sequences of unequal length are padded to the
+longest, or concatenated: (all frames, C, H, W) or (all frames, C).
 """
 
 from __future__ import annotations
@@ -170,20 +164,15 @@ def _pad(values: list[NDArray[Any]]) -> NDArray[Any]:
 # --- files ----------------------------------------------------------------------------------------
 
 
-Stamp = tuple[int, int]  # size and time of a file
+Stamp = tuple[int, int] | None  # size and time of a file
 
 
-def _stamp(path: Path) -> Stamp | None:
+def _stamp(path: Path) -> Stamp:
     try:
         found = path.stat()
     except OSError:
         return None
     return found.st_size, found.st_mtime_ns
-
-
-def _stamps(path: Path) -> dict[Path, Stamp]:
-    files = sorted(path.glob("*.npy")) if path.is_dir() else [path]
-    return {file: stamp for file in files if (stamp := _stamp(file)) is not None}
 
 
 @dataclass(frozen=True)
@@ -258,7 +247,8 @@ def _open_splits(
 
 
 def _open_part(path: Path, config: Arrays) -> ArrayFiles:
-    stamps = _stamps(path)
+    files = sorted(path.glob("*.npy")) if path.is_dir() else [path]
+    stamps = {file: _stamp(file) for file in files}
     arrays = read_arrays(path)
     if config.input not in arrays:
         raise DataError(f"{path} has no `{config.input}`; it has {', '.join(arrays)}")
@@ -311,12 +301,11 @@ def _check_values(arrays: NamedArrays, config: Arrays, path: Path) -> None:
             f"{path}: `{config.input}` has integers ({dtype}) and needs a divisor:"
             " `scale: 255` for bytes of pictures, `scale: 1` for 0 and 1"
         )
-    if "label" in arrays and arrays["label"].dtype.kind not in "iu":
-        raise DataError(
-            f"{path}: `label` has type {arrays['label'].dtype}; classes are 0, 1, 2, ..."
-        )
-    lowest = min(arrays["label"].min(initial=0), 0) if "label" in arrays else 0
-    if lowest < -1:
+    if (label := arrays.get("label")) is None:
+        return
+    if label.dtype.kind not in "iu":
+        raise DataError(f"{path}: `label` has type {label.dtype}; classes are 0, 1, 2, ...")
+    if (lowest := min(label.min(initial=0), 0)) < -1:
         raise DataError(
             f"{path}: `label` goes down to {lowest}; classes are 0, 1, 2, ..., and -1 is an unknown"
             " one"
