@@ -13,8 +13,8 @@ CASES = Path(__file__).parent.parent / "tests" / "bad_specs"
 INTRO = """\
 # Errors
 
-Every mistake is told once, all of them in one run, each with a code, the file, line and column, the
-place in the spec, what is wrong, and where possible what would be right:
+All mistakes are reported at once, each of them once: with a code, the file, line and column, the
+place in the spec, what is wrong, and, if possible, what would be right:
 
 ```
 error[S103]: unknown cell `convlstm`
@@ -23,13 +23,12 @@ error[S103]: unknown cell `convlstm`
   |                     ^^^^^^^^ did you mean `ConvLSTM`?
 ```
 
-`ladderspec validate --output-format concise` prints one line for each, `github` what a workflow
-shows beside the line, `--json` what a program reads. The exit code is 1; it is 2 where the command
-itself cannot be carried out. A misspelt key is read as the one that was meant, a wrong cell as one
-of unknown shape, so that the rest of the file is checked as well.
+`ladderspec validate --output-format concise` prints one line per mistake, `github` annotations
+for a GitHub workflow, and `--json` is for programs. The exit code is 1, or 2 if the command itself
+cannot be carried out. After a mistake the rest of the file is still checked: a misspelt key is read
+as the one that was meant, and a wrong cell as one of unknown shape.
 
-This page is written by `docs/make_errors.py` from the corpus in `tests/bad_specs`, which has many
-more examples.
+`docs/make_errors.py` writes this page from `tests/bad_specs`, which has many more examples.
 """
 
 FAMILIES = {

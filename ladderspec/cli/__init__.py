@@ -36,8 +36,10 @@ COMMANDS = {
     "draw": Command("draw", "draw a spec as svg, html, pdf, png, tex or gv"),
     "diff": Command("show", "compare two specs, or a spec and its variant"),
     "data": Command("data", "list, check, fetch and preview the data sets"),
-    "train": Command("train", "train the runs of an experiment"),
-    "ablate": Command("ablate", "train all runs of an experiment, and write tables and figures"),
+    "train": Command("experiments", "train the runs of an experiment"),
+    "ablate": Command(
+        "experiments", "train all runs of an experiment, and write tables and figures"
+    ),
     "evaluate": Command("trained", "measure a trained network, whole or with arrows removed"),
     "generate": Command("trained", "continue sequences with a trained network"),
     "export": Command("export", "write a network as plain PyTorch, or one iteration as ONNX"),

@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from ladderspec.api import compiled, open_spec
 from ladderspec.errors import UsageError
@@ -59,63 +58,6 @@ def at_least(least: int, most: float = math.inf) -> Callable[[str], int]:
         return int(text)
 
     return number
-
-
-def comma_list(text: str) -> list[str]:
-    """The type of an option with several names: `a,b`."""
-    found = [name.strip() for name in text.split(",") if name.strip()]
-    if not found:
-        raise argparse.ArgumentTypeError(f"expected one or more names, like `a,b`, not {text!r}")
-    return found
-
-
-def seed_list(text: str) -> list[int]:
-    """The type of an option with several seeds: `0,3`."""
-    return [at_least(0, 2**31 - 1)(seed) for seed in comma_list(text)]
-
-
-def add_runs(parser: argparse.ArgumentParser) -> None:
-    """Runs of an experiment, changes to them, and their folders; for `train` and `ablate`."""
-    chosen = parser.add_argument_group("which runs", "may be repeated; default: all of the file")
-    for option, metavar, type in (
-        ("--row", "NAME,...", comma_list),
-        ("--column", "NAME,...", comma_list),
-        ("--seed", "N,...", seed_list),
-    ):
-        chosen.add_argument(option, metavar=metavar, type=type, action="extend", default=[])
-    chosen.add_argument(
-        "--seeds", metavar="N", type=at_least(1, 1000), help="number of seeds: 0 to N - 1"
-    )
-    changes = parser.add_argument_group("changes", "of all runs; may be repeated")
-    changes.add_argument(
-        "--set", metavar="PATH=VALUE", action="append", default=[],
-        help="a field, like training.updates=300, params.width=8 or task.digit.weight=0",
-    )  # fmt: skip
-    changes.add_argument(
-        "--split", choices=["test", "valid"],
-        help="data on which trained networks are measured; valid: not the test data",
-    )  # fmt: skip
-    parser.add_argument(
-        "-o", "--output", metavar="FOLDER", type=Path,
-        help="output folder, with a folder for each run; default: out/EXPERIMENT",
-    )  # fmt: skip
-    parser.add_argument("--resume", action="store_true", help="continue interrupted runs")
-    parser.add_argument("--data", metavar="FOLDER", type=Path, help="the data folder")
-
-
-def changes_of(args: argparse.Namespace) -> list[str]:
-    """The changes that `add_runs` offers, as PATH=VALUE."""
-    return [*args.set, *([f"evaluation.split={args.split}"] if args.split else [])]
-
-
-def seeds_of(args: argparse.Namespace) -> list[int]:
-    """The seeds that `add_runs` offers."""
-    return list(dict.fromkeys([*range(args.seeds or 0), *args.seed]))
-
-
-def machine_of(args: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """The options about the machine that are given."""
-    return {name: value for name in names if (value := getattr(args, name)) is not None}
 
 
 def refuse_ignored(args: argparse.Namespace, reason: str, *options: str) -> None:
