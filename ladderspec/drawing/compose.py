@@ -126,7 +126,7 @@ def compose(picture: Picture, view: View) -> Scene:
         if clear:
             break
     scene = _below(layout, ladder, theme)
-    return _scaled(_titled(scene, layout.title, layout.sizes.margin, theme), view)
+    return _scaled(_titled(scene, layout.title, layout.sizes, theme), view)
 
 
 def _scaled(scene: Scene, view: View) -> Scene:
@@ -178,7 +178,7 @@ def compose_beside(pictures: Sequence[Picture], view: View) -> Scene:
         at, width = (sizes.margin, deepest + size * 0.5), whole.width - sizes.margin
         whole = _with_legend(whole, list(found.values()), theme, sizes, at, width)
         whole = whole._replace(height=whole.height + sizes.margin)
-    return _scaled(_titled(whole, view.title, sizes.margin, theme), view)
+    return _scaled(_titled(whole, view.title, sizes, theme), view)
 
 
 _PANEL_GAP = 26.0
@@ -212,11 +212,11 @@ def compose_legend(picture: Picture, view: View, scene: Scene) -> Scene:
     return legend._replace(width=legend.width + 4)
 
 
-def _titled(scene: Scene, title: str | None, margin: float, theme: Theme) -> Scene:
+def _titled(scene: Scene, title: str | None, sizes: Sizes, theme: Theme) -> Scene:
     """The scene below its title, which is as wide as the scene at most."""
     if not title:
         return scene
-    size = TITLE_SIZE
+    margin, size = sizes.margin, max(TITLE_SIZE, sizes.label)
     lines = _wrapped_words(title, scene.width - 2 * margin, size, "bold")
     widths = [width_of(line, size, "bold") * OTHER_FONTS + 2 * margin for line in lines]
     width, pitch = max(scene.width, *widths), size * 1.2
@@ -224,7 +224,7 @@ def _titled(scene: Scene, title: str | None, margin: float, theme: Theme) -> Sce
         Text(margin, margin + size + i * pitch, size, plain(line, "bold"), theme.text, "start")
         for i, line in enumerate(lines)
     ]
-    high = TITLE_SIZE * 0.7 + len(lines) * pitch
+    high = size * 0.7 + len(lines) * pitch
     below = moved(scene, 0, high)
     return below._replace(width=width, height=scene.height + high, texts=(*below.texts, *texts))
 

@@ -155,6 +155,7 @@ def views() -> Iterator[dict[str, object]]:
     yield {}
     yield {"kind": "rolled"}
     yield {"kind": "mini"}
+    yield {"kind": "mini", "levels": "none", "group": True}
     yield {"fold": True}
     yield {"group": True}
     yield {"kind": "rolled", "group": True, "width": 241.0}

@@ -260,7 +260,8 @@ def test_variants_side_by_side() -> None:
         assert problems(scene) == []
         assert struck_labels(scene) == []
     titled = scene_of(spec, beside=others, view="mini", title="Variants")
-    assert "Variants" in all_texts(titled)
+    (title,) = [text for text in titled.texts if text_of(text.runs) == "Variants"]
+    assert title.size * titled.scale == pytest.approx(10)  # like all letters
     assert problems(titled) == []
     for form in ("svg", "gv", "tex"):
         assert render(spec, form, beside=others, view="mini")
