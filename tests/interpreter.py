@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ladderspec.names import Shape
-from ladderspec.network.net import nest_cells
+from ladderspec.network.modules import nest_cells
 from ladderspec.nn import TimeStep, initialise
 from ladderspec.wiring.graph import Graph, copies, groups_of, in_order
 

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from ladderspec.cells.base import iterations_of
 from ladderspec.cells.grouping import Groups
 from ladderspec.display import svg
 from ladderspec.errors import UsageError, tick
@@ -39,16 +38,14 @@ from ladderspec.network.inputs import (
     check_names,
     nodes_of,
 )
-from ladderspec.network.readouts import TaskReadout, readout_name, readouts_of
+from ladderspec.network.modules import TaskReadout, nest_cells, nest_readouts
 from ladderspec.network.replay import Replay
 from ladderspec.nn import BatchNorm, CellModule, initialise
-from ladderspec.nn.modules import Declared, nest, path_to
+from ladderspec.nn.modules import path_to
 from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.plan import Plan
 from ladderspec.tasks import Task
-from ladderspec.wiring.graph import Graph, copies, describe, is_tapped, steps_of
-from ladderspec.wiring.shapes import site_of
-from ladderspec.wiring.sharing import holders
+from ladderspec.wiring.graph import Graph, copies, describe
 
 GROUPS = "encoder.groups"
 
@@ -65,28 +62,16 @@ class Net(nn.Module):
     def __init__(self, graph: Graph, plan: Plan, seed: int = 0) -> None:
         super().__init__()
         self.graph, self.plan = graph, plan
-        self.tasks: dict[str, Task] = {
-            name: entry["task"] for name, entry in graph.graph["tasks"].items()
-        }
-        at = {name: entry["at"] for name, entry in graph.graph["tasks"].items()}
-        self.node_weights = {name: task.node_weights(at[name]) for name, task in self.tasks.items()}
-        readouts = {
-            readout_name(name, node, len(by_node) > 1): readout
-            for name, by_node in ((name, readouts_of(graph, name)) for name in self.tasks)
-            for node, readout in by_node.items()
+        entries = graph.graph["tasks"]
+        self.tasks: dict[str, Task] = {name: entry["task"] for name, entry in entries.items()}
+        self.node_weights = {
+            name: entry["task"].node_weights(entry["at"]) for name, entry in entries.items()
         }
         nest_cells(self, graph)
-        nest(self, readouts)
+        self.readout_paths = nest_readouts(self, graph)
         initialise(self, seed)
         # What convolves with such weights follows. (The stubs of torch do not know the word.)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.readout_paths = {
-            each.name: {
-                node: path_to(self, readout_name(each.name, node, len(each.at) > 1))
-                for node in each.at
-            }
-            for each in plan.tasks
-        }
         self.noise = graph.nodes[BOTTOM]["cell"].noise
         self.shape = tuple(graph.nodes[BOTTOM]["shape"])
         self.groups = copies(graph)
@@ -484,43 +469,3 @@ class Adopted(NamedTuple):
     missing: tuple[str, ...]  # not in what was given: left as they were
     unknown: tuple[str, ...]  # given, but not here
     reshaped: tuple[str, ...]  # in both, but of another shape: left as they were
-
-
-def cell_module(graph: Graph, node: str) -> CellModule:
-    """The module of a node; its initial values wait for `initialise`."""
-    attributes = graph.nodes[node]
-    site = site_of(graph, node)
-    edges = {key: edge for _, _, key, edge in graph.in_edges(node, keys=True, data=True)}
-    projections = {inlet.key: edges[inlet.key]["projection"] for inlet in site.inlets}
-    cell = attributes["cell"]
-    return CellModule(
-        cell,
-        site,
-        attributes["shape"],
-        projections,
-        attributes["own"],
-        iterations_of(cell, steps_of(graph)),
-        node,
-        draw=False,
-        shared=[key for key, each in {"": attributes, **edges}.items() if each["shared"]],
-        tapped=is_tapped(graph, node),
-    )
-
-
-def nest_cells(root: nn.Module, graph: Graph) -> dict[str, CellModule]:
-    """The modules of all nodes under their names; what is shared is registered once."""
-    cells = {node: cell_module(graph, node) for node in graph}
-    nest(root, cells)
-    known = {holder.name: holder for holder in holders(graph)}
-    shares = {name: each for name, each in known.items() if each.attributes["shared"]}
-    removed: dict[str, Declared] = {}  # owners that an ablation removed keep what they share
-    for each in sorted(shares.values(), key=lambda each: each.name.count(".")):  # nodes first
-        owner = each.attributes["shared"]
-        if owner not in known and owner not in removed:
-            removed[owner] = Declared()
-            removed[owner].declare(each.parameters)
-            nest(root, {owner: removed[owner]})
-    for name, each in shares.items():
-        borrower = cast(Declared, path_to(root, name).module)
-        borrower.lender = path_to(root, each.attributes["shared"])
-    return cells

@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 
 from ladderspec.network.carry import Carry
 from ladderspec.network.executor import Values
-from ladderspec.network.readouts import TaskReadout
+from ladderspec.network.modules import TaskReadout
 from ladderspec.nn import BatchNorm, CellModule, Edge
 from ladderspec.nn.modules import Declared
 from ladderspec.nn.norms import Stateless
