@@ -1,4 +1,4 @@
-"""What the tasks cost: which t they read, against which targets, with which weights."""
+"""The costs of tasks: which t they read, against which targets, with which weights."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class Clean(NamedTuple):
 
 @dataclass(frozen=True)
 class TaskCost:
-    """One task at work on a batch: when it reads, what it compares with, how samples weigh."""
+    """One task on one batch: the t that it reads, its targets and the weights of samples."""
 
     task: Task
     reader: Reader  # its `ahead` is 0 if there is a target for each t
     times: list[int]  # at which t any sequence is read; 0 is t = 1
     target: Tensor
     length: int
-    weights: Tensor | None  # (n, B) or (n, 1); None where all weigh alike
+    weights: Tensor | None  # (n, B) or (n, 1); None if all weights are equal
     grouped: bool = False  # what is seen has an axis of groups, (n, B, K, ...)
 
     @property
@@ -132,7 +132,7 @@ def costs_of(
     targets: Targets,
     grouped: bool,
 ) -> list[TaskCost]:
-    """The tasks at work on a batch; `grouped`: what they see has an axis of groups."""
+    """The costs of the tasks on a batch; `grouped`: what they see has an axis of groups."""
     fields = {task.field for task in tasks.values()} - {None}
     found = []
     for reader in readers:
@@ -182,7 +182,7 @@ def _weights(reader: Reader, given: Given) -> tuple[list[int], Tensor | None]:
 def later(readers: Sequence[Reader], t: int | Tensor) -> list[Reader]:
     """The readers of a chunk that begins after t iterations: weights are those of the whole."""
     if isinstance(t, Tensor) and t.dim() and any(isinstance(r.when, tuple) for r in readers):
-        raise ValueError("weights for each t cannot be told where sequences ended at different t")
+        raise ValueError("a task has weights for each t, but these sequences ended at different t")
     return [
         replace(each, when=each.when[int(t) :]) if isinstance(each.when, tuple) else each
         for each in readers
@@ -195,7 +195,7 @@ def check_tasks(
     chosen: Iterable[str],
     weights: Mapping[str, float],
 ) -> None:
-    """Refuse words that mean nothing here: they would be passed over in silence."""
+    """Refuse names and weights that mean nothing here: they would be ignored silently."""
     check_names(list(chosen), tasks, "task")
     check_names(list(weights), tasks, "task")
     for name, weight in weights.items():

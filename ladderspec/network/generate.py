@@ -25,7 +25,7 @@ def generate(
     if sample and not task.logits and not _is_binary(net, task):
         cost = task.cost_label.lower()
         raise ValueError(f"task `{name}` predicts by {cost}: there is no distribution to sample")
-    check_count(n, 0, "the number of frames to generate is whole")
+    check_count(n, 0, "the number of frames to generate is a whole number")
     frames, following = _divide(net, frames, n, lengths)
     before = net(frames, lengths, carry)
     seen, carry = _last(before[name], lengths), before.carry
@@ -88,5 +88,5 @@ def _last(seen: Tensor, lengths: Lengths) -> Tensor:
         return seen[:, -1]
     ends = torch.as_tensor(lengths, device=seen.device)
     if int(ends.min()) < 1:
-        raise ValueError("what comes after no frame at all cannot be generated: lengths are 1 up")
+        raise ValueError("a sequence without a frame cannot be continued: lengths start at 1")
     return seen[torch.arange(len(seen), device=seen.device), ends - 1]

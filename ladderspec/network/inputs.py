@@ -302,7 +302,7 @@ def nodes_of(given: Sequence[Any], known: Collection[str], graph: Graph) -> list
     unknown = [name for name in names if name not in known]
     if not names or unknown:
         hint = missing_node(graph, unknown[0]) if unknown else ""
-        what = f"no node {', '.join(unknown)}" if unknown else "say which nodes"
+        what = f"no node {', '.join(unknown)}" if unknown else "name at least one node"
         there = ", ".join(graph)
         raise ValueError(f"{what}{f' ({hint})' if hint else ''}; there are {there}")
     return names

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Mapping
 from functools import partial
 from textwrap import wrap
 from typing import Any
@@ -34,14 +34,14 @@ def to_text(plan: Plan, width: int = WIDTH) -> str:
     reasons = explain(plan)
     position = {node: index for index, node in enumerate(reasons)}
     title = f" ({plan.title})" if plan.title else ""
-    size = f"{_count(plan.equations, 'node')} in {_count(plan.phases, 'phase')}"
+    size = f"{_many(len(plan.equations), 'node')} in {_many(len(plan.phases), 'phase')}"
     if plan.groups is not None:
         size += f", for {_many(plan.groups, 'group')}"
     work = work_of(plan, plan.phases, plan.tasks)
     lines = [f"plan of {plan.name}{title}: {size}", *wrapped("", _show_work(plan, work)), ""]
     lines += wrapped("carry   ", " ".join(_carried(plan)) or "nothing")
     for number, phase in enumerate(plan.phases, 1):
-        lines += ["", f"{number}. {_time(phase)}: {_count(phase.nodes, 'node')}"]
+        lines += ["", f"{number}. {_time(phase)}: {_many(len(phase.nodes), 'node')}"]
         lines += wrapped("   ", _show_work(plan, work_of(plan, [phase])))
         for reason, nodes in grouped(reasons, phase.nodes).items():
             why = f"{ranges(nodes, position)}: {phrase(plan, reason)}"
@@ -220,10 +220,6 @@ def _show_work(plan: Plan, work: Work) -> str:
 
 def _unit(plan: Plan) -> str:
     return "iteration" if plan.iterations else "frame"
-
-
-def _count(things: Sized, word: str) -> str:
-    return _many(len(things), word)
 
 
 def _many(count: int, word: str) -> str:

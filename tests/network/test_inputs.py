@@ -110,7 +110,7 @@ def test_nodes_by_name(net):
     both = net.values(X, ["encoder.top", "decoder.input"])
     assert both.keys() == {"encoder.top", "decoder.input"}
     assert net.values(X, ["encoder.top"]).keys() == {"encoder.top"}
-    with pytest.raises(ValueError, match=r"say which nodes; there are encoder.input, "):
+    with pytest.raises(ValueError, match=r"name at least one node; there are encoder.input, "):
         net.values(X)
     with pytest.raises(ValueError, match=r"no node decoder.conv2 \(did you mean `decoder.conv_2`"):
         net.values(X, "decoder.conv2")
@@ -175,7 +175,7 @@ def test_what_stands_beyond_the_end_is_never_seen():
 
 
 def test_generate_needs_a_frame_of_every_sequence(net):
-    with pytest.raises(ValueError, match="what comes after no frame at all cannot be generated"):
+    with pytest.raises(ValueError, match="a sequence without a frame cannot be continued"):
         net.generate(X, 2, lengths=[5, 0, 3, 1])
     with pytest.raises(ValueError, match="at least 0, not -1"):
         net.generate(X, -1)
@@ -184,7 +184,7 @@ def test_generate_needs_a_frame_of_every_sequence(net):
 @pytest.mark.parametrize("odd", [2.5, "3", None, True])
 def test_counts_are_whole_numbers(net, odd):
     shown = re.escape(repr(odd))
-    with pytest.raises(ValueError, match=f"frames to generate is whole, at least 0, not {shown}"):
+    with pytest.raises(ValueError, match=f"to generate is a whole number, at least 0, not {shown}"):
         net.generate(X, odd)
     with pytest.raises(ValueError, match=f"a number of sequences, at least 1, not {shown}"):
         net.initial_carry(odd)
