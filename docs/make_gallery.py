@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ladderspec.api import graph, load
 from ladderspec.drawing import draw
 from ladderspec.files import write_atomic
-from ladderspec.wiring.shapes import parameters
+from ladderspec.wiring.graph import parameters
 
 ROOT = Path(__file__).parents[1]
 SPECS = ROOT / "specs"

@@ -14,8 +14,14 @@ from ladderspec.export.source import WIDTH
 from ladderspec.language.spec import SpecConfig
 from ladderspec.names import BOTTOM, Shape, Side
 from ladderspec.wiring import table
-from ladderspec.wiring.graph import Graph, InputForm, copies, forms_of, is_tapped_by_arrows
-from ladderspec.wiring.shapes import parameters
+from ladderspec.wiring.graph import (
+    Graph,
+    InputForm,
+    copies,
+    forms_of,
+    is_tapped_by_arrows,
+    parameters,
+)
 
 
 def docstring(graph: Graph, config: SpecConfig | None, name: str) -> list[str]:

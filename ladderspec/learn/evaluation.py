@@ -28,7 +28,7 @@ from ladderspec.network.net import Net
 from ladderspec.nn import FIRST, BatchNorm
 from ladderspec.nn.norms import statistics_of
 from ladderspec.tasks import Metric
-from ladderspec.wiring.shapes import parameters
+from ladderspec.wiring.graph import parameters
 
 
 def training_batches(

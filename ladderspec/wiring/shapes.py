@@ -41,7 +41,6 @@ from ladderspec.wiring.graph import (
     steps_of,
     stride_between,
 )
-from ladderspec.wiring.graph import parameters as parameters
 from ladderspec.wiring.selection import few
 from ladderspec.wiring.sharing import share
 from ladderspec.wiring.wire import Compilation

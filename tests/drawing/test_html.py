@@ -26,7 +26,7 @@ from ladderspec.errors import SpecError, UsageError
 from ladderspec.names import Role, show_arrow
 from ladderspec.schedule.plan import schedule
 from ladderspec.wiring.compare import compare
-from ladderspec.wiring.shapes import parameters
+from ladderspec.wiring.graph import parameters
 
 TINY = SPECS / "ommnist/rladder_tiny.yaml"
 VIDEO = SPECS / "related/video_ladder.yaml"

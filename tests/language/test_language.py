@@ -12,8 +12,7 @@ from ladderspec.api import graph, load, loads
 from ladderspec.errors import SpecError
 from ladderspec.language.read import Spec
 from ladderspec.names import Role, show_arrow
-from ladderspec.wiring.graph import Graph
-from ladderspec.wiring.shapes import parameters
+from ladderspec.wiring.graph import Graph, parameters
 
 HEAD = "input: {channels: 3, size: [8, 6]}\ntime: {frames: 4}\n"
 LADDER = (

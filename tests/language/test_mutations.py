@@ -28,8 +28,7 @@ from ladderspec.errors import CODES, Finding, Findings, LadderspecError, Source,
 from ladderspec.experiments.reader import open_experiment
 from ladderspec.language.extends import decode
 from ladderspec.language.read import Request, document, read
-from ladderspec.wiring.graph import Graph
-from ladderspec.wiring.shapes import parameters
+from ladderspec.wiring.graph import Graph, parameters
 
 ROOT = Path(__file__).parents[2]
 SPECS = sorted(p for p in (ROOT / "specs").rglob("*.yaml") if "experiments" not in p.parts)

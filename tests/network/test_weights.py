@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 
 from ladderspec.api import build, graph, load, loads
-from ladderspec.wiring.shapes import parameters
+from ladderspec.wiring.graph import parameters
 from tests.network.test_equality import _float64, close, frames_of, variants  # noqa: F401
 from tests.network.test_time import SOME
 from tests.random_specs import specs

@@ -29,7 +29,7 @@ from ladderspec.schedule.plan_text import WIDTH, as_dict, to_text
 from ladderspec.schedule.reasons import Why, explain
 from ladderspec.schedule.work import flop_of_costs, work_of
 from ladderspec.tasks import Classification, Denoising, Prediction
-from ladderspec.wiring import shapes
+from ladderspec.wiring.graph import parameters
 
 OMMNIST = "specs/ommnist/rladder.yaml"
 MUSIC = "specs/music/rladder.yaml"
@@ -184,7 +184,7 @@ def test_the_heads_of_tasks_are_counted() -> None:
     spec = load(MUSIC, "encoder_only")
     plan = schedule(graph(spec))
     work = work_of(plan, plan.phases, plan.tasks)
-    assert work.parameters == shapes.parameters(graph(spec))
+    assert work.parameters == parameters(graph(spec))
     assert work.flop_each - work_of(plan, plan.phases).flop_each == 2 * 96 * 88
 
 

@@ -23,7 +23,7 @@ from ladderspec.trained.generate import generate, to_midi
 from ladderspec.trained.lesion import lesion
 from ladderspec.trained.run import open_run, take_weights
 from ladderspec.trained.store import open_net, save
-from ladderspec.wiring.shapes import parameters
+from ladderspec.wiring.graph import parameters
 from tests.training import EXPERIMENT, MUSIC, SPEC, one_run
 
 MUSICAL = EXPERIMENT.replace("paper: {digit:", "paper: {next_notes:").replace(

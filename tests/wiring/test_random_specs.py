@@ -13,7 +13,7 @@ from ladderspec.api import graph, loads
 from ladderspec.cells import registered
 from ladderspec.errors import Finding, SpecError
 from ladderspec.names import Role, Side, size_of
-from ladderspec.wiring.shapes import parameters
+from ladderspec.wiring.graph import parameters
 
 ROLES = [role.value for role in Role if role is not Role.SKIP]
 LEVELS = [f"l{i}" for i in range(5)]

@@ -9,7 +9,7 @@ import pytest
 from ladderspec.api import compile_graph, graph, load, loads
 from ladderspec.errors import Findings
 from ladderspec.wiring.compare import compare
-from ladderspec.wiring.shapes import parameters
+from ladderspec.wiring.graph import parameters
 from ladderspec.wiring.table import lines, node_parameters
 
 SPECS = sorted(p for p in Path("specs").rglob("*.yaml") if "experiments" not in p.parts)
