@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ladderspec.api import build, load, loads
 from ladderspec.language.read import Spec
+from ladderspec.names import BOTTOM
 from ladderspec.network.carry import Carry
 from ladderspec.network.net import Net
 from tests.network.test_equality import _float64, by_node, close, frames_of, pair_of  # noqa: F401
@@ -37,6 +38,16 @@ def same_carry(ours: Carry, theirs: Carry, rows: slice = slice(None)) -> None:
 
 def over_frames(net: Net) -> bool:
     return not net.plan.iterations
+
+
+def test_in_training_too_values_that_no_later_t_reads_are_let_go() -> None:
+    net = build(load(OMMNIST))
+    call = net.executor.call(2, 5)
+    history = net.executor.run({BOTTOM: torch.rand(2, 5, *net.shape)}, call, None)
+    for name, slot in net.executor.slots.items():
+        there = [value is not None for value in history.rows[name]]
+        wanted = 5 if name in call.kept else slot.depth
+        assert there == [False] * (len(there) - wanted) + [True] * wanted, name
 
 
 @given(specs(), st.lists(st.integers(1, 3), min_size=2, max_size=3))

@@ -10,7 +10,7 @@ import torch
 
 import ladderspec as ls
 from ladderspec.language.edges import Edges
-from ladderspec.names import TABLE, Role
+from ladderspec.names import SKIP_STYLE, TABLE, Role
 from ladderspec.trained.lesion import lesion
 from ladderspec.wiring import graph_json
 from ladderspec.wiring.graph import (
@@ -86,3 +86,5 @@ def test_a_role_is_one_row() -> None:
     assert list(properties) == [*TABLE, "add"]
     for role, row in TABLE.items():
         assert properties[role].description == row.description
+    styles = [*(row.style for row in TABLE.values()), SKIP_STYLE]
+    assert sorted(style.legend for style in styles) == list(range(len(Role)))
