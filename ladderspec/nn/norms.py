@@ -259,7 +259,7 @@ def statistics_of(x: Tensor, alive: Tensor | None) -> tuple[Tensor, Tensor, Tens
 
 
 def _refuse_one_value(x: Tensor) -> None:
-    if x.numel() // x.shape[1] * processes() == 1:
+    if x.numel() == x.shape[1] and processes() == 1:
         raise ValueError(
             "batch norm cannot be trained on one value per channel:"
             f" it got one sequence of {x.shape[1]} channels;"
