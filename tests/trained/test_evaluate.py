@@ -414,7 +414,7 @@ def test_commands_take_the_folder_of_a_network(
     assert "holds a network, which cannot be changed" in capsys.readouterr().err
     for words in (["show"], ["diff", str(spec)]):
         assert main([*words, str(tmp_path)]) == 2
-        assert "there is no graph.json" in capsys.readouterr().err
+        assert "it has no graph.json" in capsys.readouterr().err
 
 
 def test_folders_are_compared(
