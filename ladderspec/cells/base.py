@@ -78,14 +78,7 @@ class Cell(Config):
     """The base class of cells: fields, edges, output shape, parameters and computation.
 
     docs/own_cells.md describes what a subclass defines: `takes`, `needs`, `out_shape`, `project`,
-    `parameters` and `compute`.
-
-    Attributes:
-        cell: The name of the cell in specs.
-        label: The text in drawings, instead of the name.
-        initial: What delayed edges carry before the first iteration: `zeros` or `learned`.
-        noise: Gaussian noise on the normalised pre-activation, in training.
-        share: The row whose cell on the same side owns the weights, or a node.
+    `parameters` and `compute`. The fields below are those of every cell in a spec.
     """
 
     cell: str

@@ -78,26 +78,27 @@ class _Gate(DecoderCell):
         units = self.units(out)
         return {"b": zeros(units), "w": blocks(5, units, values=self.w)}
 
-    def _lateral(self, inlet: Inlet, out: Shape) -> Projection:
-        """The lateral edge: h as it is, and w_s of the gate."""
-        if inlet.shape != out:
+    def _unchanged(self, inlet: Inlet, out: Shape) -> Projection:
+        """An edge without a map: h with the w_s of its gate, or v_top with `weights: none`."""
+        lateral, source, target = (
+            inlet.role is Role.LATERAL,
+            show_shape(inlet.shape),
+            show_shape(out),
+        )
+        if inlet.shape != out and lateral:
             raise ShapeProblem(
                 f"{self.cell} mixes h into its output, so both need one shape;"
-                f" h is {show_shape(inlet.shape)}, the output {show_shape(out)}",
+                f" h is {source}, the output {target}",
                 "use convG3, which projects h",
             )
-        w_s = blocks(5, self.units(out), values=self.w_s)
-        return Projection("none", inlet.shape, out, extra={"w_s": w_s})
-
-    def _unchanged(self, inlet: Inlet, out: Shape) -> Projection:
-        """`weights: none`: v_top as it is."""
         if inlet.shape != out:
             raise ShapeProblem(
-                f"{self.cell} with `weights: none` keeps the shape of what arrives,"
-                f" {show_shape(inlet.shape)}, but its level is {show_shape(out)}",
+                f"{self.cell} with `weights: none` keeps the shape of what arrives, {source}, but"
+                f" its level is {target}",
                 "leave out `weights`",
             )
-        return Projection("none", inlet.shape, out)
+        extra = {"w_s": blocks(5, self.units(out), values=self.w_s)} if lateral else {}
+        return Projection("none", inlet.shape, out, extra=extra)
 
     @staticmethod
     def compute(
@@ -141,9 +142,7 @@ class ConvG1(_Gate, Filtered):
         return out[0]
 
     def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
-        if inlet.role is Role.LATERAL:
-            return self._lateral(inlet, out)
-        if self.weights == "none":
+        if inlet.role is Role.LATERAL or self.weights == "none":
             return self._unchanged(inlet, out)
         same = None if inlet.role is Role.DECODER or inlet.filter else odd(self.filter)
         return between(inlet.shape, out, inlet.filter or self.filter, same, inlet.stride)
@@ -162,10 +161,9 @@ class G1(_Gate):
         return size_of(out)
 
     def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
-        if inlet.role is Role.LATERAL:
-            return self._lateral(inlet, out)
-        if self.weights == "none":
+        if self.weights == "none" and inlet.role is not Role.LATERAL:
             need_vector(out, "G1 with `weights: none`", "convG1")
+        if self.weights == "none" or inlet.role is Role.LATERAL:
             return self._unchanged(inlet, out)
         return between(inlet.shape, (size_of(out),), (1, 1))
 

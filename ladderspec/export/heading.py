@@ -14,14 +14,7 @@ from ladderspec.export.source import WIDTH
 from ladderspec.language.spec import SpecConfig
 from ladderspec.names import BOTTOM, Shape, Side
 from ladderspec.wiring import table
-from ladderspec.wiring.graph import (
-    Graph,
-    InputForm,
-    copies,
-    forms_of,
-    is_tapped_by_arrows,
-    parameters,
-)
+from ladderspec.wiring.graph import Graph, copies, forms_of, is_tapped_by_arrows, parameters
 
 
 def docstring(graph: Graph, config: SpecConfig | None, name: str) -> list[str]:
@@ -30,7 +23,8 @@ def docstring(graph: Graph, config: SpecConfig | None, name: str) -> list[str]:
     frames = graph.graph["frames"]
     groups = f" and each of K = {count} groups" if count else ""
     given = f"frames {_shape('B, T', shape)}" if frames else f"an input {_shape('B', shape)}"
-    given += "".join(f", {_further(form)}" for form in forms_of(graph)[1:])
+    for form in forms_of(graph)[1:]:
+        given += f", {form.name} {_shape('B, T' if form.timed else 'B', form.shape)}"
     title = ": ".join(filter(None, (graph.graph["name"], graph.graph["title"])))
     description = wrap(_plain(config.description or "") if config else "", WIDTH)
     return [
@@ -49,11 +43,6 @@ def docstring(graph: Graph, config: SpecConfig | None, name: str) -> list[str]:
         "    model.load_state_dict(net.state_dict())",
         '"""',
     ]
-
-
-def _further(form: InputForm) -> str:
-    """A further input and its shape."""
-    return f"{form.name} {_shape('B, T' if form.timed else 'B', form.shape)}"
 
 
 def about(graph: Graph) -> list[str]:
