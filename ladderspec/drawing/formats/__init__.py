@@ -165,22 +165,28 @@ class SceneWriter(ABC):
         if wire.label:
             yield from self.text(wire.label)
 
+    def square(self, mark: Mark) -> str:
+        return self.rect(mark.rect, 0, mark.colour, None)
+
     def mark(self, mark: Mark) -> Iterator[str]:
-        yield self.rect(mark.rect, 0, mark.colour, None)
+        yield self.square(mark)
         if mark.label:
             yield from self.text(mark.label)
 
+    def box_outline(self, box: Box) -> str:
+        return self.rect(box.rect, box.radius, box.fill, box.ink)
+
+    def pill_outline(self, pill: Pill) -> str:
+        return self.rect(pill.rect, pill.radius, pill.fill, pill.ink)
+
     def box(self, box: Box) -> Iterator[str]:
-        yield self.rect(box.rect, box.radius, box.fill, box.ink)
+        yield self.box_outline(box)
         for text in box.texts:
             yield from self.text(text)
         for pill in box.pills:
-            yield from self.pill(pill)
-
-    def pill(self, pill: Pill) -> Iterator[str]:
-        yield self.rect(pill.rect, pill.radius, pill.fill, pill.ink)
-        for text in pill.texts:
-            yield from self.text(text)
+            yield self.pill_outline(pill)
+            for text in pill.texts:
+                yield from self.text(text)
 
 
 def head_of(wire: Wire) -> Sequence[Point]:

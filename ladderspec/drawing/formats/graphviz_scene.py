@@ -130,23 +130,15 @@ class _DotWriter(SceneWriter):
         colours = {"color": line["color"], "fillcolor": item.fill, "penwidth": line["penwidth"]}
         return self._node(name, item.rect, shape="box", style=style, **colours)
 
-    def box(self, box: Box) -> Iterator[str]:
-        yield self._filled(self._name(box.node, box.iteration), box)
-        for text in box.texts:
-            yield from self.text(text)
-        for pill in box.pills:
-            yield from self.pill(pill)
+    def box_outline(self, box: Box) -> str:
+        return self._filled(self._name(box.node, box.iteration), box)
 
-    def pill(self, pill: Pill) -> Iterator[str]:
-        yield self._filled(self._new("task"), pill)
-        for text in pill.texts:
-            yield from self.text(text)
+    def pill_outline(self, pill: Pill) -> str:
+        return self._filled(self._new("task"), pill)
 
-    def mark(self, mark: Mark) -> Iterator[str]:
+    def square(self, mark: Mark) -> str:
         attributes = {"shape": "box", "style": "filled", "fillcolor": mark.colour}
-        yield self._node(self._new("delay"), mark.rect, **attributes)
-        if mark.label:
-            yield from self.text(mark.label)
+        return self._node(self._new("delay"), mark.rect, **attributes)
 
     def text(self, text: Text) -> Iterator[str]:
         for glyphs in _glyphs_of(text):

@@ -18,7 +18,6 @@ from ladderspec.drawing.boxes import details
 from ladderspec.drawing.compose import Drawing, compose, compose_legend
 from ladderspec.drawing.formats import Format, register
 from ladderspec.drawing.formats.svg import to_svg
-from ladderspec.drawing.options import MAX_ITERATIONS as OPTIONS_MAX
 from ladderspec.drawing.options import View, iterations_shown
 from ladderspec.drawing.picture import Picture, picture_of
 from ladderspec.drawing.scene import Scene
@@ -71,10 +70,9 @@ def _shown(picture: Picture, view: View) -> str:
 
 
 def _data(graph: Graph, picture: Picture, view: View, views: Iterable[str]) -> str:
-    order = ["rolled", *(str(number) for number in range(1, 1 + OPTIONS_MAX))]
     data = {
         "shown": _shown(picture, view),
-        "views": sorted(views, key=order.index),
+        "views": sorted(views, key=lambda name: 0 if name == "rolled" else int(name)),
         "start": view.start,
         "details": _detail_lines(picture, view),
         **graph_data(graph),
@@ -116,16 +114,14 @@ def _check(picture: Picture, view: View) -> None:
     """Refuse options that a page cannot show."""
     if view.mini:
         raise UsageError("a page shows the views unrolled and rolled, not mini")
-    for side in ("width", "height"):
-        if getattr(view, side):
-            raise UsageError(f"a page is as large as its window: omit `{side}`")
-    for name, is_used in (("fold", view.fold), ("group", view.group), ("show", view.show)):
-        if is_used:
-            raise UsageError(
-                f"a page shows every row, so that each arrow can be removed: omit `{name}`"
-            )
     if picture.is_comparison:
         raise UsageError("a page shows one network: omit `base`")
+    sized = "a page is as large as its window"
+    whole = "a page shows every row, so that each arrow can be removed"
+    refused = {"width": sized, "height": sized, "fold": whole, "group": whole, "show": whole}
+    for option, reason in refused.items():
+        if getattr(view, option):
+            raise UsageError(f"{reason}: omit `{option}`")
 
 
 def _file(name: str) -> str:

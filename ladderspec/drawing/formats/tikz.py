@@ -173,10 +173,8 @@ class _TikZWriter(SceneWriter):
         style = self._style("rule", self._stroke(rule.ink))
         yield rf"\draw[{style}] {self._path(rule.start, (rule.end,))};"
 
-    def mark(self, mark: Mark) -> Iterator[str]:
-        yield rf"\fill[{self._fill(mark.colour)}] {self._rectangle(mark.rect)};"
-        if mark.label:
-            yield from self.text(mark.label)
+    def square(self, mark: Mark) -> str:
+        return rf"\fill[{self._fill(mark.colour)}] {self._rectangle(mark.rect)};"
 
     def _path(self, start: Point, segments: Sequence[Segment]) -> str:
         found = [self._pair(start)]
