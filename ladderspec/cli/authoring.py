@@ -182,7 +182,7 @@ def run_schema(args: argparse.Namespace) -> int:
     load_installed()
     load_plugins(args.plugin)
     if args.experiment:
-        from ladderspec.experiments.schema import dump_experiment_schema
+        from ladderspec.experiments.config import dump_experiment_schema
 
     text = dump_experiment_schema() if args.experiment else dump_schema()
     if args.output:

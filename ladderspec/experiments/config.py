@@ -18,16 +18,23 @@ merge into `data`, `training` and `evaluation`: columns over the file, rows over
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from ladderspec.cells import Config
 from ladderspec.cells.fields import OneLine, by_form, refusal
+from ladderspec.data import registered
 from ladderspec.errors import tick
-from ladderspec.experiments.training import MachineConfig
+from ladderspec.experiments.training import (
+    EvaluationConfig,
+    MachineConfig,
+    TrainingConfig,
+    refresh,
+)
 from ladderspec.language.edges import Edges, Names, Selectors
 from ladderspec.language.spec import Name
 
@@ -219,3 +226,48 @@ class ExperimentConfig(SpecChanges):
 def base_row(config: ExperimentConfig) -> str:
     """The row that the others are compared with."""
     return config.base or config.rows[0].name
+
+
+# --- JSON Schema, for editors ---------------------------------------------------------------------
+
+REFERENCE = "#/$defs/{model}"
+
+
+def dump_experiment_schema() -> str:
+    """The schema as text. No field is required: it may stand in the file that `extends` names."""
+    refresh()
+    schema = ExperimentConfig.model_json_schema(ref_template=REFERENCE)
+    definitions: dict[str, Any] = schema["$defs"]
+    sets = registered(installed=True)
+    sections: dict[str, dict[str, Any]] = {
+        "training": {"$ref": _add(definitions, TrainingConfig)},
+        "evaluation": {"$ref": _add(definitions, EvaluationConfig)},
+        "data": {
+            "anyOf": [
+                {"type": "string", "enum": sorted(sets)},
+                *({"$ref": _add(definitions, each)} for _, each in sorted(sets.items())),
+            ]
+        },
+    }
+    short = {"clip": {"type": "number"}, "schedule": {"type": "string"}}  # {norm: 1}, {kind: halve}
+    optimiser = definitions["OptimiserConfig"]["properties"]
+    for key, form in short.items():
+        about = optimiser[key].pop("description")
+        optimiser[key] = {"anyOf": [form, optimiser[key]], "description": about}
+    owners: list[dict[str, Any]] = [schema]
+    owners += [definitions["ExperimentRow"], definitions["ExperimentColumn"]]
+    for owner in owners:
+        for key, section in sections.items():
+            about = owner["properties"][key].get("description", "")
+            owner["properties"][key] = {**section, "description": about}
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "experiment"}
+    schema.update(head, required=[])
+    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+
+
+def _add(definitions: dict[str, Any], model: type[BaseModel]) -> str:
+    """Add a model, and return the reference to it. Any of its fields may stand in another layer."""
+    found = model.model_json_schema(ref_template=REFERENCE)
+    definitions.update(found.pop("$defs", {}))
+    definitions[model.__name__] = {key: value for key, value in found.items() if key != "required"}
+    return REFERENCE.format(model=model.__name__)

@@ -2,9 +2,8 @@
 
 train          the loop: start reading here
 update         one update: costs, gradients, optimiser, Mean Teacher, divergence
-train_state    everything that changes from update to update, and its checkpoints
+train_state    everything that changes from update to update, and its checkpoints; learning rates
 batches        sampler and collator: items of the data -> tensors
-schedule       learning rates, task weights, early stopping
 evaluation     recalibrated batch norm, metrics, the best weights
 metrics, pictures, log, checkpoint, run_folder, setup, processes, allocator
 """

@@ -32,9 +32,14 @@ from ladderspec.learn.log import CHECKSUM, MetricsLog, metrics_checksum, tensorb
 from ladderspec.learn.processes import Interrupted, SignalGuard
 from ladderspec.learn.progress import Callback, Display, Here, Progress, remove_status
 from ladderspec.learn.run_folder import begun, claim, data_changed, locked, read_result
-from ladderspec.learn.schedule import ScheduleState
 from ladderspec.learn.setup import freeze, initialise, set_dropout
-from ladderspec.learn.train_state import CheckpointTimer, TrainState, new_train_state, save
+from ladderspec.learn.train_state import (
+    CheckpointTimer,
+    ScheduleState,
+    TrainState,
+    new_train_state,
+    save,
+)
 from ladderspec.learn.update import read_costs, update
 
 

@@ -14,7 +14,6 @@ from ladderspec.errors import LadderspecError
 from ladderspec.learn import processes
 from ladderspec.learn.batches import TensorBatch
 from ladderspec.learn.metrics import combined, over_time, trimmed
-from ladderspec.learn.schedule import task_weights
 from ladderspec.learn.train_state import TrainState
 from ladderspec.network.carry import Carry
 from ladderspec.network.costs import Costs
@@ -41,7 +40,7 @@ def update(state: TrainState, batch: TensorBatch, share: float = 1.0) -> None:
     net = state.net
     state.set_learning_rates()
     carry = _carry_for(state, batch)
-    weights = task_weights(net.tasks, state.update, state.total)
+    weights = {name: task.weight_at(state.update, state.total) for name, task in net.tasks.items()}
     shared = {name: share * weight for name, weight in weights.items()}
     costs = _costs(state, batch, carry, shared)
     state.optimiser.zero_grad(set_to_none=True)

@@ -93,7 +93,7 @@ def test_the_schema_of_experiments() -> None:
     """It is up to date, and every shipped experiment is valid."""
     import yaml
 
-    from ladderspec.experiments.schema import dump_experiment_schema
+    from ladderspec.experiments.config import dump_experiment_schema
 
     text = dump_experiment_schema()
     assert Path("specs/experiment.schema.json").read_text(encoding="utf-8") == text

@@ -199,7 +199,7 @@ def test_advice(training: str, message: str, hint: str, tmp_path: Path) -> None:
 
 
 def test_a_schedule_of_a_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ladderspec.learn.schedule import learning_rate
+    from ladderspec.learn.train_state import learning_rate
 
     monkeypatch.setattr(schedules, "_SCHEDULES", dict(schedules._SCHEDULES))
     (tmp_path / "steps.py").write_text(STEPS)

@@ -28,10 +28,9 @@ from ladderspec.learn.batches import Collator, Sampler
 from ladderspec.learn.evaluation import recalibrated, split_batches, training_batches
 from ladderspec.learn.metrics import measure
 from ladderspec.learn.pictures import draw_samples
-from ladderspec.learn.schedule import ScheduleState, learning_rate
 from ladderspec.learn.setup import freeze, initialise, set_dropout, weights_of
 from ladderspec.learn.train import batches, train
-from ladderspec.learn.train_state import TrainState, new_train_state
+from ladderspec.learn.train_state import ScheduleState, TrainState, learning_rate, new_train_state
 from ladderspec.learn.update import teacher_targets, update, update_teacher
 from ladderspec.nn import BatchNorm, Edge
 from tests.training import EXPERIMENT, MUSIC, SPEC, experiment, one_run, rows
