@@ -44,7 +44,7 @@ class EdgeFields(Config):
     scale: float | None = None
 
 
-class Place(Config):
+class Position(Config):
     """Where a cell stands: the arguments of `of`, besides the fields of the cell."""
 
     inputs: dict[str, ShapeField]
@@ -104,7 +104,7 @@ class Standalone(CellModule):
             given = {"inputs": inputs, "out": out, "iterations": iterations, "groups": groups}
             if side is Side.DECODER:
                 given["stride"] = fields.pop("stride", None)
-            place = _validated(Place, {**given, "edges": edges or {}})
+            place = _validated(Position, {**given, "edges": edges or {}})
             if strange := [field for field in fields if field in Cell.model_fields]:
                 raise ShapeProblem(f"`{strange[0]}` belongs to specs")
             made = _make(_validated(kinds[side], fields), side, roles, place)
@@ -156,7 +156,7 @@ class Standalone(CellModule):
         return ""
 
 
-def _make(cell: Cell, side: Side, roles: Mapping[str, Role], place: Place) -> tuple[Any, ...]:
+def _make(cell: Cell, side: Side, roles: Mapping[str, Role], place: Position) -> tuple[Any, ...]:
     """The cell, its site, its output shape, its projections and parameters."""
     _check_roles(cell, side, roles)
     shapes, row = place.inputs, place.stride
