@@ -50,7 +50,8 @@ def _remove(graph: Graph, text: str) -> None:
     try:
         selector = parse_selector(text)
     except NotationProblem as problem:
-        hint = f"; {problem.hint}" if problem.hint else ""
+        meant = f"did you mean `task.{text}`?" if text in graph.graph["tasks"] else problem.hint
+        hint = f"; {meant}" if meant else ""
         raise UsageError(f"--without {text}: {problem.message}{hint}") from None
     if selector.kind == "task":
         _remove_tasks(graph, selector)

@@ -10,6 +10,7 @@ import networkx as nx
 from ladderspec.cells import ACTIVATIONS, Projection
 from ladderspec.language.read import Spec
 from ladderspec.names import Role, Side, is_input, show_arrow, show_shape, split_node
+from ladderspec.text.notation import Selector
 from ladderspec.wiring.graph import (
     Graph,
     TaskAttributes,
@@ -19,6 +20,7 @@ from ladderspec.wiring.graph import (
     steps_of,
     unit_of,
 )
+from ladderspec.wiring.selection import closest
 from ladderspec.wiring.shapes import reading_of
 from ladderspec.wiring.wire import Compilation
 
@@ -30,6 +32,7 @@ def take_notes(work: Compilation, spec: Spec) -> None:
     graph = work.graph
     found = [
         *_of_the_text(spec, graph),
+        *_of_roles(work),
         *_of_tasks(graph),
         *_of_time(graph),
         *_of_maps(graph, spec),
@@ -52,6 +55,13 @@ def _of_the_text(spec: Spec, graph: Graph) -> Iterator[str]:
         target = entry["task"].target
         if target in graph:
             yield f"task `{name}`: `target: {target}` is a field of the data, not the node"
+
+
+def _of_roles(work: Compilation) -> Iterator[str]:
+    there = {role for _, _, role in work.graph.edges(data="role")}
+    for role in sorted(work.unused - there):
+        why = closest(work.graph, Selector("role", role=role), role)
+        yield f"`edges.{role}` changes nothing: {why}"
 
 
 # --- what tasks read ------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ CHANGED = ("gain", "map", "tap", "resample", "scale")  # words that change the a
 
 def apply(work: Compilation, patch: EdgePatch) -> None:
     """Remove, then move, then add: a patch never removes what it adds."""
+    work.unused.clear()  # a variant may well leave nothing to what the spec says of a role
     _remove(work, patch)
     for role in TABLE:
         config: RoleConfig | tuple[SomeConfig, ...] | None = getattr(patch.edges, role.value)
@@ -149,6 +150,10 @@ def _move(work: Compilation, role: Role, config: RoleConfig, at: Node) -> None:
                 edge["gain"] = config.gain
     if config.tap is not None:
         work.taps[role] = (config.tap, at.get("tap") or at)
+    there = any(r is role for _, _, r in graph.edges(data="role"))
+    gone = work.dropped or any(r is role for _, r in work.removed_edges)
+    if config.model_fields_set - {"levels"} and not (there or gone):
+        work.unused.add(role)
 
 
 def _change(work: Compilation, role: Role, config: SomeConfig, at: Node) -> None:

@@ -58,6 +58,7 @@ class Compilation:
     removed_edges: dict[tuple[str, Role], tuple[str, Node]] = field(default_factory=dict)
     gains: dict[Role, Node] = field(default_factory=dict)  # roles that the spec gives a gain
     taps: dict[Role, tuple[Tap, Node]] = field(default_factory=dict)  # and those with a tap
+    unused: set[Role] = field(default_factory=set)  # roles that the last patch changes in vain
     rows: tuple[str, ...] = ()  # the names of all rows, with those that patches drop
     shares: dict[str, Node] = field(default_factory=dict)  # by node, the `share` of its cell
     # The places of the fields of tasks: by task, then by field.

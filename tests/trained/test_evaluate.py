@@ -91,6 +91,7 @@ def test_lesions_that_cannot_be() -> None:
     for selector, message in [
         ("lateral@conv9", "matches nothing"),
         ("laterl", "did you mean `lateral`"),
+        ("digit", "did you mean `task.digit`"),
         ("level.conv2", "cannot be taken out"),
         ("task.digti", "did you mean `digit`"),
     ]:

@@ -145,6 +145,14 @@ CASES = {
         "`encoder.a -> decoder.input`: a filter of 5x5 with stride 4x4 leaves 23 % of the places"
         " without a value",
     ),
+    "a gain without arrows": (
+        {"edges": {"downward_diagonal": {"gain": 0.5}}},
+        "`edges.downward_diagonal` changes nothing: this spec has no downward_diagonal arrows",
+    ),
+    "a delay without arrows": (
+        {"edges": {"upward_diagonal": {"delay": 2}}},
+        "`edges.upward_diagonal` changes nothing: this spec has no upward_diagonal arrows",
+    ),
     "only padding": (
         {"levels": rows(b_encoder={"cell": "ConvLSTM", "channels": 4, "filter": 9})},
         "`encoder.a -> encoder.b`: a filter of 9x9 has taps that reach only padding on maps of 4x4",
@@ -167,6 +175,13 @@ def test_what_is_hardly_meant_is_noted(name: str) -> None:
 def test_lists_that_remove_nothing_have_no_note() -> None:
     assert notes(ladder(edges={"lateral": ["a", "input"]})) == []
     assert notes(ladder(without=["lateral@input"])) == []
+
+
+def test_a_gain_of_arrows_that_a_spec_or_its_variant_removes_has_no_note() -> None:
+    gain = {"edges": {"lateral": {"gain": 0.5}}}
+    no_lateral = {"variants": {"no_lateral": {"without": ["lateral"]}}}
+    assert notes(ladder(**gain, without=["lateral"])) == []
+    assert notes(ladder(**gain, **no_lateral), "no_lateral") == []
 
 
 def test_validate_and_show_print_notes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
