@@ -111,10 +111,13 @@ def read_rows(folder: Path, result: Mapping[str, Any] | None = None) -> list[dic
         return []
     for line in text.split("\n"):
         try:
-            rows.append(MetricsRow.model_validate_json(line).model_dump())
+            rows.append(MetricsRow.model_validate_json(line).model_dump(exclude_unset=True))
         except ValidationError:
             break
     return rows
+
+
+Count = Annotated[int, Field(ge=0, lt=2**53)]
 
 
 class MetricsRow(BaseModel):
@@ -123,7 +126,8 @@ class MetricsRow(BaseModel):
     model_config = ConfigDict(strict=True, extra="allow")
     __pydantic_extra__: dict[str, float]
 
-    update: Annotated[int, Field(ge=0, lt=2**53)]
+    update: Count
+    epoch: Count = 0
     split: str
 
 
