@@ -218,9 +218,11 @@ def validate_document(document: Document, request: Request) -> Checked:
         return Checked(tuple(findings.sorted()))
     built = compile_graph(spec, findings)
     names = list(spec.config.variants) if request == Request() else []
+    notes = list(built.graph["notes"])
     for name in names:
         if not findings.enough:
-            _check_variant(document, name, findings)
+            found = _check_variant(document, name, findings)
+            notes += [f"variant `{name}`: {note}" for note in found if note not in notes]
     if findings:
         return Checked(tuple(findings.sorted()))
     return Checked(
@@ -228,16 +230,24 @@ def validate_document(document: Document, request: Request) -> Checked:
         levels=len(built.graph["levels"]),
         parameters=parameters(built),
         variants=len(names),
-        notes=tuple(built.graph["notes"]),
+        notes=tuple(notes),
     )
 
 
-def _check_variant(document: Document, name: str, findings: Findings) -> None:
-    """Add the mistakes of a variant, without those of the spec and the variants it builds on."""
+def hardly_meant(graph: Graph) -> list[str]:
+    """The notes on a graph other than those on nodes that were pruned."""
+    return [note for note in graph.graph["notes"] if " pruned: " not in note]
+
+
+def _check_variant(document: Document, name: str, findings: Findings) -> list[str]:
+    """Add the mistakes of a variant, without those of the spec and the variants it builds on.
+
+    Returns its notes.
+    """
     of_variant = Findings()
     spec = read(document, Request(variant=(name,)), of_variant)
-    if spec is not None:
-        compile_graph(spec, of_variant)
+    notes = [] if spec is None else hardly_meant(compile_graph(spec, of_variant))
     for finding in of_variant.sorted():
         if finding.place is None or not findings.blames(finding.place):
             findings.add(replace(finding, notes=(*finding.notes, f"in variant `{name}`")))
+    return notes

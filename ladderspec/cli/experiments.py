@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ladderspec.cli._options import add_plugin, at_least, load_plugins, refuse_ignored
 from ladderspec.cli._terminal import say, width
-from ladderspec.escaping import one_line
+from ladderspec.escaping import escape_terminal, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,10 +77,14 @@ def _open(
 ) -> tuple[Experiment, tuple[Run, ...]]:
     """The experiment with its changes, and the chosen runs."""
     from ladderspec.experiments.reader import open_experiment
+    from ladderspec.experiments.runs import notes_on
 
     changes = [*args.set, *([f"evaluation.split={args.split}"] if args.split else [])]
     experiment = open_experiment(path, networks, changes, rows=args.row, columns=args.column)
-    return experiment, experiment.select(args.row, args.column, _seeds_of(args))
+    runs = experiment.select(args.row, args.column, _seeds_of(args))
+    for note in notes_on(runs):
+        print(f"note: {escape_terminal(note)}", file=sys.stderr)
+    return experiment, runs
 
 
 def _seeds_of(args: argparse.Namespace) -> list[int]:

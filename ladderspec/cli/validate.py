@@ -69,8 +69,10 @@ def _check(path: str, changes: Request, root: Path | None) -> Checked:
         document = open_document(path, root, ROOT_WIDENS)
         if document.is_experiment and changes == Request() and path != "-":
             from ladderspec.experiments.reader import open_experiment
+            from ladderspec.experiments.runs import notes_on
 
-            return Checked((), runs=len(open_experiment(path, check_data=True).runs))
+            runs = open_experiment(path, check_data=True).runs
+            return Checked((), runs=len(runs), notes=tuple(notes_on(runs)))
         return validate_document(document, changes)
     except SpecError as error:
         return Checked(error.findings)
@@ -91,9 +93,9 @@ def _files(paths: list[str]) -> list[str]:
 
 
 def _summary(path: str, checked: Checked) -> str:
-    if checked.runs:
-        return f"{path}: fine, {_count(checked.runs, 'run')}"
     counts = [_count(checked.levels, "level"), _count(checked.parameters, "parameter")]
+    if checked.runs:
+        counts = [_count(checked.runs, "run")]
     if checked.variants:
         counts.append(_count(checked.variants, "variant"))
     notes = [f"  note: {note}" for note in checked.notes]

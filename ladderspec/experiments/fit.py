@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ladderspec.data import DataError, DataSet, Split
+from ladderspec.data.batching import Batch
 from ladderspec.names import BOTTOM, Shape, show_shape
 from ladderspec.tasks import Task
-from ladderspec.wiring.graph import Graph, TaskAttributes, groups_of
+from ladderspec.wiring.graph import Graph, InputForm, TaskAttributes, forms_of, groups_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,6 +38,8 @@ def check_fit(graph: Graph, data: DataSet, frames: int | str | None) -> None:
         DataError: with the task, the field, and what would fit.
     """
     data.check_input(graph.nodes[BOTTOM]["shape"], frames)
+    for form in forms_of(graph)[1:]:
+        _check_input(data, form)
     tasks: dict[str, TaskAttributes] = graph.graph["tasks"]
     for name, entry in tasks.items():
         try:
@@ -44,6 +47,25 @@ def check_fit(graph: Graph, data: DataSet, frames: int | str | None) -> None:
         except DataError as error:
             raise DataError(f"task `{name}`: {error}") from None
         _check_values(graph, data, name, entry)
+
+
+def _check_input(data: DataSet, form: InputForm) -> None:
+    """Refuse a field that a further input cannot read."""
+    try:
+        there = data.form(str(form.field))
+    except DataError as error:
+        raise DataError(f"input `{form.name}`: {error}; `field` names another one") from None
+    if there.shape != form.shape and (there.shape, form.shape) != ((), (1,)):
+        raise DataError(
+            f"input `{form.name}` is {show_shape(form.shape)}, but `{form.field}` of"
+            f" {data.config.set} is {there}"
+        )
+    if there.time != form.timed:
+        has, per = ("has a", "frame") if there.time else ("has no", "sequence")
+        raise DataError(
+            f"input `{form.name}`: `{form.field}` of {data.config.set} {has} time axis;"
+            f" write `per: {per}` in the spec, or choose another `field`"
+        )
 
 
 def _check_task(graph: Graph, data: DataSet, entry: TaskAttributes) -> None:
@@ -66,17 +88,35 @@ def _check_task(graph: Graph, data: DataSet, entry: TaskAttributes) -> None:
                     f"{reader} is {show_shape(shape)}: its target is {_shown(wanted)}, but"
                     f" `{target}` of {data.config.set} is {_shown(data.forms[target].shape)}"
                 )
-            if target == "label":
-                _check_classes(data, task.classes(shape), reader)
+            if (classes := task.classes(shape)) is not None:
+                _check_classes(data, target, classes, reader)
         for field in further.values():
             if problem := task.check_further(data.forms[field].shape, seen):
                 raise DataError(f"`{field}` of {data.config.set}: {problem}")
 
 
-def _check_classes(data: DataSet, classes: int | None, reader: str) -> None:
-    if classes is not None and (data.classes or 0) > classes:
-        largest = (data.classes or 0) - 1
-        raise DataError(f"`label` goes up to {largest}, but {reader} has {classes} classes")
+def _check_classes(data: DataSet, target: str, classes: int, reader: str) -> None:
+    """Refuse labels beyond the classes of the network: all of `label`, or those of some items."""
+    if target == "label":
+        low, high = 0, (data.classes or 0) - 1
+    else:
+        labels = _some_items(data, [target])[target]
+        if labels.dtype.kind not in "iub":
+            raise DataError(f"`{target}` has {labels.dtype} values, but labels are whole numbers")
+        low, high = (int(labels.min()), int(labels.max())) if labels.size else (0, 0)
+    if high >= classes:
+        raise DataError(f"`{target}` goes up to {high}, but {reader} has {classes} classes")
+    if low < -1:
+        raise DataError(f"`{target}` has {low}, but labels are from 0 on, or -1 if missing")
+
+
+def _some_items(data: DataSet, fields: list[str]) -> Batch:
+    """The first training items, as training reads them in its first epoch."""
+    import numpy as np
+
+    extra = ["mask"] if "mask" in data.forms else []
+    count = min(ITEMS, data.size(Split.TRAIN))
+    return data.batch(Split.TRAIN, 0, np.arange(count), [*fields, *extra])
 
 
 def _check_values(graph: Graph, data: DataSet, name: str, entry: TaskAttributes) -> None:
@@ -90,11 +130,9 @@ def _check_values(graph: Graph, data: DataSet, name: str, entry: TaskAttributes)
     bernoulli = groups is not None and groups.likelihood == "bernoulli" and task.explains
     shares = target if target is not None and (task.logits or bernoulli) else None
     fields = [*filter(None, [shares]), *task.further_fields.values()]
-    count = min(ITEMS, data.size(Split.TRAIN))
-    if not fields or not count:
+    if not fields or not data.size(Split.TRAIN):
         return
-    wanted = [*fields, *(["mask"] if "mask" in data.forms else [])]
-    batch = data.batch(Split.TRAIN, 0, np.arange(count), wanted)
+    batch = _some_items(data, fields)
     if shares is not None and not _within(batch[shares], 0, 1):
         low, high = np.nanmin(batch[shares]), np.nanmax(batch[shares])
         what = "a Bernoulli likelihood" if bernoulli else "`cost: bce`"

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ladderspec.api import graph
+from ladderspec.api import graph, hardly_meant
 from ladderspec.data import DataConfig
 from ladderspec.errors import UsageError, did_you_mean, one_of
 from ladderspec.experiments.config import MAX_SEEDS, SEED_BOUND, ExperimentConfig, Quoted
@@ -148,6 +148,19 @@ class Experiment:
             for run in _with_seeds(self.runs, seeds)
             if (not rows or run.row in rows) and (not columns or run.column in columns)
         )
+
+
+def notes_on(runs: Iterable[Run]) -> list[str]:
+    """Notes on the networks of runs, each with its rows; not those on what was pruned."""
+    rows: dict[str, list[str]] = {}
+    for run in runs:
+        for note in hardly_meant(run.graph):
+            rows.setdefault(note, []).append(run.row)
+    found = []
+    for note, names in rows.items():
+        several = list(dict.fromkeys(names))
+        found.append(f"row{'s' * (len(several) > 1)} {one_of(several, 'and')}: {note}")
+    return found
 
 
 def on_machine(runs: Iterable[Run], changes: Mapping[str, Any]) -> tuple[Run, ...]:

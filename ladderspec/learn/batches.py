@@ -21,7 +21,7 @@ from ladderspec.data import DataError, DataSet, Form, Split
 from ladderspec.data.batching import Batch, Indices, chunks
 from ladderspec.data.counter_rng import draws, key_of
 from ladderspec.experiments.fit import check_fit, target_field
-from ladderspec.names import INPUT, show_shape
+from ladderspec.names import INPUT
 from ladderspec.network.inputs import Frames, noisy_items
 from ladderspec.network.net import Net
 from ladderspec.tasks import Task
@@ -94,8 +94,6 @@ class Collator:
     def check(self, net: Net, frames: int | str | None) -> None:
         """Refuse data that do not fit the network and its tasks."""
         check_fit(net.graph, self.data, frames)
-        for form in self.inputs:
-            self._check_input(form)
         for name, task in self.tasks.items():
             if self.truncates and task.taught:
                 raise DataError(
@@ -112,24 +110,6 @@ class Collator:
                     f"task `{name}` would not see the last frames of sequences that are cut, since"
                     " another one looks ahead; leave out `steps`"
                 )
-
-    def _check_input(self, form: InputForm) -> None:
-        """Refuse a field that a further input cannot read."""
-        try:
-            there = self.data.form(str(form.field))
-        except DataError as error:
-            raise DataError(f"input `{form.name}`: {error}; `field` names another one") from None
-        if there.shape != form.shape and (there.shape, form.shape) != ((), (1,)):
-            raise DataError(
-                f"input `{form.name}` is {show_shape(form.shape)}, but `{form.field}` of"
-                f" {self.data.config.set} is {there}"
-            )
-        if there.time != form.timed:
-            has, per = ("has a", "frame") if there.time else ("has no", "sequence")
-            raise DataError(
-                f"input `{form.name}`: `{form.field}` of {self.data.config.set} {has} time axis;"
-                f" write `per: {per}` in the spec, or choose another `field`"
-            )
 
     # --- items -----------------------------------------------------------------------------------
 

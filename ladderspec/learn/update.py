@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor, nn
 
+from ladderspec.data import DataError
 from ladderspec.data.counter_rng import key_of
 from ladderspec.errors import LadderspecError
 from ladderspec.learn import processes
@@ -94,14 +95,17 @@ def _costs(
             _seed_noise(state, "teacher")
             targets = targets | teacher_targets(state.teacher, batch)
         _seed_noise(state, "noise")
-        return state.net.cost(
-            batch.given,
-            targets,
-            batch.lengths,
-            carry=carry,
-            weights=weights,
-            checkpoint=state.config.recompute,
-        )
+        try:
+            return state.net.cost(
+                batch.given,
+                targets,
+                batch.lengths,
+                carry=carry,
+                weights=weights,
+                checkpoint=state.config.recompute,
+            )
+        except ValueError as error:  # of items that were not looked at before the first update
+            raise DataError(f"a batch does not fit the network: {error}") from error
 
 
 def _carry_for(state: TrainState, batch: TensorBatch) -> Carry | None:

@@ -27,6 +27,18 @@ groups: {count: 2, likelihood: bernoulli}
 levels: [{name: a, encoder: {cell: ConvLSTM, channels: 4}, decoder: Readout}]
 tasks: {d: {kind: grouping, truth: groups}}
 """
+PLACES = """
+input: {channels: 1, size: [8, 8]}
+time: {iterations: 2}
+levels:
+  - {name: a, encoder: {cell: Conv, channels: 5}}
+  - {name: b, encoder: {cell: SoftMax, weights: none}}
+tasks: {d: {kind: classification, at: encoder.b, target: classes}}
+"""
+CUE = """
+inputs: {cue: {channels: 4, field: nope, per: sequence}}
+edges: {add: [input.cue -> encoder.a]}
+"""
 DATA = "{set: arrays, path: mine.npz, scale: 3}"
 
 
@@ -43,6 +55,7 @@ def files(folder: Path, spec: str, data: str, row: str) -> str:
         halves=draws.random((64, 8, 8)),
         unknown=unknown,
         small=draws.integers(0, 2, (64, 4, 4)),
+        classes=draws.integers(0, 7, (64, 8, 8)),
     )
     (folder / "net.yaml").write_text(spec)
     path = folder / "experiment.yaml"
@@ -71,6 +84,10 @@ def files(folder: Path, spec: str, data: str, row: str) -> str:
          " for each place, 8x8, but it is 4x4"),
         (GROUPS, DATA, "set: {task.d.truth: label}", "8x8, but it is one number"),
         (GROUPS, DATA, "set: {task.d.truth: halves}", "but groups are whole numbers, and -1"),
+        (PLACES, DATA, "title: y", "task `d`: `classes` goes up to 6, but encoder.b has 5 classes"),
+        (PLACES, DATA, "set: {task.d.target: halves}", "task `d`: `halves` has float"),
+        (CUE + NET, DATA, "title: y", "input `cue`: arrays has no field `nope`"),
+        (CUE.replace("nope", "other") + NET, DATA, "title: y", "input `cue` is 4, but `other`"),
         (GROUPS, DATA, "set: {task.d.truth: unknown}", "`unknown` has nan, but groups are whole"),
     ],
 )  # fmt: skip
@@ -90,6 +107,33 @@ def test_refused(
     assert main(["train", path, "-o", str(tmp_path / "out")]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_labels_beyond_the_first_items_end_training_with_a_message(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = files(tmp_path, PLACES, DATA, "set: {encoder.a.channels: 7}")
+    with np.load(tmp_path / "mine.npz") as arrays:
+        changed = {name: arrays[name] for name in arrays}
+    changed["classes"][40:] = 9
+    np.savez(tmp_path / "mine.npz", **changed)
+    text = Path(path).read_text().replace("updates: 1", "updates: 30")
+    Path(path).write_text(text)
+    assert main(["train", path, "-o", str(tmp_path / "out")]) != 0
+    found = capsys.readouterr().err
+    assert "labels are from 0 to 6" in found
+    assert "Traceback" not in found
+
+
+def test_notes_on_the_networks_of_rows_are_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = files(tmp_path, NET, DATA, "edges: {downward_diagonal: {gain: 0.5}}")
+    note = "row `x`: `edges.downward_diagonal` changes nothing"
+    assert main(["validate", path]) == 0
+    assert f"  note: {note}" in capsys.readouterr().out
+    assert main(["train", path, "--list"]) == 0
+    assert f"note: {note}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("spec", [NET, GROUPS])

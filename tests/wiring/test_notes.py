@@ -184,6 +184,17 @@ def test_a_gain_of_arrows_that_a_spec_or_its_variant_removes_has_no_note() -> No
     assert notes(ladder(**gain, **no_lateral), "no_lateral") == []
 
 
+def test_validate_prints_the_notes_of_variants(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    late = {"variants": {"late": {"edges": {"encoder": {"delay": 2}}}}}
+    path = tmp_path / "mine.yaml"
+    path.write_text(ladder(**late))
+    assert main(["validate", str(path)]) == 0
+    said = "  note: variant `late`: task `digit`: the input reaches encoder.class 6 frames later"
+    assert said in capsys.readouterr().out
+
+
 def test_validate_and_show_print_notes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "square.yaml"
     path.write_text(ladder(input={"size": 8}))
