@@ -142,7 +142,7 @@ SECTIONS = (
             ("AMI by frame of moving digits", "moving_small/by_time.png"),
             ("Moving digits: ten frames seen, six imagined", "moving.png"),
         ),
-        "ladderspec evaluate out/table4_small/rtagger.seed0 --split valid --count 3\n"
+        "ladderspec evaluate out/table4_small/rtagger.seed2 --split valid --count 3\n"
         "ladderspec generate out/moving_small/rtagger.seed0 --split valid --given 10 \\\n"
         "    --frames 6 --count 2 -o moving.png",
     ),
