@@ -104,7 +104,7 @@ def test_extras_and_dependencies_of_the_page() -> None:
 
 def test_commands_that_the_page_names_work_without_torch(here: Path) -> None:
     sentence = " ".join(
-        INSTALL.partition("installs five small packages.")[2].split(" work")[0].split()
+        INSTALL.partition("installs six small packages.")[2].split(" work")[0].split()
     )
     commands = re.findall(r"`(\w+)`", sentence)
     assert len(commands) == 9

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # numpy is imported when a data set is opened
 
     from ladderspec.data.batching import Batch, Indices
     from ladderspec.data.config import DataConfig
-    from ladderspec.data.picture import ImageSheet
+    from ladderspec.data.sheet import ImageSheet
 
 
 class DataError(LadderspecError):

@@ -21,7 +21,7 @@ from ladderspec.data.dataset import DataError
 
 NamedArrays = dict[str, NDArray[Any]]
 
-_PACKAGES = {"sklearn.datasets": "scikit-learn", "scipy.io": "scipy", "PIL.Image": "pillow"}
+_PACKAGES = {"sklearn.datasets": "scikit-learn", "scipy.io": "scipy"}
 
 
 def require(module: str, what: str) -> Any:
@@ -168,9 +168,10 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
 
 def read_grey(path: Path) -> NDArray[np.float32]:
     """A picture as grey values from 0 (black) to 1 (white), (H, W)."""
-    pillow = require("PIL.Image", "pictures")
+    from PIL import Image
+
     try:
-        with pillow.open(path) as picture:
+        with Image.open(path) as picture:
             if picture.mode not in ("1", "L", "LA", "P", "RGB", "RGBA"):
                 raise ValueError(f"it has mode {picture.mode}; save it with 8 bits per channel")
             return np.asarray(picture.convert("L"), np.float32) / np.float32(255)

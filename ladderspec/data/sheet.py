@@ -1,32 +1,42 @@
-"""Contact sheets: frames over time as in [f:ommnist] and [f:prediction], and piano rolls."""
+"""Contact sheets: frames over time as in [f:ommnist] and [f:prediction], and piano rolls.
+
+A sheet consists of image tiles and lines of text; it is written as PNG or SVG.
+"""
 
 from __future__ import annotations
 
+import io
 import math
-from collections.abc import Mapping, Sequence
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ladderspec.data.batching import Indices
-from ladderspec.data.dataset import DataSet
-from ladderspec.data.picture import (
-    BASELINE,
-    GREY,
-    INK,
-    PAPER,
-    Colour,
-    ImageSheet,
-    Pixels,
-    SheetText,
-    Tile,
-    shade,
-    text_width,
-)
+from ladderspec.data.dataset import DataError, DataSet
 from ladderspec.data.sets.music import LOWEST
+from ladderspec.escaping import escape_xml, one_line
+from ladderspec.files import write_atomic
 
+if TYPE_CHECKING:  # Pillow is imported when a sheet is laid out
+    from PIL.Image import Image
+    from PIL.ImageFont import FreeTypeFont, ImageFont
+
+Pixels = NDArray[np.uint8]  # (H, W, 3)
+Colour = tuple[int, int, int]
+Anchor = Literal["start", "middle", "end"]
+
+PAPER: Colour = (255, 255, 255)
+INK: Colour = (31, 36, 48)
+GREY: Colour = (107, 114, 128)
+FRAME: Colour = (205, 211, 220)
+FONT_SIZE, BASELINE = 13, 12
+OTHER_FONTS = 1.2  # viewers of SVG may use a font that is this much wider
 TILE = 96  # approximate width of a frame in pixels
 COLUMNS = 12  # frames of an item, at most
 GAP, MARGIN, LINE = 8, 20, 20
@@ -40,6 +50,134 @@ GROUPS: tuple[Colour, ...] = (  # Okabe and Ito: distinct for colour-blind reade
     (0, 114, 178), (230, 159, 0), (0, 158, 115), (204, 121, 167), (86, 180, 233), (213, 94, 0),
 )  # fmt: skip
 NO_GROUP: Colour = (236, 238, 241)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """An image, enlarged by `scale`, in a thin frame."""
+
+    x: int
+    y: int
+    image: Pixels
+    scale: tuple[int, int]  # down, across
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width."""
+        return self.image.shape[0] * self.scale[0], self.image.shape[1] * self.scale[1]
+
+    def pixels(self) -> Pixels:
+        """The enlarged image: pixels stay sharp in viewers that interpolate small images."""
+        return self.image.repeat(self.scale[0], 0).repeat(self.scale[1], 1)
+
+
+@dataclass(frozen=True)
+class SheetText:
+    """A line of text; (x, y) is its anchor on the baseline."""
+
+    x: int
+    y: int
+    text: str
+    anchor: Anchor = "start"
+    colour: Colour = INK
+
+
+@dataclass(frozen=True)
+class ImageSheet:
+    """Tiles and lines of text on white paper."""
+
+    width: int
+    height: int
+    tiles: tuple[Tile, ...]
+    texts: tuple[SheetText, ...]
+
+    def save(self, path: str | Path) -> Path:
+        """Write a .png or .svg file."""
+        writers: dict[str, Callable[[ImageSheet], str | bytes]] = {".png": to_png, ".svg": to_svg}
+        suffix = Path(path).suffix.lower()
+        if suffix not in writers:
+            raise DataError(f"{path}: pictures are written as .png or .svg")
+        return write_atomic(path, writers[suffix](self))
+
+
+def shade(values: NDArray[Any], ink: Colour = INK, paper: Colour = PAPER) -> Pixels:
+    """Colours of values: 0 is paper, 1 is ink; values outside [0, 1] are clipped."""
+    share = np.clip(np.asarray(values, np.float32), 0, 1)[..., None]
+    mixed = share * np.array(ink, np.float32) + (1 - share) * np.array(paper, np.float32)
+    return np.asarray(np.rint(mixed), np.uint8)
+
+
+def text_width(text: str) -> int:
+    """Width of a line of text in pixels, with room for other fonts."""
+    return math.ceil(_font().getlength(one_line(text)) * OTHER_FONTS)
+
+
+@cache
+def _font() -> FreeTypeFont | ImageFont:
+    from PIL.ImageFont import load_default
+
+    return load_default(FONT_SIZE)
+
+
+# --- writers --------------------------------------------------------------------------------------
+
+
+def to_png(sheet: ImageSheet) -> bytes:
+    from PIL import Image, ImageDraw
+
+    image = Image.new("RGB", (sheet.width, sheet.height), PAPER)
+    pen = ImageDraw.Draw(image)
+    for tile in sheet.tiles:
+        height, width = tile.size
+        pen.rectangle((tile.x - 1, tile.y - 1, tile.x + width, tile.y + height), FRAME)
+        image.paste(Image.fromarray(tile.pixels()), (tile.x, tile.y))
+    for text in sheet.texts:
+        anchor = {"start": "ls", "middle": "ms", "end": "rs"}[text.anchor]  # on the baseline
+        pen.text((text.x, text.y), one_line(text.text), text.colour, _font(), anchor)
+    return _encode(image)
+
+
+def _encode(image: Image) -> bytes:
+    out = io.BytesIO()
+    image.save(out, "png")
+    return out.getvalue()
+
+
+def to_svg(sheet: ImageSheet) -> str:
+    from PIL import Image
+
+    size = f'width="{sheet.width}" height="{sheet.height}"'
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size}'
+        f' viewBox="0 0 {sheet.width} {sheet.height}"'
+        f' font-family="DejaVu Sans, Verdana, sans-serif" font-size="{FONT_SIZE}">',
+        '<rect width="100%" height="100%" fill="#ffffff"/>',
+    ]
+    for tile in sheet.tiles:
+        height, width = tile.size
+        data = b64encode(_encode(Image.fromarray(tile.pixels()))).decode()
+        box = f'width="{width}" height="{height}"'
+        lines.append(
+            f'<image x="{tile.x}" y="{tile.y}" {box} style="image-rendering: pixelated"'
+            f' href="data:image/png;base64,{data}"/>'
+        )
+        lines.append(
+            f'<rect x="{tile.x - 0.5}" y="{tile.y - 0.5}" width="{width + 1}"'
+            f' height="{height + 1}" fill="none" stroke="{_hex(FRAME)}"/>'
+        )
+    for text in sheet.texts:
+        lines.append(
+            f'<text x="{text.x}" y="{text.y}" text-anchor="{text.anchor}"'
+            f' fill="{_hex(text.colour)}">{escape_xml(one_line(text.text))}</text>'
+        )
+    return "\n".join([*lines, "</svg>", ""])
+
+
+def _hex(colour: Colour) -> str:
+    return "#{:02x}{:02x}{:02x}".format(*colour)
+
+
+# --- strips of frames -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

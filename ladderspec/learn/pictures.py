@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ladderspec.data import sheet
 from ladderspec.data.batching import Indices
-from ladderspec.data.picture import Colour, ImageSheet
+from ladderspec.data.sheet import Colour, ImageSheet
 from ladderspec.learn.batches import Collator, TensorBatch
 from ladderspec.learn.metrics import combined, decides_classes, over_time
 from ladderspec.names import Shape

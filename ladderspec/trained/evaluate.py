@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ladderspec.data import sheet
 from ladderspec.data.batching import Indices
-from ladderspec.data.picture import ImageSheet
+from ladderspec.data.sheet import ImageSheet
 from ladderspec.errors import UsageError
 from ladderspec.learn.batches import Collator, TensorBatch
 from ladderspec.learn.evaluation import recalibrated, report_on, split_batches

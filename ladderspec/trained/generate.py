@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ladderspec.data import sheet
-from ladderspec.data.picture import ImageSheet
 from ladderspec.data.sets.music import LOWEST
+from ladderspec.data.sheet import ImageSheet
 from ladderspec.errors import UsageError
 from ladderspec.learn.evaluation import recalibrated
 from ladderspec.learn.metrics import combined, over_time

@@ -1,39 +1,39 @@
 """Contact sheets of data sets, as PNG and SVG."""
 
-import struct
+import io
 import xml.etree.ElementTree as ElementTree
-import zlib
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from ladderspec.cli import main
 from ladderspec.data import data_config
-from ladderspec.data.picture import ImageSheet, SheetText, Tile, encode_png, shade
+from ladderspec.data.sheet import (
+    FRAME,
+    PAPER,
+    ImageSheet,
+    SheetText,
+    Strip,
+    Tile,
+    shade,
+    strips,
+    to_png,
+    to_svg,
+)
 
 
 def decode_png(data):
-    """The pixels of a PNG of 8-bit RGB without filters."""
-    assert data[:8] == b"\x89PNG\r\n\x1a\n"
-    at, body, size = 8, b"", None
-    while at < len(data):
-        (length,) = struct.unpack(">I", data[at : at + 4])
-        kind, content = data[at + 4 : at + 8], data[at + 8 : at + 8 + length]
-        assert struct.unpack(">I", data[at + 8 + length : at + 12 + length])[0] == zlib.crc32(
-            kind + content
-        )
-        if kind == b"IHDR":
-            size = struct.unpack(">II", content[:8])
-        body += content if kind == b"IDAT" else b""
-        at += 12 + length
-    rows = np.frombuffer(zlib.decompress(body), np.uint8).reshape(size[1], -1)
-    assert not rows[:, 0].any()
-    return rows[:, 1:].reshape(size[1], size[0], 3)
+    return np.asarray(Image.open(io.BytesIO(data)))
 
 
-def test_a_png_holds_the_pixels():
+def test_a_png_holds_the_pixels_and_the_text():
     pixels = np.random.default_rng(0).integers(0, 256, (5, 7, 3)).astype(np.uint8)
-    np.testing.assert_array_equal(decode_png(encode_png(pixels)), pixels)
+    sheet = ImageSheet(40, 30, (Tile(2, 3, pixels, (2, 1)),), (SheetText(2, 28, "aé"),))
+    found = decode_png(to_png(sheet))
+    np.testing.assert_array_equal(found[3:13, 2:9], pixels.repeat(2, 0))
+    assert (found[2, 1:10] == FRAME).all()
+    assert (found[14:] != PAPER).any()
 
 
 @pytest.mark.parametrize(
@@ -121,14 +121,15 @@ def test_text_that_leaves_the_sheet_is_cut():
     texts = tuple(
         SheetText(x, y, "long text é") for x, y in ((-9, 3), (15, 30), (-200, 5), (5, 99))
     )
-    pixels = decode_png_of(ImageSheet(20, 30, (Tile(2, 2, shade(np.eye(3)), (1, 2)),), texts))
-    assert pixels.shape == (30, 20, 3)
+    tile = Tile(2, 2, shade(np.eye(3)), (1, 2))
+    assert decode_png(to_png(ImageSheet(20, 30, (tile,), texts))).shape == (30, 20, 3)
 
 
-def decode_png_of(picture):
-    from ladderspec.data.picture import to_png
-
-    return decode_png(to_png(picture))
+def test_control_characters_in_a_title():
+    picture = strips("two\nlines \x1b", ["t = 1"], [("", [Strip("a\tb", [np.eye(3)])])])
+    assert decode_png(to_png(picture)).shape == (picture.height, picture.width, 3)
+    texts = [text.text for text in ElementTree.fromstring(to_svg(picture)).findall("{*}text")]
+    assert texts == ["two lines \N{REPLACEMENT CHARACTER}", "t = 1", "a b"]
 
 
 def test_the_command_writes_the_sheet(tmp_path, capsys):

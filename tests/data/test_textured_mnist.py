@@ -5,13 +5,13 @@ import pickle
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from ladderspec.data import DataError, config_of_run, data_config
 from ladderspec.data.baselines import box_blur, kmeans, kmeans_baselines, texture_energy
 from ladderspec.data.dataset import Split
 from ladderspec.data.digits import load_digits
 from ladderspec.data.patterns import PATTERNS
-from ladderspec.data.picture import encode_png
 from ladderspec.data.sets.textured_mnist import dilate
 from ladderspec.data.textures import Textures, equalise, largest_view, load_textures, turned
 from ladderspec.experiments.identity import data_identity
@@ -113,7 +113,7 @@ def pictures(tmp_path):
     for name, shape in {"a.png": (90, 70, 3), "b.PNG": (64, 64, 3)}.items():
         pixels = rng.integers(0, 256, shape).astype(np.uint8)
         (tmp_path / "mine").mkdir(exist_ok=True)
-        (tmp_path / "mine" / name).write_bytes(encode_png(pixels))
+        Image.fromarray(pixels).save(tmp_path / "mine" / name)
     (tmp_path / "mine" / "notes.txt").write_text("no picture")
     return tmp_path
 

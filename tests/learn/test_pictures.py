@@ -12,8 +12,7 @@ from torch import Tensor
 
 from ladderspec.api import build, loads
 from ladderspec.data import data_config
-from ladderspec.data.picture import ImageSheet
-from ladderspec.data.sheet import GROUPS, NO_GROUP
+from ladderspec.data.sheet import GROUPS, NO_GROUP, ImageSheet
 from ladderspec.learn.batches import Collator
 from ladderspec.learn.pictures import draw_samples
 from ladderspec.network.net import Net, Outputs

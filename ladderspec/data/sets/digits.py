@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -12,8 +12,10 @@ from ladderspec.data.batching import Indices
 from ladderspec.data.config import register
 from ladderspec.data.dataset import DataError, Form
 from ladderspec.data.digits import CLASSES, LABELS, DigitData, Fields, LabelledDigitConfig
-from ladderspec.data.picture import ImageSheet
 from ladderspec.names import Shape
+
+if TYPE_CHECKING:
+    from ladderspec.data.sheet import ImageSheet
 
 
 @register

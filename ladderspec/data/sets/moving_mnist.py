@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,9 @@ from ladderspec.data.counter_rng import Bits, below, draws, uniform
 from ladderspec.data.dataset import Baseline, Form, Split
 from ladderspec.data.digits import LARGEST, DigitConfig, DigitData, Fields
 from ladderspec.data.flights import Images, Positions, draw
-from ladderspec.data.picture import ImageSheet
+
+if TYPE_CHECKING:
+    from ladderspec.data.sheet import ImageSheet
 
 
 @register

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,10 @@ from ladderspec.data.config import DataConfig, register
 from ladderspec.data.counter_rng import below, draws, key_of
 from ladderspec.data.dataset import Baseline, DataError, DataSet, Form, Split
 from ladderspec.data.formats import read_arrays, read_cells
-from ladderspec.data.picture import ImageSheet
 from ladderspec.names import Shape
+
+if TYPE_CHECKING:
+    from ladderspec.data.sheet import ImageSheet
 
 NOTES = 88
 LOWEST = 21  # the MIDI number of column 0

@@ -15,7 +15,7 @@ in [0, 1] as `cost: bce` needs them. All other fields of the data are free of no
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -29,7 +29,9 @@ from ladderspec.data.counter_rng import draws, normal
 from ladderspec.data.dataset import Baseline, Form, Split
 from ladderspec.data.digits import CLASSES, LABELS, DigitData, Fields, LabelledDigitConfig
 from ladderspec.data.flights import Canvas, Flight, Images
-from ladderspec.data.picture import ImageSheet
+
+if TYPE_CHECKING:
+    from ladderspec.data.sheet import ImageSheet
 
 Size = Annotated[int, Field(ge=1, le=512)]
 

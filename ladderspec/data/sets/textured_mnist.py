@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -39,8 +39,10 @@ from ladderspec.data.digits import (
     LabelledDigitConfig,
 )
 from ladderspec.data.flights import Images, draw
-from ladderspec.data.picture import ImageSheet
 from ladderspec.names import Shape
+
+if TYPE_CHECKING:
+    from ladderspec.data.sheet import ImageSheet
 
 GROUND, DIGIT, BLENDED = 0, 1, -1  # values of `groups`
 CERTAIN = 0.9  # a pixel belongs to a group if the mask of the group is larger than this
