@@ -11,8 +11,12 @@ import sys
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ladderspec.errors import UsageError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 GROUPS = ("ladderspec.cells", "ladderspec.tasks", "ladderspec.data")
 PREFIX = "ladderspec_plugin_"  # of the module of a plug-in file
@@ -27,6 +31,19 @@ def digest_of(value: object) -> tuple[str, str] | None:
     module = str(getattr(value, "__module__", ""))
     digest = _DIGESTS.get(module)
     return None if digest is None else (module.removeprefix(PREFIX), digest)
+
+
+def literal_name(model: type[BaseModel], field: str) -> str:
+    """The name by which a file asks for a class: `mine` of its field `kind: Literal["mine"]`.
+
+    Raises:
+        UsageError: if the field has another type.
+    """
+    names = getattr(model.model_fields[field].annotation, "__args__", ())
+    if not names:
+        name = model.__name__
+        raise UsageError(f'the class {name} needs a name: `{field}: Literal["{name.lower()}"]`')
+    return str(names[0])
 
 
 def refuse_replacement(what: str, name: str, known: object, new: object) -> None:

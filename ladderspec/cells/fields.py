@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
@@ -14,11 +14,12 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    GetCoreSchemaHandler,
     GetPydanticSchema,
     Tag,
     WithJsonSchema,
 )
-from pydantic_core import PydanticCustomError, PydanticKnownError
+from pydantic_core import PydanticCustomError, PydanticKnownError, core_schema
 
 from ladderspec.cells.activations import ACTIVATIONS
 from ladderspec.cells.norms import TERMS, norm_names
@@ -33,6 +34,10 @@ class Config(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, defer_build=True, allow_inf_nan=False
     )
+
+
+# Files have lists, and frozen configs have tuples.
+AS_TUPLE = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
 
 
 def refusal(code: str, message: str, hint: str = "") -> PydanticCustomError:
@@ -92,6 +97,21 @@ def by_form(**forms: Any) -> Any:
     ]
 
 
+class ChosenByKind:
+    """Marks a field that holds an object of a registered class, chosen by its key `kind`.
+
+    Args:
+        choices: The classes by name, asked for when a model is built.
+    """
+
+    def __init__(self, choices: Callable[[], Mapping[str, type[BaseModel]]]) -> None:
+        self.choices = choices
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
+        choices = {name: handler(each) for name, each in self.choices().items()}
+        return core_schema.tagged_union_schema(choices, discriminator="kind")
+
+
 Initial = Literal["zeros", "learned"]
 Statistics = Literal["per_iteration", "shared"]
 
@@ -107,7 +127,7 @@ def _name_of(names: Callable[[], list[str]]) -> Any:
 
     schema: Any = GetPydanticSchema(
         lambda source, handler: handler(source),
-        lambda core_schema, handler: {"type": "string", "enum": names()},
+        lambda schema, handler: {"type": "string", "enum": names()},
     )
     return Annotated[str, BeforeValidator(known), schema]
 

@@ -15,9 +15,9 @@ from pydantic import Field, ValidationError
 from ladderspec.cells import Config
 from ladderspec.data import sets
 from ladderspec.data.dataset import Baseline, DataError, DataSet
-from ladderspec.errors import UsageError, did_you_mean, one_of, registered_name_meant
+from ladderspec.errors import did_you_mean, one_of, registered_name_meant
 from ladderspec.names import Shape, show_shape
-from ladderspec.plugins import load_installed, refuse_replacement
+from ladderspec.plugins import literal_name, load_installed, refuse_replacement
 from ladderspec.wording import plain_words
 
 
@@ -95,14 +95,11 @@ def register(config: type[C]) -> type[C]:
     Raises:
         UsageError: if it has no name, or if ladderspec has a data set of that name.
     """
-    names = getattr(config.model_fields["set"].annotation, "__args__", ())
-    if not names:
-        name = config.__name__.lower()
-        raise UsageError(f'the class {config.__name__} needs a name: `set: Literal["{name}"]`')
+    name = literal_name(config, "set")
     if not config.__module__.startswith("ladderspec."):
         import_built_in()
-        refuse_replacement("data set", names[0], _SETS.get(names[0]), config)
-    _SETS[str(names[0])] = config
+        refuse_replacement("data set", name, _SETS.get(name), config)
+    _SETS[name] = config
     return config
 
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from ladderspec.cells import Config
-from ladderspec.cells.fields import OneLine, by_form, refusal
+from ladderspec.cells.fields import AS_TUPLE, OneLine, by_form, refusal
 from ladderspec.data import registered
 from ladderspec.errors import tick
 from ladderspec.experiments.training import (
@@ -176,10 +176,6 @@ def _seeds(value: Any) -> Any:
     raise refusal("S104", "`seeds` is a whole number or a list of whole numbers", hint)
 
 
-def _rows(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
 Seeds = Annotated[
     tuple[Annotated[int, Field(ge=0, lt=SEED_BOUND)], ...],
     Field(min_length=1),
@@ -199,10 +195,10 @@ class ExperimentConfig(SpecChanges):
     description: str | None = Field(None, description="Description in one line.")
     spec: str | None = Field(None, description="Spec file of the rows that name none.")
     data: Any = Field(description="Data set: {set: occluded_mnist, canvas: 16}.")
-    rows: Annotated[tuple[ExperimentRow, ...], BeforeValidator(_rows), Field(min_length=1)] = Field(
+    rows: Annotated[tuple[ExperimentRow, ...], AS_TUPLE, Field(min_length=1)] = Field(
         description="Rows of the table: the networks."
     )
-    columns: Annotated[tuple[ExperimentColumn, ...], BeforeValidator(_rows)] = Field(
+    columns: Annotated[tuple[ExperimentColumn, ...], AS_TUPLE] = Field(
         (), description="Columns of the table: data and tasks. Default: one, without changes."
     )
     base: Name | None = Field(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field, GetCoreSchemaHandler
-from pydantic_core import core_schema
+from pydantic import BeforeValidator, Field
 
 from ladderspec.cells import Config
-from ladderspec.cells.fields import refusal
+from ladderspec.cells.fields import ChosenByKind, refusal
 from ladderspec.errors import UsageError, did_you_mean, one_of, tick
+from ladderspec.plugins import literal_name, refuse_replacement
 
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
@@ -67,17 +67,10 @@ def register_schedule(schedule: type[S]) -> type[S]:
     Raises:
         UsageError: if it has no name or no `rate`, or if ladderspec has a schedule of that name.
     """
-    names = getattr(schedule.model_fields["kind"].annotation, "__args__", ())
-    if not names:
-        word = schedule.__name__.lower()
-        raise UsageError(f'the class {schedule.__name__} needs a name: `kind: Literal["{word}"]`')
-    name = str(names[0])
+    name = literal_name(schedule, "kind")
     if schedule.rate is Schedule.rate:
         raise UsageError(f"the schedule {name} has no `rate`")
-    known = _SCHEDULES.get(name)
-    ours = known is not None and known.__module__.startswith("ladderspec.")
-    if ours and not schedule.__module__.startswith("ladderspec."):
-        raise UsageError(f"there is a schedule `{name}` in ladderspec: give yours another name")
+    refuse_replacement("schedule", name, _SCHEDULES.get(name), schedule)
     _SCHEDULES[name] = schedule
     return schedule
 
@@ -85,18 +78,6 @@ def register_schedule(schedule: type[S]) -> type[S]:
 def schedules() -> dict[str, type[Schedule]]:
     """The schedules by name."""
     return dict(_SCHEDULES)
-
-
-class ScheduleOf:
-    """Marks a field that holds a schedule, chosen by its key `kind`."""
-
-    def choices(self) -> dict[str, type[Schedule]]:
-        """The schedules by name."""
-        return schedules()
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
-        choices = {word: handler(schedule) for word, schedule in self.choices().items()}
-        return core_schema.tagged_union_schema(choices, discriminator="kind")
 
 
 def _schedule(value: Any) -> Any:
@@ -108,7 +89,7 @@ def _schedule(value: Any) -> Any:
     return {"kind": value} if isinstance(value, str) else value
 
 
-ScheduleField = Annotated[Schedule, ScheduleOf(), BeforeValidator(_schedule)]
+ScheduleField = Annotated[Schedule, ChosenByKind(schedules), BeforeValidator(_schedule)]
 
 
 # --- the schedules --------------------------------------------------------------------------------

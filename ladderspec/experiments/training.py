@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, ValidationError, WithJsonSchema
 
 from ladderspec.cells import Config
-from ladderspec.cells.fields import Noise, by_form, refusal
+from ladderspec.cells.fields import AS_TUPLE, Noise, by_form, refusal
 from ladderspec.errors import UsageError, tick
 from ladderspec.experiments.schedules import (
     Constant,
@@ -29,10 +29,6 @@ Whole = Annotated[int, Field(ge=0)]
 
 TEACHER = "teacher."  # prefix of the metrics of a Mean Teacher
 CLEAN = "clean_"  # `denoise.clean_error`: on clean input, beside `denoise.error` on noisy input
-
-
-def _pair(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 # --- optimiser ------------------------------------------------------------------------------------
@@ -76,7 +72,7 @@ class OptimiserConfig(Config):
         " sgd or rmsprop. Not lbfgs, which needs a closure, or sparseadam.",
     )
     lr: Positive = Field(0.001, description="Learning rate.")
-    betas: Annotated[tuple[Share, Share], BeforeValidator(_pair)] = Field(
+    betas: Annotated[tuple[Share, Share], AS_TUPLE] = Field(
         (0.9, 0.999),
         description="Decay rates of the averages of gradients and their squares, of Adam and its"
         " relatives.",

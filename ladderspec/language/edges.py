@@ -15,7 +15,16 @@ from pydantic import (
     model_validator,
 )
 
-from ladderspec.cells.fields import Config, Initial, NormName, OneLine, PairField, by_form, refusal
+from ladderspec.cells.fields import (
+    AS_TUPLE,
+    Config,
+    Initial,
+    NormName,
+    OneLine,
+    PairField,
+    by_form,
+    refusal,
+)
 from ladderspec.errors import tick
 from ladderspec.names import LEVEL_NAME, TABLE
 from ladderspec.text.notation import (
@@ -229,7 +238,7 @@ if TYPE_CHECKING:
 else:
     Where = Annotated[
         by_form(word=Literal["none", "stateful", "all"] | None, list=tuple[str, ...]),
-        BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v),
+        AS_TUPLE,
     ]
 
 

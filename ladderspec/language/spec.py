@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, Field, GetCoreSchemaHandler
 from pydantic_core import core_schema
 
 from ladderspec.cells import UNKNOWN, Cell, Config, Unknown, registered
-from ladderspec.cells.fields import OneLine, refusal
+from ladderspec.cells.fields import AS_TUPLE, ChosenByKind, OneLine, refusal
 from ladderspec.cells.grouping import Groups
 from ladderspec.cells.input import FurtherInput, Input
 from ladderspec.errors import spell, tick
@@ -51,19 +51,7 @@ def _cell(value: Any) -> Any:
     return {"cell": value} if isinstance(value, str) else value
 
 
-class TaskOf:
-    """Marks a field that holds a task, chosen by its key `kind`."""
-
-    def choices(self) -> dict[str, type[Task]]:
-        """The tasks by name."""
-        return registered_tasks()
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
-        choices = {word: handler(task) for word, task in self.choices().items()}
-        return core_schema.tagged_union_schema(choices, discriminator="kind")
-
-
-TaskField = Annotated[Task, TaskOf()]
+TaskField = Annotated[Task, ChosenByKind(registered_tasks)]
 EncoderField = Annotated[Cell, CellOf(Side.ENCODER, optional=False)]
 DecoderField = Annotated[Cell | None, CellOf(Side.DECODER)]
 LateralField = Annotated[Cell | None, CellOf(Side.LATERAL)]
@@ -171,9 +159,7 @@ class Expect(Config):
     )
     shape: dict[
         str,
-        Annotated[
-            tuple[int, ...], BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)
-        ],
+        Annotated[tuple[int, ...], AS_TUPLE],
     ] = Field(default_factory=dict, description="Shapes of nodes: {encoder.pool5: [32, 16, 16]}.")
 
 
@@ -232,7 +218,7 @@ class SpecConfig(Config):
     )
     levels: Annotated[
         tuple[Row, ...],
-        BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v),
+        AS_TUPLE,
         Field(min_length=1),
     ] = Field(description="Rows of the table of layers, input side first.")
     top: DecoderField = Field(

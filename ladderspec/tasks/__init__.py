@@ -15,7 +15,6 @@ from ladderspec.tasks.base import (
     Task,
     register,
     registered,
-    task_kind,
 )
 from ladderspec.tasks.classification import Classification, Consistency
 from ladderspec.tasks.grouping import Grouping
@@ -41,5 +40,4 @@ __all__ = [
     "Task",
     "register",
     "registered",
-    "task_kind",
 ]

@@ -10,12 +10,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
+from pydantic import Discriminator, Field, Tag, WithJsonSchema
 
 from ladderspec.cells import Config as Config
-from ladderspec.cells.fields import OneLine, by_form
+from ladderspec.cells.fields import AS_TUPLE, OneLine, by_form
 from ladderspec.errors import UsageError
 from ladderspec.names import Shape
+from ladderspec.plugins import literal_name, refuse_replacement
 from ladderspec.text.notation import matches
 
 if TYPE_CHECKING:
@@ -38,10 +39,6 @@ class Ramp(Config):
         0.5
         """
         return self.start + (self.to - self.start) * min(update / self.updates, 1.0)
-
-
-def _when(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 ELSE = "else"  # the weight of all nodes that `weight` does not name
@@ -67,7 +64,7 @@ if TYPE_CHECKING:
 else:
     When = Annotated[
         by_form(word=Literal["last", "all"], list=tuple[Positive, ...]),
-        BeforeValidator(_when),
+        AS_TUPLE,
         WithJsonSchema(_WHEN_SCHEMA),
     ]
     Weight = Annotated[
@@ -381,24 +378,12 @@ def register(task: T) -> T:
     Raises:
         UsageError: if a method is missing, or if ladderspec has a task of that name.
     """
-    name = task_kind(task)
+    name = literal_name(task, "kind")
     for method in sorted(getattr(task, "__abstractmethods__", ())):
         raise UsageError(f"the task {name} has no `{method}`, see docs/own_tasks.md")
-    known = _TASKS.get(name)
-    ours = known is not None and known.__module__.startswith("ladderspec.")
-    if ours and not task.__module__.startswith("ladderspec."):
-        raise UsageError(f"there is a task `{name}` in ladderspec: give yours another name")
+    refuse_replacement("task", name, _TASKS.get(name), task)
     _TASKS[name] = task
     return task
-
-
-def task_kind(task: type[Task]) -> str:
-    """The name by which a spec asks for the task: its `kind: Literal[...]`."""
-    names = getattr(task.model_fields["kind"].annotation, "__args__", ())
-    if not names:
-        name = task.__name__.lower()
-        raise UsageError(f'the class {task.__name__} needs a name: `kind: Literal["{name}"]`')
-    return str(names[0])
 
 
 def registered() -> dict[str, type[Task]]:

@@ -13,8 +13,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
+from ladderspec.cells.fields import AS_TUPLE
 from ladderspec.data import sources
 from ladderspec.data.batching import Batch, Indices
 from ladderspec.data.config import DataConfig, register
@@ -24,9 +25,7 @@ from ladderspec.data.formats import NamedArrays, read_arrays
 from ladderspec.names import Shape, show_shape
 
 Share = Annotated[float, Field(ge=0, lt=1)]
-Names = Annotated[
-    tuple[str, ...], BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)
-]
+Names = Annotated[tuple[str, ...], AS_TUPLE]
 SPLITS = (Split.TRAIN, Split.VALID, Split.TEST)
 
 

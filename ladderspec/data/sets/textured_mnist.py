@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from ladderspec.cells.fields import refusal
+from ladderspec.cells.fields import AS_TUPLE, refusal
 from ladderspec.data import textures
 from ladderspec.data.baselines import kmeans_baselines
 from ladderspec.data.batching import Indices
@@ -52,9 +52,7 @@ MEANS = (0.2, 0.8)
 APART = 0.3  # least difference between them
 
 Scale = Annotated[float, Field(ge=0.25, le=4)]
-Scales = Annotated[
-    tuple[Scale, Scale], BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)
-]
+Scales = Annotated[tuple[Scale, Scale], AS_TUPLE]
 
 
 @register
