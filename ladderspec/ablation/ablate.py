@@ -1,22 +1,28 @@
-"""Train the runs of an experiment that are not finished, and show their progress."""
+"""Train the runs of an experiment that are not finished: jobs, and the loop over their outcomes."""
 
 from __future__ import annotations
 
+import json
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ladderspec.ablation.jobs import Engine, Job, Outcome, run_here, waves
+from ladderspec.errors import LadderspecError
+from ladderspec.experiments.reader import open_experiment
 from ladderspec.experiments.runs import Experiment, Run
+from ladderspec.experiments.training import MachineConfig
 from ladderspec.learn.progress import Callback, Display, numbers, read_status, without_nll
 from ladderspec.learn.run_folder import check, read_result
+
+OPTIONS = ("threads", "workers", "device")  # of the command line, about the machine
+TRIES = 4  # how often a run is started if its process is killed
 
 
 @dataclass(frozen=True)
@@ -46,8 +52,8 @@ def ablate(
     if display.done:
         display.say(f"{display.done} of {len(runs)} runs are finished already")
     with _sigterm_as_interrupt():
-        for wave in waves(unfinished):
-            jobs = [_job(experiment, run, options, display) for run in wave]
+        for ready in rounds(unfinished):
+            jobs = [_job(experiment, run, options, display) for run in ready]
             statuses = {job.id: partial(read_status, job.folder, time.time()) for job in jobs}
             try:
                 with display.following(statuses), closing(engine(jobs)) as outcomes:
@@ -61,6 +67,18 @@ def ablate(
                     display.say("interrupted; --resume continues")
                 raise
     return failed
+
+
+def rounds(runs: Iterable[Run]) -> list[list[Run]]:
+    """Groups of runs in the order of training: a run comes after the one that it starts from."""
+    left = list(runs)
+    found: list[list[Run]] = []
+    while left:
+        waiting = {run.id for run in left}
+        ready = [run for run in left if run.origin is None or run.origin.id not in waiting]
+        found.append(ready)
+        left = [run for run in left if run not in ready]
+    return found
 
 
 def _line(outcome: Outcome) -> str:
@@ -105,3 +123,121 @@ def _sigterm_as_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+# --- jobs -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of an experiment file, and its folder."""
+
+    experiment: Path
+    row: str
+    column: str
+    seed: int
+    folder: Path
+    data: Path | None = None
+    machine: dict[str, Any] = field(default_factory=dict)  # overrides the section of the file
+    plugins: tuple[Path, ...] = ()
+    changes: tuple[str, ...] = ()  # PATH=VALUE
+    # In this process alone:
+    run: Run | None = field(default=None, repr=False, compare=False)
+    display: Display | None = field(default=None, repr=False, compare=False)
+    on_update: Callback | None = field(default=None, repr=False, compare=False)
+    on_evaluation: Callback | None = field(default=None, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process opens the run itself."""
+        here = ("run", "display", "on_update", "on_evaluation")
+        return {**self.__dict__, **dict.fromkeys(here)}
+
+    @property
+    def id(self) -> str:
+        return self.folder.name
+
+    def on(self, **machine: Any) -> Job:
+        """The job with other settings of the machine."""
+        return replace(self, machine={**self.machine, **machine})
+
+    @property
+    def settings(self) -> MachineConfig:
+        """The machine section of its file with the changes of this job."""
+        machine = MachineConfig() if self.run is None else self.run.machine
+        return machine.changed(self.machine)
+
+    def arguments(self) -> list[str]:
+        """The job as arguments of the command line."""
+        found = ["train", str(self.experiment), "--row", self.row, "--seed", str(self.seed)]
+        found += ["--column", self.column] if self.column else []
+        found += ["-o", str(self.folder.parent), "--resume"]
+        found += ["--data", str(self.data)] if self.data is not None else []
+        for plugin in self.plugins:
+            found += ["--plugin", str(plugin)]
+        for change in self.changes:
+            found += ["--set", change]
+        for name, value in self.machine.items():
+            option = [f"--{name}", str(value)] if name in OPTIONS else None
+            found += option or ["--set", f"machine.{name}={json.dumps(value)}"]
+        return found
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one run asks of a cluster."""
+
+    threads: int
+    cpus: int
+    gpus: int
+    memory: float | None  # gigabytes
+    hours: float
+
+    @classmethod
+    def of(cls, job: Job) -> Resources:
+        machine, asked = job.settings, job.settings.cluster
+        threads = machine.threads or 1
+        gpus = asked.gpus if asked.gpus is not None else int(machine.device.startswith("cuda"))
+        cpus = asked.cpus or threads + machine.workers
+        return cls(threads, cpus, gpus, asked.memory, asked.hours)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of a job: finished, or an error."""
+
+    job: Job
+    error: str = ""
+
+
+# An engine trains jobs and yields their outcomes. Closing the generator stops what it has started.
+Engine = Callable[[Sequence[Job]], Generator[Outcome, None, None]]
+
+
+def perform(job: Job) -> Outcome:
+    """Train the run of a job in this process, or resume it."""
+    from ladderspec.learn.train import train
+    from ladderspec.plugins import load_plugin
+
+    run = job.run
+    if run is None:
+        for plugin in job.plugins:
+            load_plugin(plugin)
+        rows, columns = [job.row], [job.column] if job.column else []
+        experiment = open_experiment(
+            job.experiment, changes=job.changes, rows=rows, columns=columns
+        )
+        (run,) = experiment.select(rows, columns, [job.seed])
+    try:
+        machine = run.machine.changed(job.machine)
+        train(replace(run, machine=machine), job.folder, resume=True, data=job.data,
+              display=job.display, on_update=job.on_update,
+              on_evaluation=job.on_evaluation)  # fmt: skip
+    except LadderspecError as error:
+        return Outcome(job, str(error))
+    return Outcome(job)
+
+
+def run_here(jobs: Sequence[Job]) -> Generator[Outcome, None, None]:
+    """The engine of this process: one job after another."""
+    for job in jobs:
+        yield perform(job)

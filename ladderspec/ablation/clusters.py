@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ladderspec.ablation.jobs import TRIES, Job, Outcome, Resources, perform
+from ladderspec.ablation.ablate import TRIES, Job, Outcome, Resources, perform
 from ladderspec.errors import UsageError
 
 MEMORY = 16.0  # gigabytes of a job of SLURM, unless the experiment says otherwise

@@ -13,7 +13,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from ladderspec.ablation.jobs import TRIES, Engine, Job, Outcome, run_here
+from ladderspec.ablation.ablate import TRIES, Engine, Job, Outcome, run_here
 from ladderspec.errors import LadderspecError, UsageError
 from ladderspec.files import make_folder
 from ladderspec.learn.progress import Status, write_status

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ladderspec.ablation import figures, writers
+from ladderspec.ablation.ablate import Outcome
 from ladderspec.ablation.baselines import measure_baselines
-from ladderspec.ablation.jobs import Outcome
 from ladderspec.ablation.results import Measure, Results, collect
 from ladderspec.ablation.study import Study
 from ladderspec.ablation.table import Table, group, label, tables, tables_by_time

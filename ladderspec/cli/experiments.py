@@ -15,7 +15,7 @@ from ladderspec.escaping import escape_terminal, one_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ladderspec.ablation.jobs import Outcome
+    from ladderspec.ablation.ablate import Outcome
     from ladderspec.ablation.study import Study
     from ladderspec.experiments.reader import Networks
     from ladderspec.experiments.runs import Experiment, Run

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from ladderspec.ablation.ablate import AblationOptions, ablate
+from ladderspec.ablation.ablate import AblationOptions, Job, ablate, rounds
 from ladderspec.ablation.engines import Processes
-from ladderspec.ablation.jobs import Job, waves
 from ladderspec.cli import main
 from ladderspec.experiments.reader import open_experiment
 from ladderspec.learn.progress import Display
@@ -200,7 +199,7 @@ def test_damaged_metrics_cost_a_curve_and_no_number(
 def test_runs_wait_for_those_that_they_start_from(tmp_path: Path) -> None:
     text = EXPERIMENT.replace("{name: ladder,", "{name: ladder, start: open,")
     place = open_experiment(experiment(tmp_path, text))
-    assert [[run.id for run in wave] for wave in waves(place)] == [
+    assert [[run.id for run in ready] for ready in rounds(place)] == [
         ["open.seed0"],
         ["ladder.seed0"],
     ]

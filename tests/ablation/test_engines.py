@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from ladderspec.ablation import engines
-from ladderspec.ablation.ablate import AblationOptions, ablate
+from ladderspec.ablation.ablate import AblationOptions, Engine, Job, Resources, ablate
 from ladderspec.ablation.clusters import OnRay, OnSlurm, ray_options
-from ladderspec.ablation.jobs import Engine, Job, Resources
 from ladderspec.cli import main
 from ladderspec.experiments.reader import open_experiment
 from ladderspec.learn.progress import Display
