@@ -9,8 +9,18 @@
 (50, 5, 1, 16, 16)
 """
 
-from ladderspec.data.config import DataConfig, config_of_run, data_config, register, registered
-from ladderspec.data.dataset import Baseline, DataError, DataSet, Form, Split
+from ladderspec.data.dataset import (
+    Baseline,
+    DataConfig,
+    DataError,
+    DataSet,
+    Form,
+    Split,
+    config_of_run,
+    data_config,
+    register,
+    registered,
+)
 
 __all__ = [
     "Baseline",

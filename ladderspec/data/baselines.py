@@ -13,12 +13,11 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from ladderspec.data.batching import Indices
-from ladderspec.data.dataset import DataError, Split
+from ladderspec.data.dataset import DataError, DataSet, Split
 from ladderspec.data.flights import Flight, Images, Positions, draw, reflect
 from ladderspec.grouping_scores import grouping_scores
 
 if TYPE_CHECKING:  # these modules import this one
-    from ladderspec.data.dataset import DataSet
     from ladderspec.data.sets.music import MusicData, Rolls
     from ladderspec.data.sets.occluded_mnist import OccludedMnistData
 

@@ -19,9 +19,8 @@ from pydantic import Field, model_validator
 from ladderspec.cells.fields import refusal
 from ladderspec.data import sources
 from ladderspec.data.batching import Batch, Indices
-from ladderspec.data.config import DataConfig
 from ladderspec.data.counter_rng import draws, key_of
-from ladderspec.data.dataset import DataError, DataSet, Form, Split
+from ladderspec.data.dataset import DataConfig, DataError, DataSet, Form, Split
 from ladderspec.data.formats import read_idx, require
 from ladderspec.names import Shape
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from ladderspec.data.config import import_built_in
-from ladderspec.data.dataset import DataError
+from ladderspec.data.dataset import DataError, import_built_in
 from ladderspec.errors import LadderspecError, reason
 from ladderspec.files import write_atomic
 

@@ -18,9 +18,8 @@ from pydantic import Field
 from ladderspec.cells.fields import AS_TUPLE
 from ladderspec.data import sources
 from ladderspec.data.batching import Batch, Indices
-from ladderspec.data.config import DataConfig, register
 from ladderspec.data.counter_rng import key_of, permutation
-from ladderspec.data.dataset import DataError, DataSet, Form, Split
+from ladderspec.data.dataset import DataConfig, DataError, DataSet, Form, Split, register
 from ladderspec.data.formats import NamedArrays, read_arrays
 from ladderspec.names import Shape, show_shape
 

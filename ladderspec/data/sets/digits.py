@@ -9,8 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from ladderspec.data.batching import Indices
-from ladderspec.data.config import register
-from ladderspec.data.dataset import DataError, Form
+from ladderspec.data.dataset import DataError, Form, register
 from ladderspec.data.digits import CLASSES, LABELS, DigitData, Fields, LabelledDigitConfig
 from ladderspec.names import Shape
 

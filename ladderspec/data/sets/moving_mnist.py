@@ -19,9 +19,8 @@ from pydantic import Field, model_validator
 from ladderspec.cells.fields import refusal
 from ladderspec.data.baselines import kmeans_baselines
 from ladderspec.data.batching import Indices
-from ladderspec.data.config import register
 from ladderspec.data.counter_rng import Bits, below, draws, uniform
-from ladderspec.data.dataset import Baseline, Form, Split
+from ladderspec.data.dataset import Baseline, Form, Split, register
 from ladderspec.data.digits import LARGEST, DigitConfig, DigitData, Fields
 from ladderspec.data.flights import Images, Positions, draw
 

@@ -22,9 +22,8 @@ from pydantic_core import PydanticCustomError
 from ladderspec.data import sources
 from ladderspec.data.baselines import note_baselines
 from ladderspec.data.batching import Batch, Indices
-from ladderspec.data.config import DataConfig, register
 from ladderspec.data.counter_rng import below, draws, key_of
-from ladderspec.data.dataset import Baseline, DataError, DataSet, Form, Split
+from ladderspec.data.dataset import Baseline, DataConfig, DataError, DataSet, Form, Split, register
 from ladderspec.data.formats import read_arrays, read_cells
 from ladderspec.names import Shape
 

@@ -24,9 +24,8 @@ from pydantic_core import PydanticCustomError
 from ladderspec.cells.fields import PairField
 from ladderspec.data.baselines import prediction_baselines
 from ladderspec.data.batching import Indices
-from ladderspec.data.config import register
 from ladderspec.data.counter_rng import draws, normal
-from ladderspec.data.dataset import Baseline, Form, Split
+from ladderspec.data.dataset import Baseline, Form, Split, register
 from ladderspec.data.digits import CLASSES, LABELS, DigitData, Fields, LabelledDigitConfig
 from ladderspec.data.flights import Canvas, Flight, Images
 

@@ -27,9 +27,8 @@ from ladderspec.cells.fields import AS_TUPLE, refusal
 from ladderspec.data import textures
 from ladderspec.data.baselines import kmeans_baselines
 from ladderspec.data.batching import Indices
-from ladderspec.data.config import register
 from ladderspec.data.counter_rng import Bits, below, draws, uniform
-from ladderspec.data.dataset import Baseline, DataError, Form, Split
+from ladderspec.data.dataset import Baseline, DataError, Form, Split, register
 from ladderspec.data.digits import (
     CLASSES,
     LABELS,

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from ladderspec import plugins
 from ladderspec.cli import main
-from ladderspec.data import DataConfig, DataError, config, config_of_run, data_config, registered
+from ladderspec.data import DataConfig, DataError, config_of_run, data_config, dataset, registered
 from ladderspec.data.sets.occluded_mnist import OccludedMnist
 from ladderspec.errors import UsageError
 from ladderspec.experiments.identity import data_identity
@@ -66,7 +66,7 @@ def plugin(tmp_path, monkeypatch):
     (tmp_path / "ones_plugin.py").write_text(PLUGIN)
     (tmp_path / "broken_plugin.py").write_text("1 / 0")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(config, "_SETS", registered())
+    monkeypatch.setattr(dataset, "_SETS", registered())
     plugins.load_installed.cache_clear()
     yield lambda *names: monkeypatch.setattr(
         plugins,
@@ -141,7 +141,7 @@ def replace(monkeypatch):
 
     def replace(name, changed):
         registered()
-        monkeypatch.setitem(config._SETS, name, changed)
+        monkeypatch.setitem(dataset._SETS, name, changed)
 
     return replace
 
