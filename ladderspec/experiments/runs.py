@@ -151,11 +151,18 @@ class Experiment:
 
 
 def notes_on(runs: Iterable[Run]) -> list[str]:
-    """Notes on the networks of runs, each with its rows; not those on what was pruned."""
-    rows: dict[str, list[str]] = {}
+    """Notes on the networks of runs, each with its rows; not those on what was pruned.
+
+    What the text says in vain of one network is not noted if it changes another.
+    """
+    runs, rows = list(runs), dict[str, list[str]]()
+    words = [item for run in runs for item in run.graph.graph["words"].items()]
+    used = {place for place, note in words if not note}
+    elsewhere = {note for place, note in words if place in used}
     for run in runs:
         for note in hardly_meant(run.graph):
-            rows.setdefault(note, []).append(run.row)
+            if note not in elsewhere:
+                rows.setdefault(note, []).append(run.row)
     found = []
     for note, names in rows.items():
         several = list(dict.fromkeys(names))

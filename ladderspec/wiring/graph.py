@@ -132,6 +132,7 @@ class GraphAttributes(TypedDict):
     tasks: dict[str, TaskAttributes]
     delays: dict[Role, int]
     notes: list[str]  # what was pruned, and what is hardly meant
+    words: dict[str, str]  # by place, a note on what the text says in vain; empty if it has effect
     level_shapes: dict[str, Shape]  # of all encoders, pruned ones included
     grids: Mapping[str, SamplingGrid]  # of the levels
 

@@ -7,21 +7,25 @@ from collections.abc import Iterator
 
 import networkx as nx
 
-from ladderspec.cells import ACTIVATIONS, Projection
+from ladderspec.cells import ACTIVATIONS, Cell, Projection, Site
+from ladderspec.cells.fields import Noise, NormChoice
+from ladderspec.cells.norms import NORMS
 from ladderspec.language.read import Spec
-from ladderspec.names import Role, Side, is_input, show_arrow, show_shape, split_node
+from ladderspec.names import Role, Shape, Side, is_input, show_arrow, show_shape, split_node
 from ladderspec.text.notation import Selector
+from ladderspec.text.tree import items_of
 from ladderspec.wiring.graph import (
     Graph,
     TaskAttributes,
     cell_of,
+    groups_of,
     in_order,
     inputs_of,
     steps_of,
     unit_of,
 )
 from ladderspec.wiring.selection import closest
-from ladderspec.wiring.shapes import reading_of
+from ladderspec.wiring.shapes import reading_of, site_of
 from ladderspec.wiring.wire import Compilation
 
 
@@ -32,7 +36,7 @@ def take_notes(work: Compilation, spec: Spec) -> None:
     graph = work.graph
     found = [
         *_of_the_text(spec, graph),
-        *_of_roles(work, spec),
+        *_of_words(work, spec),
         *_of_tasks(graph),
         *_of_time(graph),
         *_of_maps(graph, spec),
@@ -55,15 +59,90 @@ def _of_the_text(spec: Spec, graph: Graph) -> Iterator[str]:
         target = entry["task"].target
         if target in graph:
             yield f"task `{name}`: `target: {target}` is a field of the data, not the node"
+        if entry["task"].clean and not any(_noisy(graph, node) for node in graph):
+            yield (
+                f"task `{name}`: `target: clean` compares two equal passes: there is no noise;"
+                " give the input or a cell `noise: {gaussian: 0.3}`"
+            )
 
 
-def _of_roles(work: Compilation, spec: Spec) -> Iterator[str]:
-    if spec.patches[-1].name in ("experiment", "column"):
-        return  # which change many networks at once
+def _noisy(graph: Graph, node: str) -> bool:
+    noise = getattr(cell_of(graph, node), "noise", None)
+    return isinstance(noise, Noise) and noise.active
+
+
+# --- what the text says in vain -------------------------------------------------------------------
+
+
+def _of_words(work: Compilation, spec: Spec) -> Iterator[str]:
+    """A part of the text is noted if nothing of all that it is said of follows it.
+
+    If variants or rows change a spec, only what they say: their changes may well leave nothing to
+    what the spec says.
+    """
+    words = work.graph.graph["words"]
+    for place, note in (*_of_roles(work), *_of_fields(work)):
+        words[place] = note and words.get(place, note)
+    changes = spec.patches[1:]
+    said = (items_of(patch.node.get(key)) for patch in changes for key in ("set", "edges"))
+    own = {str(value.place) for items in said for _, value in items}
+    yield from (note for place, note in words.items() if note and (place in own or not changes))
+
+
+def _of_roles(work: Compilation) -> Iterator[tuple[str, str]]:
+    """The places that change the arrows of a role, each with a note if there are none."""
     there = {role for _, _, role in work.graph.edges(data="role")}
-    for role in sorted(work.unused - there):
+    there |= {role for _, role in work.removed_edges}
+    for place, role in work.changed.items():
         why = closest(work.graph, Selector("role", role=role), role)
-        yield f"`edges.{role}` changes nothing: {why}"
+        used = role in there or work.dropped
+        yield place, "" if used else f"`edges.{role}` changes nothing: {why}"
+
+
+def _of_fields(work: Compilation) -> Iterator[tuple[str, str]]:
+    """The fields of cells in the text, each with a note if another value would change nothing."""
+    graph = work.graph
+    for node in in_order(graph):
+        cell, text = cell_of(graph, node), work.texts[node]
+        if is_input(node) or cell is groups_of(graph):
+            continue
+        site, out = site_of(graph, node), graph.nodes[node]["shape"]
+        declared, read = _declared(cell, site, out), cell.signature().keywords
+        maps = [edge["projection"] for *_, edge in graph.in_edges(node, data=True)]
+        bare = not any(map.has_weight for map in maps)
+        for name, value in items_of(text):
+            if name in Cell.model_fields or name in read:
+                continue
+            other = cell.model_copy(update={name: _another(cell, name)})
+            used = other == cell or _declared(other, site, out) != declared
+            why = ": it has no batch norm" if name == "statistics" else ""
+            why = ": no arrow into it has weights" if bare else why
+            yield str(value.place), "" if used else f"`{name}` of {node} changes nothing{why}"
+
+
+def _another(cell: Cell, name: str) -> object:
+    """Another value of a field, or the same if there is none to try."""
+    value, info = getattr(cell, name), type(cell).model_fields[name]
+    if isinstance(value, NormChoice) and value.kind != "none":
+        return NormChoice(kind="none", terms=value.terms)
+    if type(value) is int:
+        return value + 1
+    if isinstance(value, tuple) and all(type(each) is int for each in value):
+        return tuple(each + 1 for each in value)
+    return value if info.is_required() else info.get_default(call_default_factory=True)
+
+
+def _declared(cell: Cell, site: Site, out: Shape) -> object:
+    """All that a cell declares at its site; None if it cannot stand there."""
+    try:
+        maps = [cell.project(site, inlet, out) for inlet in site.inlets]
+        sizes = cell.out_shape(site), cell.row_stride, cell.state_shapes(out)
+        own = cell.parameters(site, out), cell.constants(site, out), cell.node_norm()
+    except Exception:  # the cell of a user may refuse a value in any way
+        return None
+    norms = {cell.node_norm()[1], *(map.norm for map in maps)} - {"none"}
+    keeps = any(NORMS[norm].statistics for norm in norms)
+    return maps, sizes, own, cell.needs(site.side), keeps and getattr(cell, "statistics", None)
 
 
 # --- what tasks read ------------------------------------------------------------------------------

@@ -30,7 +30,15 @@ from ladderspec.text.notation import (
     parse_selector,
 )
 from ladderspec.text.tree import Node
-from ladderspec.wiring.graph import OPTIONS, EdgeKey, Graph, cell_of, groups_of, level_at
+from ladderspec.wiring.graph import (
+    OPTIONS,
+    EdgeAttributes,
+    EdgeKey,
+    Graph,
+    cell_of,
+    groups_of,
+    level_at,
+)
 from ladderspec.wiring.selection import closest, few, missing_node, parts, select
 from ladderspec.wiring.sharing import OWN, role_of_dropped
 from ladderspec.wiring.wire import Compilation, accepts, connect, delay_of, ends
@@ -40,7 +48,6 @@ CHANGED = ("gain", "map", "tap", "resample", "scale")  # words that change the a
 
 def apply(work: Compilation, patch: EdgePatch) -> None:
     """Remove, then move, then add: a patch never removes what it adds."""
-    work.unused.clear()  # a variant may well leave nothing to what the spec says of a role
     _remove(work, patch)
     for role in TABLE:
         config: RoleConfig | tuple[SomeConfig, ...] | None = getattr(patch.edges, role.value)
@@ -150,10 +157,8 @@ def _move(work: Compilation, role: Role, config: RoleConfig, at: Node) -> None:
                 edge["gain"] = config.gain
     if config.tap is not None:
         work.taps[role] = (config.tap, at.get("tap") or at)
-    there = any(r is role for _, _, r in graph.edges(data="role"))
-    gone = work.dropped or any(r is role for _, r in work.removed_edges)
-    if config.model_fields_set - {"levels"} and not (there or gone):
-        work.unused.add(role)
+    if config.model_fields_set - {"levels"}:
+        work.changed[str(at.place)] = role
 
 
 def _change(work: Compilation, role: Role, config: SomeConfig, at: Node) -> None:
@@ -310,9 +315,15 @@ def _owner(work: Compilation, said: str, target: str, role: Role) -> str:
 
 
 def _role(graph: Graph, arrow: ArrowNotation) -> Role:
+    """The role of an arrow that is there, or that its ends and delay fit."""
+    between: dict[str, EdgeAttributes] = graph.get_edge_data(arrow.source, arrow.target, default={})
+    beside = {edge["delay"]: edge["role"] for edge in between.values()}
+    if arrow.delay in beside:
+        return beside[arrow.delay]
     level, cell = graph.nodes[arrow.target]["level"], cell_of(graph, arrow.target)
     for role in TABLE:
         fits = (arrow.source, arrow.target) in ends(graph, role, level)
-        if fits and arrow.delay == delay_of(graph, role, arrow.source) and role in cell.takes:
+        free = role in cell.takes and role not in beside.values()
+        if fits and free and arrow.delay == delay_of(graph, role, arrow.source):
             return role
     return Role.SKIP

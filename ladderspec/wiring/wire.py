@@ -58,7 +58,8 @@ class Compilation:
     removed_edges: dict[tuple[str, Role], tuple[str, Node]] = field(default_factory=dict)
     gains: dict[Role, Node] = field(default_factory=dict)  # roles that the spec gives a gain
     taps: dict[Role, tuple[Tap, Node]] = field(default_factory=dict)  # and those with a tap
-    unused: set[Role] = field(default_factory=set)  # roles that the last patch changes in vain
+    changed: dict[str, Role] = field(default_factory=dict)  # by place, a role that it changes
+    texts: dict[str, Node] = field(default_factory=dict)  # by node, the text of its cell
     rows: tuple[str, ...] = ()  # the names of all rows, with those that patches drop
     shares: dict[str, Node] = field(default_factory=dict)  # by node, the `share` of its cell
     # The places of the fields of tasks: by task, then by field.
@@ -103,6 +104,7 @@ def place_nodes(spec: Spec, findings: Findings) -> Compilation:
         "tasks": {},
         "delays": {role: row.delay for role, row in TABLE.items()},
         "notes": [],
+        "words": {},
         "level_shapes": {},
         "grids": level_grids(strides),
     }
@@ -199,6 +201,7 @@ def _add_node(
     }
     name = node_name(side, name or level)
     work.graph.add_node(name, **attributes)
+    work.texts[name] = node
     if cell.share is not None:
         work.shares[name] = node.get("share") or node
 

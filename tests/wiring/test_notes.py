@@ -9,6 +9,8 @@ import yaml
 
 import ladderspec as ls
 from ladderspec.cli import main
+from ladderspec.experiments.reader import open_experiment
+from ladderspec.experiments.runs import notes_on
 
 SPECS = Path("specs")
 SHIPPED = sorted(p for p in SPECS.glob("*/*.yaml") if p.parent.name != "experiments")
@@ -58,6 +60,7 @@ def test_a_plain_ladder_has_none() -> None:
 
 
 CONV = {"cell": "Conv", "filter": 3}
+CLASSES = {"kind": "classification", "at": "encoder.class"}
 LISTED = (
     "`edges.lateral` lists all levels with such an arrow, which removes those at `input`; `without`"
     " removes arrows by name, `add` adds single ones, `lateral: [{levels: [...], delay: 1}]`"
@@ -89,6 +92,11 @@ CASES = {
     "target is a node": (
         {"tasks": {"x": {"kind": "denoising", "at": "decoder.input", "target": "encoder.input"}}},
         "task `x`: `target: encoder.input` is a field of the data, not the node",
+    ),
+    "clean without noise": (
+        {"tasks": {"x": {"kind": "denoising", "at": "decoder.*", "target": "clean"}}},
+        "task `x`: `target: clean` compares two equal passes: there is no noise; give the input or"
+        " a cell `noise: {gaussian: 0.3}`",
     ),
     "mse of a rectified node": (
         {"levels": rows(a_decoder=CONV)},
@@ -153,6 +161,27 @@ CASES = {
         {"edges": {"upward_diagonal": {"delay": 2}}},
         "`edges.upward_diagonal` changes nothing: this spec has no upward_diagonal arrows",
     ),
+    "a filter without weights": (
+        {
+            "input": {"channels": 4, "size": [8, 8]},
+            "levels": rows(a_encoder={"cell": "Conv", "channels": 4, "filter": 5}),
+            "edges": {"encoder": [{"levels": ["a"], "map": "identity"}]},
+        },
+        "`filter` of encoder.a changes nothing: no arrow into it has weights",
+    ),
+    "a norm without weights, in a variant": (
+        {
+            "input": {"channels": 4, "size": [8, 8]},
+            "levels": rows(a_encoder={"cell": "Conv", "channels": 4}),
+            "edges": {"encoder": [{"levels": ["a"], "map": "identity"}]},
+            "variants": {"v": {"set": {"encoder.a.norm": "layer"}}},
+        },
+        "`norm` of encoder.a changes nothing: no arrow into it has weights",
+    ),
+    "a default that no cell follows": (
+        {"defaults": {"ConvLSTM": {"statistics": "shared"}}},
+        "`statistics` of encoder.b changes nothing: it has no batch norm",
+    ),
     "only padding": (
         {"levels": rows(b_encoder={"cell": "ConvLSTM", "channels": 4, "filter": 9})},
         "`encoder.a -> encoder.b`: a filter of 9x9 has taps that reach only padding on maps of 4x4",
@@ -182,6 +211,44 @@ def test_a_gain_of_arrows_that_a_spec_or_its_variant_removes_has_no_note() -> No
     no_lateral = {"variants": {"no_lateral": {"without": ["lateral"]}}}
     assert notes(ladder(**gain, without=["lateral"])) == []
     assert notes(ladder(**gain, **no_lateral), "no_lateral") == []
+
+
+def test_fields_that_some_cell_follows_have_no_note() -> None:
+    conv = {"cell": "Conv", "channels": 4}
+    words = {
+        "input": {"channels": 4, "size": [8, 8]},
+        "defaults": {"Conv": {"filter": 5, "norm": "batch"}},
+        "levels": [*rows(a_encoder=conv)[:1], {"name": "c", "encoder": conv, "decoder": "convG3"},
+                   *rows()[1:]],
+        "edges": {"encoder": [{"levels": ["a"], "map": "identity"}]},
+    }  # fmt: skip
+    assert notes(ladder(**words)) == []
+
+
+def test_experiments_note_what_changes_none_of_their_networks(tmp_path: Path) -> None:
+    up = {"levels": rows(a_decoder=None, b_decoder=None), "tasks": {"digit": CLASSES}}
+    (tmp_path / "spec.yaml").write_text(ladder())
+    (tmp_path / "up.yaml").write_text(ladder(**up))
+    path = tmp_path / "experiment.yaml"
+    found = {}
+    for role in ("lateral", "downward_diagonal"):
+        table = {
+            "spec": "spec.yaml",
+            "data": {"set": "occluded_mnist"},
+            "training": {"updates": 1},
+            "edges": {role: {"gain": 0.5}},
+            "rows": [
+                {"name": "ladder", "set": {"encoder.b.channels": 5}},
+                {"name": "up", "spec": "up.yaml", "set": {"encoder.b.channels": 5}},
+            ],
+        }
+        path.write_text(yaml.safe_dump(table))
+        found[role] = notes_on(open_experiment(path).runs)
+    assert found["lateral"] == []
+    assert found["downward_diagonal"] == [
+        "rows `ladder` and `up`: `edges.downward_diagonal` changes nothing: this spec has no"
+        " downward_diagonal arrows"
+    ]
 
 
 def test_validate_prints_the_notes_of_variants(
