@@ -10,8 +10,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from ladderspec.cells import Cell
-from ladderspec.cells.base import window_of
-from ladderspec.cells.fields import Noise
+from ladderspec.cells.base import noise_text, options_of, window_of
 from ladderspec.drawing.options import View
 from ladderspec.drawing.picture import Change, Part, TaskLabel
 from ladderspec.drawing.scene import Backdrop, Box, Ink, Pill, Rect, Text
@@ -89,14 +88,12 @@ def _wrapped(items: Sequence[Runs], sizes: Sizes) -> list[Runs]:
 
 
 def details(part: Part, labels: frozenset[str]) -> Runs:
-    """The second line: name, shape, noise, parameters."""
+    """The second line: name, shape, parameters."""
     found = []
     if "name" in labels and "cell" in labels:
         found.append(part.name)
     if "shape" in labels and part.shape is not None:
         found.append(f"K {TIMES} " * part.for_each_group + shape_text(part.shape))
-    if isinstance(part.cell, Cell) and "cell" in labels:
-        found += _shown(part.cell)
     if part.cell.share and "cell" in labels:
         found.append(f"weights of {part.cell.share}")
     if "params" in labels and part.parameters:
@@ -104,25 +101,23 @@ def details(part: Part, labels: frozenset[str]) -> Runs:
     return plain(f" {DOT} ".join(found))
 
 
-def _shown(cell: Any) -> list[str]:
-    """The noise of a cell; of an input, whether it is constant over t, and its last t."""
-    found = [_noise(cell)] if _noise(cell) else []
+def options(part: Part, labels: frozenset[str]) -> Runs:
+    """The third line: what differs from the defaults; of a group, what all its cells share."""
+    first, *others = [_options(each.cell) for each in part.members or (part,)]
+    shared = [each for each in first if all(each in other for other in others)]
+    return plain(f" {DOT} ".join(shared)) if "cell" in labels else ()
+
+
+def _options(cell: Any) -> list[str]:
+    found = options_of(cell) if isinstance(cell, Cell) else []
     if cell.cell == "Input":
         found += ["constant"] if getattr(cell, "per", None) == "sequence" else []
         found += [f"until {cell.until}"] if cell.until else []
     return found
 
 
-def _noise(cell: Any) -> str:
-    noise = getattr(cell, "noise", None)
-    if not isinstance(noise, Noise):
-        return ""
-    amount = noise.gaussian if noise.gaussian is not None else noise.flip
-    return f"noise {amount:g}" if amount else ""
-
-
 def difference(part: Part, labels: frozenset[str]) -> Runs:
-    """The third line, if a variant changed the part: what it was before."""
+    """The last line, if a variant changed the part: what it was before."""
     if part.change is Change.ADDED and labels:
         return plain("new")
     if part.change is not Change.CHANGED or part.before is None or not labels:
@@ -145,7 +140,7 @@ def _old_fields(old: Any, new: Any) -> Iterator[str]:
         if value == after.get(key):
             continue
         if key == "noise":
-            yield _noise(old) or "without noise"
+            yield noise_text(old) or "without noise"
         elif value is None:
             yield f"no {key}"
         else:
@@ -248,6 +243,7 @@ def content_of(part: Part, view: View, sizes: Sizes, last: bool) -> Content:
     lines = [
         *(BoxLine(runs, sizes.heading, False) for runs in headings(part, view.labels, sizes)),
         BoxLine(details(part, view.labels), sizes.detail, True),
+        BoxLine(options(part, view.labels), sizes.detail, True),
         BoxLine(difference(part, view.labels), sizes.detail, True),
     ]
     tasks = tuple(task for task in part.tasks if last or not task.only_last)

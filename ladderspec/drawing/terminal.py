@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from unicodedata import combining, east_asian_width
 
-from ladderspec.drawing.boxes import details, heading
+from ladderspec.drawing.boxes import details, heading, options
 from ladderspec.drawing.options import DEFAULT_LABELS
 from ladderspec.drawing.picture import Arrow, Part, Picture
 from ladderspec.drawing.typesetting import DASH, DOT, MINUS, TIMES, text_of
@@ -101,12 +101,16 @@ class _Ladder:
     def _texts(self, parts: Sequence[Part]) -> dict[str, str]:
         """Headings and details in two columns, by name of the part."""
         headings = [self.convert(text_of(heading(part, self.labels))) for part in parts]
-        seconds = [self.convert(text_of(details(part, self.labels))) for part in parts]
+        seconds = [self.convert(self._details(part)) for part in parts]
         width = max(map(_width, headings), default=0)
         return {
             part.name: f"{_padded(first, width)}  {second}"
             for part, first, second in zip(parts, headings, seconds, strict=True)
         }
+
+    def _details(self, part: Part) -> str:
+        lines = text_of(details(part, self.labels)), text_of(options(part, self.labels))
+        return f" {DOT} ".join(filter(None, lines))
 
     def lines(self) -> Iterator[str]:
         ladder = list(self._ladder())

@@ -7,7 +7,7 @@ from dataclasses import asdict, astuple, dataclass
 from typing import Any
 
 from ladderspec.cells import Cell
-from ladderspec.cells.base import window_of
+from ladderspec.cells.base import noise_text, options_of, window_of
 from ladderspec.escaping import escape_markdown, escape_tex, fitted
 from ladderspec.names import BOTTOM, INPUT, Side, node_name, show_shape
 from ladderspec.wiring.graph import (
@@ -97,8 +97,9 @@ def _line(graph: Graph, level: str, encoder: str, decoder: str) -> TableRow:
 
 
 def _cell(cell: Cell) -> str:
-    """Its name, and the row with which it shares weights."""
-    return f"{cell.cell} = {cell.share}" if cell.share else cell.cell
+    """Its name, the row with which it shares weights, and what differs from the defaults."""
+    name = f"{cell.cell} = {cell.share}" if cell.share else cell.cell
+    return ", ".join([name, *options_of(cell)])
 
 
 def node_parameters(graph: Graph, node: str) -> int:
@@ -200,12 +201,12 @@ def footer(graph: Graph) -> list[str]:
 def _about_input(graph: Graph, node: str) -> str:
     """How an input is shown and what it reads, if there is anything to say."""
     cell: Any = graph.nodes[node]["cell"]
-    until = f"until t = {cell.until}" if cell.until else ""
+    until = [f"until t = {cell.until}"] if cell.until else []
     if node == BOTTOM:
-        return f"input: shown {until}" if until else ""
+        words = [*filter(None, [noise_text(cell)]), *(f"shown {each}" for each in until)]
+        return f"input: {', '.join(words)}" if words else ""
     per = "one value per frame" if cell.per == "frame" else "the same at every t"
-    words = [per, *([until] if until else []), f"field `{cell.field}` of the data"]
-    return f"{node}: {', '.join(words)}"
+    return f"{node}: {', '.join([per, *until, f'field `{cell.field}` of the data'])}"
 
 
 def to_markdown(graph: Graph) -> str:

@@ -8,11 +8,12 @@ from types import SimpleNamespace
 import pytest
 
 from drawing.geometry import problems, struck_labels
-from ladderspec.api import load
+from ladderspec.api import graph, load, loads
 from ladderspec.drawing import ladder, render, scene_of
 from ladderspec.drawing.boxes import cell_text
 from ladderspec.drawing.typesetting import text_of
 from ladderspec.plugins import load_plugin
+from ladderspec.wiring.table import to_text
 
 FOLDER = Path(__file__).parents[2] / "examples/message_passing"
 CHAINS = ["static_chain", "temporal_chain"]
@@ -60,3 +61,39 @@ def test_users_cells_may_redefine_filter_and_stride() -> None:
     assert cell_text(cell) == "Mine"
     cell.filter, cell.stride = ("wide", "high"), (1, 2, 3)
     assert cell_text(cell) == "Mine"
+
+
+OPTIONS = """
+input: {channels: 4, size: [8, 8], noise: {gaussian: 0.2}}
+levels:
+  - {name: a, encoder: {cell: Conv, channels: 4, dilation: 2, channel_groups: 2, norm: layer},
+     decoder: {cell: Conv, norm: none, activation: none}}
+  - {name: b, encoder: {cell: ConvGRU, channels: 6, dilation: [1, 2],
+     norm: {kind: group, groups: 3}}, decoder: {cell: convG1, norm: layer}}
+  - {name: c, repeat: 2, encoder: {cell: Conv, channels: 4, norm: joint, noise: {gaussian: 0.1},
+     activation: tanh}, decoder: {cell: convG3, norm: layer}}
+"""  # fmt: skip
+
+
+def test_boxes_and_tables_show_what_differs_from_the_defaults() -> None:
+    spec = loads(OPTIONS)
+    said = {
+        "encoder.input": "noise 0.2",
+        "encoder.a": "layer norm · dilation 2 · 2 channel groups",
+        "decoder.input": "no norm · linear",
+        "encoder.b": "group norm (3) · dilation 1x2",
+        "decoder.a": "layer norm",
+        "encoder.c_1": "joint batch norm · tanh · noise 0.1",
+        "decoder.b": "",  # layer norm is its default
+    }
+    for options in ({}, {"group": True}):
+        boxes = {
+            box.node: [text_of(t.runs) for t in box.texts]
+            for box in scene_of(spec, **options).boxes
+        }
+        for node, text in said.items():
+            assert boxes[node][2:] == [text] * bool(text)
+    assert "layer norm · dilation 2 · 2 channel groups" in ladder(spec)
+    table = to_text(graph(spec))
+    assert "Conv, layer norm, dilation 2, 2 channel groups" in table
+    assert "input: noise 0.2" in table
