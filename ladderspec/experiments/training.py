@@ -69,7 +69,8 @@ class OptimiserConfig(Config):
     kind: Annotated[str, BeforeValidator(_optimiser_name)] = Field(
         "adam",
         description="Optimiser: the name of a class of torch.optim in lower case, like adam, adamw,"
-        " sgd or rmsprop. Not lbfgs, which needs a closure, or sparseadam.",
+        " sgd or rmsprop. Not lbfgs (it needs a closure), sparseadam (sparse gradients) and muon"
+        " (matrices alone).",
     )
     lr: Positive = Field(0.001, description="Learning rate.")
     betas: Annotated[tuple[Share, Share], AS_TUPLE] = Field(

@@ -20,7 +20,16 @@ from ladderspec.errors import (
     spell,
     tick,
 )
-from ladderspec.language.fields import LIKE, ROW, TASK, VARIANT, model_at, present, side_of
+from ladderspec.language.fields import (
+    LIKE,
+    ROW,
+    TASK,
+    VALUES_ELSEWHERE,
+    VARIANT,
+    model_at,
+    present,
+    side_of,
+)
 from ladderspec.language.rows import row_names
 from ladderspec.language.unknown_keys import MAX_ITEMS, TABLES
 from ladderspec.names import Side
@@ -116,7 +125,7 @@ def _about_value(group: list[tuple[Any, Node]], spec: Node) -> Finding:
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return unknown_word(item, node)
     if kind in CODES:
-        hint = (_selected(node, spec) if "selects nothing" in item["msg"] else "") or _hint(item)
+        hint = _selected(item["msg"], node, spec) or _hint(item)
         return Finding(kind, item["msg"], node.mark, node.path, hint)
     if kind == "too_short":
         return _empty(node)
@@ -149,12 +158,16 @@ def _about_value(group: list[tuple[Any, Node]], spec: Node) -> Finding:
     return Finding("S104", message, node.mark, node.path, _instead(node, kinds) or _like(node))
 
 
-def _selected(node: Node, spec: Node) -> str:
-    """For a selector that is the name of a task or level alone."""
+def _selected(message: str, node: Node, spec: Node) -> str:
+    """For a selector or an end of an arrow that is the name of a task, level or input alone."""
+    if bare := re.fullmatch("`(.*)` is not a node", message):
+        known = bare[1] in dict(items_of(spec.get("inputs")))
+        return f"did you mean `input.{bare[1]}`?" if known else ""
     name = str(node.value)
-    if name in dict(items_of(spec.get("tasks"))):
+    if "selects nothing" in message and name in dict(items_of(spec.get("tasks"))):
         return f"did you mean `task.{name}`?"
-    return f"did you mean `level.{name}`?" if name in row_names(spec) else ""
+    level = "selects nothing" in message and name in row_names(spec)
+    return f"did you mean `level.{name}`?" if level else ""
 
 
 def _empty(node: Node) -> Finding:
@@ -181,6 +194,9 @@ def _among(node: Node, allowed: list[str]) -> str:
     meant = node.value
     if "none" in allowed and meant in (None, False, "no", "off", "false"):
         meant = "none"
+    elsewhere = VALUES_ELSEWHERE.get(_key(node), {}).get(str(meant).lower())
+    if elsewhere in allowed:
+        return f"did you mean `{elsewhere}`?"
     more = ""
     if meant != "none" and _key(node) in ("norm", "activation"):
         return registered_name_meant(meant, allowed, _key(node))

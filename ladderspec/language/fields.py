@@ -196,6 +196,14 @@ ELSEWHERE = {
     "window": "filter",
 }
 
+# Our values for those of other programs, by key.
+VALUES_ELSEWHERE = {
+    "cost": {
+        "mae": "l1", "absolute": "l1", "l2": "mse", "squared": "mse", "smooth_l1": "huber",
+        "cross_entropy": "bce", "ce": "bce",
+    },
+}  # fmt: skip
+
 # Fields that do not exist because there is nothing to set.
 NOT_NEEDED = {
     "batch_norm": "like `norm: batch`, which is the default of Conv, FC and SoftMax",

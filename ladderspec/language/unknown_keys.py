@@ -69,7 +69,12 @@ def _subject(owner: Node, loc: Loc, model: type[BaseModel] | None) -> str:
         return str(cell.value)
     if kind is not None and loc[:1] == ("tasks",):
         return f"a {kind.value} task"
-    subjects = {"SpecConfig": "a spec", "Row": "a row", "Variant": "a variant"}
+    subjects = {
+        "SpecConfig": "a spec",
+        "Row": "a row",
+        "Variant": "a variant",
+        "OptimiserConfig": "`optimiser`",
+    }
     keys = [f"`{word}`" for word in loc if word in LIKE]
     return subjects.get(model.__name__ if model else "", "") or (keys[-1] if keys else "this")
 
@@ -129,6 +134,9 @@ class _Table:
             hint, word = f"`set: {{params.{self._first_of(key)}}}` changes a parameter", ""
         if key in NOT_NEEDED:
             hint, word = NOT_NEEDED[key], ""
+        if not hint and "arguments" in self.known:
+            value = str(self.owner.value[key].value)[:20]
+            hint = f"further arguments of torch.optim: `arguments: {{{key}: {value}}}`"
         if not hint and self.known:
             hint = f"{self.subject} has {one_of(self.known, 'and')}"
         chosen = "cell" in self.owner.value or "kind" in self.owner.value

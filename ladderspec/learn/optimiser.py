@@ -17,7 +17,11 @@ from ladderspec.network.net import Net
 from ladderspec.nn.modules import Declared
 
 Optimiser = torch.optim.Optimizer
-NOT_HERE = {"lbfgs": "needs a closure", "sparseadam": "needs sparse gradients"}
+NOT_HERE = {
+    "lbfgs": "needs a closure",
+    "muon": "takes matrices only, but networks have biases, gains and filters too",
+    "sparseadam": "needs sparse gradients",
+}
 FIELDS = ("lr", "weight_decay")  # fields of the config, for every optimiser
 OF_ADAM = ("betas", "eps")  # fields of the config, for every optimiser that has betas
 
@@ -113,8 +117,11 @@ def _arguments(config: OptimiserConfig, taken: list[str]) -> dict[str, Any]:
             raise UsageError(f"optimiser `{config.kind}` has no argument `{name}`: {hint}")
     for name in OF_ADAM:
         if not adam and getattr(config, name) != OptimiserConfig.model_fields[name].default:
-            there = f": write `arguments: {{{name}: ...}}`" if name in taken else ""
-            raise UsageError(f"`{name}` is a field of Adam and its relatives{there}")
+            value = getattr(config, name)
+            hint = f"write `arguments: {{{name}: {value}}}`" if name in taken else "leave it out"
+            raise UsageError(
+                f"`{name}` is for Adam and its relatives, not for optimiser `{config.kind}`: {hint}"
+            )
     found = {name: getattr(config, name) for name in OF_ADAM} if adam else {}
     return found | {
         name: tuple(value) if isinstance(value, list) else value

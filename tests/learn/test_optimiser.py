@@ -47,8 +47,7 @@ CONFIGS = {
     "sgd": OptimiserConfig(kind="sgd", arguments={"momentum": 0.9, "nesterov": True}),
     "rmsprop": OptimiserConfig(kind="rmsprop", arguments={"alpha": 0.9, "momentum": 0.5}),
 }
-# Muon refuses parameters that are no matrices.
-ALL = [name for name in optimisers() if name != "muon"]
+ALL = list(optimisers())
 
 
 @pytest.fixture
@@ -151,10 +150,15 @@ def test_the_gradient_norm_is_that_of_all_groups_but_the_probes(net: Net) -> Non
             {"kind": "sgd", "arguments": {"lr": 1}},
             "`lr` stands under `optimiser`, not under `arguments`",
         ),
-        ({"kind": "sgd", "betas": (0.8, 0.9)}, "`betas` is a field of Adam and its relatives"),
+        ({"kind": "Muon"}, "optimiser `muon` takes matrices only, but networks have biases"),
+        (
+            {"kind": "sgd", "betas": (0.8, 0.9)},
+            "`betas` is for Adam and its relatives, not for optimiser `sgd`: leave it out",
+        ),
         (
             {"kind": "rmsprop", "eps": 0.1},
-            "`eps` is a field of Adam and its relatives: write `arguments: {eps: ...}`",
+            "`eps` is for Adam and its relatives, not for optimiser `rmsprop`: write"
+            " `arguments: {eps: 0.1}`",
         ),
         (
             {"kind": "rprop", "weight_decay": 0.1},
