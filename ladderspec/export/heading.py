@@ -11,6 +11,7 @@ from ladderspec.errors import UsageError
 from ladderspec.escaping import one_line
 from ladderspec.export.network import Output, axes, outputs_of
 from ladderspec.export.source import WIDTH
+from ladderspec.export.table import quoted
 from ladderspec.language.spec import SpecConfig
 from ladderspec.names import BOTTOM, Shape, Side
 from ladderspec.wiring import table
@@ -23,8 +24,9 @@ def docstring(graph: Graph, config: SpecConfig | None, name: str) -> list[str]:
     frames = graph.graph["frames"]
     groups = f" and each of K = {count} groups" if count else ""
     given = f"frames {_shape('B, T', shape)}" if frames else f"an input {_shape('B', shape)}"
-    for form in forms_of(graph)[1:]:
-        given += f", {form.name} {_shape('B, T' if form.timed else 'B', form.shape)}"
+    if len(forms := forms_of(graph)) > 1:
+        shapes = [(form.name, _shape("B, T" if form.timed else "B", form.shape)) for form in forms]
+        given = f"{{{', '.join(f'{quoted(name)}: {shape}' for name, shape in shapes)}}}"
     title = ": ".join(filter(None, (graph.graph["name"], graph.graph["title"])))
     description = wrap(_plain(config.description or "") if config else "", WIDTH)
     return [

@@ -113,7 +113,7 @@ class Network:
         shared = [(each.name, each.attributes["shared"]) for each in holders(graph)]
         self.shared = [(name, owner) for name, owner in shared if owner]
         self.inputs = forms_of(graph)
-        self.arguments = {}  # of `forward`, by input
+        self.arguments = {}  # the variables of `forward` that hold them
         for form in self.inputs:
             timed = "frames" if form.node == BOTTOM else f"{form.name}_frames"
             self.arguments[form.node] = timed if form.timed else variable(form.node)
@@ -139,7 +139,9 @@ class Network:
         for line in self._constructor():
             yield from fit(f"        {line}".rstrip())
         yield ""
-        given = ", ".join(f"{name}: Tensor" for name in self.arguments.values())
+        given = f"{self.arguments[BOTTOM]}: Tensor"
+        if len(self.inputs) > 1:
+            given = "inputs: dict[str, Tensor]"
         yield from fit(f"    def forward(self, {given}) -> dict[str, Tensor]:")
         for line in self._forward():
             yield from fit(f"        {line}".rstrip())
@@ -211,6 +213,8 @@ class Network:
         timed, grouped = self.arguments[BOTTOM] == "frames", copies(self.graph) is not None
         iterations = self.graph.graph["iterations"]
         yield f'"""{self._about()}"""'
+        for form in self.inputs if len(self.inputs) > 1 else ():
+            yield f"{self.arguments[form.node]} = inputs[{quoted(form.name)}]"
         yield from self._noise(self.graph.nodes[BOTTOM]["cell"].noise)
         if grouped:
             for name in self.arguments.values():
@@ -241,6 +245,8 @@ class Network:
     def _about(self) -> str:
         shape = ", ".join(map(str, self.graph.nodes[BOTTOM]["shape"]))
         given = f"Frames (B, T, {shape})"
+        if len(self.inputs) > 1:
+            return f"All inputs by name -> what each task sees, ({axes(self.graph)}, ...)."
         if self.arguments[BOTTOM] != "frames":
             again = "" if self.graph.graph["iterations"] == 1 else ", the same at every t,"
             given = f"An input (B, {shape}){again}"
