@@ -1,34 +1,32 @@
 """Agreement of two groupings of the same pixels: adjusted mutual information (AMI).
 
-AMI = (I(U, V) - E) / (norm(H(U), H(V)) - E), where I is the mutual information, H the entropy, and
-E the expected I of two random groupings with these group sizes (Vinh, Epps and Bailey 2010). It is
-1 for equal groupings, whatever the groups are called, and 0 on average for unrelated ones.
+AMI = (I(U, V) - E) / (max(H(U), H(V)) - E), where I is the mutual information, H the entropy, and E
+the expected I of two random groupings with these group sizes (Vinh, Epps and Bailey 2010). It is 1
+for equal groupings, whatever the groups are called, and 0 on average for unrelated ones. Published
+scores of Tagger and RTagger have the maximum too; scikit-learn takes the mean of the entropies
+unless it is called with `average_method="max"`.
 """
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
-Normaliser = Literal["max", "arithmetic"]
 
 IGNORED = -1  # pixels of no group, in the truth
 
 
-def grouping_scores(
-    truth: ArrayLike, predicted: ArrayLike, normaliser: Normaliser = "max"
-) -> Floats:
+def grouping_scores(truth: ArrayLike, predicted: ArrayLike) -> Floats:
     """The AMI of each of n images, (n,).
 
     Args:
         truth: Group of every pixel, (n, ...); -1 if the pixel does not count.
         predicted: Group of every pixel, of the same shape.
-        normaliser: As in `adjusted_mutual_information`.
 
     Returns:
         One score per image; NaN if no pixel of the image counts.
@@ -40,20 +38,16 @@ def grouping_scores(
     for i, (wanted, found) in enumerate(zip(truth, predicted, strict=True)):
         counts = wanted != IGNORED
         if counts.any():
-            scores[i] = adjusted_mutual_information(wanted[counts], found[counts], normaliser)
+            scores[i] = adjusted_mutual_information(wanted[counts], found[counts])
     return scores
 
 
-def adjusted_mutual_information(
-    truth: ArrayLike, predicted: ArrayLike, normaliser: Normaliser = "max"
-) -> float:
+def adjusted_mutual_information(truth: ArrayLike, predicted: ArrayLike) -> float:
     """The AMI of two groupings of the same n items.
 
     Args:
         truth: Group of every item; any integers.
         predicted: Group of every item, in the same order.
-        normaliser: `max` of the two entropies, as in scikit-learn 0.17 and in published scores of
-            Tagger and RTagger; or their mean (`arithmetic`), as in scikit-learn today.
 
     >>> round(adjusted_mutual_information([0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 2, 2]), 6)
     0.225042
@@ -63,19 +57,16 @@ def adjusted_mutual_information(
     truth, predicted = np.ravel(truth), np.ravel(predicted)
     if len(truth) != len(predicted):
         raise ValueError(f"{len(truth)} items have a true group, but {len(predicted)} a predicted")
-    if normaliser not in ("max", "arithmetic"):
-        raise ValueError(f"normaliser is `max` or `arithmetic`, not {normaliser!r}")
     table = _contingency(truth, predicted)
     rows, columns = table.sum(1), table.sum(0)
     # Equal groupings: each row and each column has one entry. The quotient could be 0 / 0.
     if np.count_nonzero(table) == len(rows) == len(columns):
         return 1.0
     entropies = _entropy(rows), _entropy(columns)
-    norm = max(entropies) if normaliser == "max" else sum(entropies) / 2
     information = sum(entropies) - _entropy(table)
     expected = _expected_information(rows, columns)
-    gap = norm - expected
-    # If one side is a single group, I and E are 0; if all items are alone, norm and E are equal.
+    gap = max(entropies) - expected
+    # I and E are 0 if one side is a single group; H and E are equal if all items are alone.
     smallest = float(np.finfo(np.float64).eps)
     gap = min(gap, -smallest) if gap < 0 else max(gap, smallest)
     return (information - expected) / gap

@@ -118,7 +118,7 @@ def read_latest(folder: Path, name: str) -> tuple[Checkpoint, str]:
             raise
         found = read(folder, f"{name}.before")
         write_atomic(folder / f"{name}.json", (folder / f"{name}.before.json").read_bytes())
-        return found, f"{error}; going on with the one before it"
+        return found, f"{error}; continuing with the one before it"
 
 
 def restore(module: torch.nn.Module, tensors: Mapping[str, Tensor], what: str) -> None:

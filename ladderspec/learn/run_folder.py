@@ -120,7 +120,7 @@ def check(folder: Path, run: Run, resume: bool, content: str | None = None) -> N
                 " in another folder"
             )
         if begun(folder) and not resume:
-            raise UsageError(f"{folder} holds this run already; --resume goes on with it")
+            raise UsageError(f"{folder} holds this run already; --resume continues it")
 
 
 def data_changed(folder: Path, content: str | None) -> bool:

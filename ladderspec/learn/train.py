@@ -195,7 +195,7 @@ def _train(
             if done:
                 break
             if interrupted:
-                progress.say(f"interrupted after update {state.update}; --resume goes on")
+                progress.say(f"interrupted after update {state.update}; --resume continues")
                 raise Interrupted
 
     return {
@@ -241,7 +241,7 @@ def _resume(state: TrainState, folder: Path, log: MetricsLog, progress: Progress
         state.written = kept
     elif found.attributes.get(CHECKSUM) not in (None, metrics_checksum(folder)):
         progress.say("metrics.jsonl is damaged or was changed: some of its rows may be wrong")
-    progress.say(f"goes on after update {state.update}")
+    progress.say(f"continues after update {state.update}")
 
 
 def batches(state: TrainState, workers: int) -> Iterator[tuple[TensorBatch, float]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -167,16 +167,11 @@ def _clip(state: TrainState) -> Tensor:
     return norm if taught else _clip_norm(probes, None)
 
 
-def _clip_norm(parameters: Iterable[nn.Parameter], limit: float | None) -> Tensor:
-    """The gradient norm before clipping."""
-    gradients = [p.grad for p in parameters if p.grad is not None]
-    if not gradients:
-        return torch.zeros(())
-    norm = nn.utils.get_total_norm(gradients)
+def _clip_norm(parameters: Sequence[nn.Parameter], limit: float | None) -> Tensor:
+    """Clip gradients to a norm, if there is a limit. Returns the norm before."""
+    norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
     if limit is not None:
-        scale = (limit / (norm + 1e-6)).clamp(max=1.0)
-        for gradient in gradients:
-            gradient.mul_(scale)
+        nn.utils.clip_grads_with_norm_(parameters, limit, norm)
     return norm
 
 

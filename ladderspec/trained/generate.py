@@ -85,14 +85,13 @@ def generate(
     collator = opened.collator(net)
     batch, items = first_items(collator, split, count, first)
     if batch.frames.dim() != len(net.shape) + 2:
-        raise UsageError("the network looks at one input: there is nothing to go on with")
+        raise UsageError("the network has a single input: there is no sequence to continue")
     longest = min(batch.lengths or (batch.frames.shape[1],))
     shown = longest if given is None else given
     if not 1 <= shown <= longest:
         raise UsageError(f"between 1 and {longest} frames can be given here, not {shown}")
     if not 1 <= frames <= MOST_FRAMES:
-        least = f"for at least 1 frame, and at most {MOST_FRAMES:,}"
-        raise UsageError(f"the network has to go on {least}, not {frames}")
+        raise UsageError(f"between 1 and {MOST_FRAMES:,} frames can be generated, not {frames}")
     order = np.argsort(items)
     start = batch.frames[order, :shown]
     further = {name: value[order] for name, value in batch.inputs.items()}

@@ -104,7 +104,7 @@ def test_a_killed_worker_is_replaced(whole: Path, tmp_path: Path) -> None:
     order = AblationOptions(tmp_path / "out", plugins=(plugin,), display=Display(quiet=True))
     assert ablate(place, place.select(["ladder"]), order, Processes(1)) == []
     assert plugin.with_suffix(".killed").exists()
-    assert "goes on after update 5" in (tmp_path / "out" / "ladder.seed0" / "log.txt").read_text()
+    assert "continues after update 5" in (tmp_path / "out" / "ladder.seed0" / "log.txt").read_text()
     assert written(tmp_path / "out" / RUNS[0]) == written(whole / RUNS[0])
 
 

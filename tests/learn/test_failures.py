@@ -65,7 +65,7 @@ def test_a_corrupted_checkpoint(
     train(run, part, resume=True)
     said = capsys.readouterr().err
     assert "is damaged: its checksum" in said
-    assert "goes on after update 5" in said
+    assert "continues after update 5" in said
     assert written(part) == written(tmp_path / "whole")
 
 
@@ -130,8 +130,8 @@ def test_a_missing_manifest(
         train(run, part, quiet=True)
     train(run, part, resume=True)
     said = capsys.readouterr().err
-    assert "going on with the one before it" in said
-    assert "goes on after update 5" in said
+    assert "continuing with the one before it" in said
+    assert "continues after update 5" in said
     assert written(part) == written(tmp_path / "whole")
 
 
@@ -151,7 +151,7 @@ def test_the_one_before_survives_a_second_fault(run: Run, part: Path, tmp_path: 
     """After a fallback the damaged checkpoint is not copied over the whole one."""
     _flip(tensors_of(part), 400)
     found, message = checkpoint.read_latest(part, "last")
-    assert "going on with the one before" in message
+    assert "continuing with the one before" in message
     checkpoint.write(part, "last", found.tensors, found.attributes)
     for name in ("last", "last.before"):
         assert checkpoint.read(part, name).attributes["update"] == 5
@@ -257,7 +257,7 @@ def test_a_folder_of_another_run(run: Run, part: Path) -> None:
     other = replace(run, training=run.training.model_copy(update={"batch": 12}))
     with pytest.raises(UsageError, match=r"another run: training\.batch is 10, not 12"):
         train(other, part, resume=True, quiet=True)
-    with pytest.raises(UsageError, match="--resume goes on"):
+    with pytest.raises(UsageError, match="--resume continues"):
         train(run, part, quiet=True)
 
 
@@ -450,7 +450,7 @@ def test_control_c(
     with monkeypatch.context() as patched:
         patched.setattr(training, "update", interrupted)
         assert main(words) == 130
-    assert "interrupted after update 7; --resume goes on" in capsys.readouterr().err
+    assert "interrupted after update 7; --resume continues" in capsys.readouterr().err
     folder = tmp_path / "out" / run.id
     assert json.loads((folder / "last.json").read_text())["update"] == 7
     assert main([*words, "--resume"]) == 0
