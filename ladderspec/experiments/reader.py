@@ -216,6 +216,17 @@ def file_beside(node: Node) -> Path:
     return Path(name if name.startswith(PREFIX) else Path(node.source.name).parent / name)
 
 
+@dataclass(frozen=True)
+class _Cell:
+    """A cell of the table: a row and a column, with their nodes in the file."""
+
+    row: ExperimentRow
+    line: Sequence[Node]  # the row after all rows that it builds on
+    column: ExperimentColumn | None
+    column_node: Node | None
+    document: Document | None  # the spec of the row
+
+
 @dataclass
 class _ExperimentReader:
     """Resolves the runs of an experiment, row by row and column by column."""
@@ -248,8 +259,8 @@ class _ExperimentReader:
         for row, line in [(row, line) for row, line in rows if line]:
             document = self._document(line, documents)
             for j, column in enumerate(self.config.columns or (None,)):
-                over = None if column is None else self.tree.find(("columns", j))[0]
-                run = self._changed_cell(row, line, column, over, document)
+                node = None if column is None else self.tree.find(("columns", j))[0]
+                run = self._changed_run(_Cell(row, line, column, node, document))
                 found += [run] if run is not None else []
         self._report_unfit()
         if self.findings:
@@ -343,10 +354,10 @@ class _ExperimentReader:
                         self.findings.add(replace(finding, place=place))
         return known[target]
 
-    def _spec(self, line: Sequence[Node], over: Node | None, document: Document) -> Spec | None:
+    def _spec(self, cell: _Cell, document: Document) -> Spec | None:
         """The spec with the changes of the experiment, then of the column, then of the rows."""
-        layers = [("experiment", self.tree), ("column", over), *(("row", row) for row in line)]
-        layers.append(("command_line", self.over))
+        layers = [("experiment", self.tree), ("column", cell.column_node)]
+        layers += [*(("row", row) for row in cell.line), ("command_line", self.over)]
         patches = [(name, patch) for name, node in layers if (patch := _patch(node)) is not None]
         changes = json.dumps([(name, patch.plain()) for name, patch in patches])
         key, found = (Path(document.tree.source.name).resolve(), changes), Findings()
@@ -354,7 +365,7 @@ class _ExperimentReader:
         if spec is not None and graph is not None:
             if not found:
                 self.networks[key] = spec, graph
-            check_frozen(graph, _items(_last(line, "freeze")), found)
+            check_frozen(graph, _items(_last(cell.line, "freeze")), found)
         self.findings.update(found)
         return None if found else spec
 
@@ -372,19 +383,12 @@ class _ExperimentReader:
 
     # --- data and training -----------------------------------------------------------------------
 
-    def _changed_cell(
-        self,
-        row: ExperimentRow,
-        line: Sequence[Node],
-        column: ExperimentColumn | None,
-        over: Node | None,
-        document: Document | None,
-    ) -> Run | None:
-        """A run; None if it cannot take the changes of the command line."""
+    def _changed_run(self, cell: _Cell) -> Run | None:
+        """The run of a cell; None if it cannot take the changes of the command line."""
         reported, self.findings = self.findings, Findings()
-        run = self._cell(row, line, column, over, document)
+        run = self._run(cell)
         found, self.findings = self.findings.sorted(), reported
-        rows, columns = self.chosen
+        row, column, (rows, columns) = cell.row, cell.column, self.chosen
         for finding in found:
             if finding.place is None or finding.place.source.name != "--set":
                 self.findings.add(finding)
@@ -392,15 +396,11 @@ class _ExperimentReader:
                 self._add_unfit(finding, row.name)
         return None if found else run
 
-    def _cell(
-        self,
-        row: ExperimentRow,
-        line: Sequence[Node],
-        column: ExperimentColumn | None,
-        over: Node | None,
-        document: Document | None,
-    ) -> Run | None:
-        layers = [self.tree, *([over] if over is not None else []), *line, self.over]
+    def _run(self, cell: _Cell) -> Run | None:
+        """The run of a cell, with seed 0."""
+        row, line, column, document = cell.row, cell.line, cell.column, cell.document
+        nodes = (self.tree, cell.column_node, *line, self.over)
+        layers = [node for node in nodes if node is not None]
         data_node = _merged(layers, "data")
         data = self._data(data_node)
         training, training_node = _validate(
@@ -409,7 +409,7 @@ class _ExperimentReader:
         evaluation, evaluation_node = _validate(
             _merged(layers, "evaluation"), EvaluationConfig, self.findings
         )
-        spec = self._spec(line, over, document) if document is not None else None
+        spec = self._spec(cell, document) if document is not None else None
         if training is not None and (training.updates is None) == (training.epochs is None):
             self._report_length(training, training_node)
         if spec is None or data is None or training is None or evaluation is None:
