@@ -4,9 +4,8 @@ A finished run is recognised by the digest in its `result.json`. So that the lib
 without orphaning finished runs, an identity contains
 
 - the fields of cells, tasks, data, training and evaluation that differ from their defaults,
-- the `revision` of every cell, task and data set. A change of a default or
-  a computation needs a new revision of that class: earlier runs then differ. 1 is left out.
-
+- the `revision` of every cell, task and data set. A change of a default or a computation needs a
+  new revision of that class: earlier runs then differ. 1 is left out.
 - the digest of every plug-in file that defines a cell, norm, activation, task or data set of the
   run. Runs that were recorded before these digests existed are still recognised.
 
@@ -18,8 +17,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
@@ -27,15 +26,16 @@ from ladderspec.cells.activations import ACTIVATIONS
 from ladderspec.cells.norms import NORMS
 from ladderspec.data import DataConfig
 from ladderspec.experiments.training import (
-    EvaluationConfig,
     EvaluationNoise,
-    TrainingConfig,
     noise_of,
     tasks_of,
 )
 from ladderspec.names import TABLE, Role
 from ladderspec.plugins import digest_of
 from ladderspec.wiring.graph import Graph
+
+if TYPE_CHECKING:
+    from ladderspec.experiments.runs import Run
 
 FORMAT = "ladderspec run 1"
 
@@ -87,44 +87,33 @@ RECORDED: dict[str, frozenset[str]] = {
 }
 
 
-def identity(
-    seed: int,
-    graph: Graph,
-    data: DataConfig,
-    training: TrainingConfig,
-    evaluation: EvaluationConfig,
-    start: str | None,
-    freeze: Sequence[str],
-    all_fields: bool = False,
-    plugins: bool = True,
-) -> dict[str, Any]:
+def identity(run: Run, all_fields: bool = False, plugins: bool = True) -> dict[str, Any]:
     """Everything that the numbers of a run depend on, as JSON.
 
     Args:
-        seed: the seed of the run.
-        graph: its network.
-        data: its data set.
-        training: how it is trained.
-        evaluation: how it is evaluated.
-        start: the digest of the run whose weights it starts from, or a folder.
-        freeze: selectors of what is not trained.
+        run: the run.
         all_fields: include all fields of cells and data sets that are not in `RECORDED`, as runs
             with classes of users were recorded before only differences counted.
         plugins: include the digests of plug-in files, which earlier runs were recorded without.
     """
-    evaluated = fields(evaluation, "evaluation")
-    evaluated.pop("noise", None)
-    if EvaluationNoise(evaluation.noise, noise_of(graph)).any_noisy(tasks_of(graph)):
-        evaluated["noise"] = evaluation.noise  # early runs were measured on clean input, without it
+    graph, data, start = run.graph, run.data, run.start
+    if run.data_path is not None:
+        data = data.model_copy(update={"path": run.data_path})
+    if run.origin is not None:
+        start = digest(identity(run.origin, all_fields, plugins))
+    evaluation = fields(run.evaluation, "evaluation")
+    evaluation.pop("noise", None)
+    if EvaluationNoise(run.evaluation.noise, noise_of(graph)).any_noisy(tasks_of(graph)):
+        evaluation["noise"] = run.evaluation.noise  # early runs had clean input, and no `noise`
     found = {
         "format": FORMAT,
-        "seed": seed,
+        "seed": run.seed,
         "graph": _graph(graph, all_fields),
         "data": data_identity(data, all_fields),
-        "training": fields(training, "training"),
-        "evaluation": evaluated,
+        "training": fields(run.training, "training"),
+        "evaluation": evaluation,
         "start": start,
-        "freeze": list(freeze),
+        "freeze": list(run.freeze),
     }
     if plugins and (used := plugins_of(graph, data)):
         found["plugins"] = used

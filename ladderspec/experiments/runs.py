@@ -55,7 +55,7 @@ class Run:
     @cached_property
     def identity(self) -> dict[str, Any]:
         """Everything that the numbers of the run depend on, as JSON."""
-        return self._identity()
+        return identity(self)
 
     @cached_property
     def identities(self) -> tuple[dict[str, Any], ...]:
@@ -70,27 +70,9 @@ class Run:
         if self.data_path is not None:  # early runs were recorded with the absolute path
             forms += [replace(run, data_path=None) for run in forms]
         return tuple(
-            run._identity(all_fields, plugins)
+            identity(run, all_fields, plugins)
             for run in forms
             for all_fields, plugins in ((False, True), (False, False), (True, False))
-        )
-
-    def _identity(self, all_fields: bool = False, plugins: bool = True) -> dict[str, Any]:
-        start, data = self.start, self.data
-        if self.data_path is not None:
-            data = data.model_copy(update={"path": self.data_path})
-        if self.origin is not None:
-            start = digest(self.origin._identity(all_fields, plugins))
-        return identity(
-            self.seed,
-            self.graph,
-            data,
-            self.training,
-            self.evaluation,
-            start,
-            self.freeze,
-            all_fields,
-            plugins,
         )
 
     @property
