@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -191,10 +192,15 @@ def evaluate(
             in the run.
         data: The data folder. Default: that of the environment.
 
+    Warns:
+        UserWarning: if own data or a plug-in file have changed since the run was trained.
+
     Returns:
         The metrics: one number each, by iteration, and confusion matrices.
     """
     opened = open_run(run, checkpoint, Path(data) if data is not None else None)
+    for note in opened.notes:
+        warnings.warn(note, stacklevel=2)
     return evaluate_run(opened, split, _several(without), statistics, noise)
 
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ladderspec.errors import LadderspecError
+from ladderspec.errors import LadderspecError, UsageError
 from ladderspec.experiments.reader import open_experiment
 from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.experiments.training import MachineConfig
 from ladderspec.learn.progress import Callback, Display, numbers, read_status, without_nll
-from ladderspec.learn.run_folder import check, read_result
+from ladderspec.learn.run_folder import check, data_changed, read_result
 
 OPTIONS = ("threads", "workers", "device")  # of the command line, about the machine
 TRIES = 4  # how often a run is started if its process is killed
@@ -43,9 +43,18 @@ def ablate(
     experiment: Experiment, runs: Sequence[Run], options: AblationOptions, engine: Engine
 ) -> list[Outcome]:
     """Train the runs that are not finished. Returns the failed ones, with their errors."""
-    unfinished = [run for run in runs if read_result(options.output / run.id, run) is None]
-    for run in unfinished:  # before anything is trained
-        check(options.output / run.id, run, options.resume)
+    output = options.output
+    finished = {run.id for run in runs if read_result(output / run.id, run) is not None}
+    unfinished = [run for run in runs if run.id not in finished]
+    for run in runs if unfinished else ():  # before anything is trained
+        if run.id not in finished:
+            check(output / run.id, run, options.resume, options.data)
+        elif data_changed(output / run.id, run.data, options.data):
+            raise UsageError(
+                f"{output / run.id} was trained with other data than those that are there now, on"
+                " which the other runs would be trained; restore them, or train all runs in"
+                " another folder"
+            )
     display = options.display or Display()
     display.total, display.done = len(runs), len(runs) - len(unfinished)
     failed = list[Outcome]()

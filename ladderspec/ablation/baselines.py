@@ -14,7 +14,7 @@ from ladderspec.experiments.config import base_row
 from ladderspec.experiments.identity import data_identity, digest
 from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.files import make_folder, write_atomic
-from ladderspec.learn.run_folder import read_result
+from ladderspec.learn.run_folder import content_changed, read_result
 
 FILE = "baselines.json"
 
@@ -29,7 +29,8 @@ class Scores(Config):
     unit: str = ""
     split: str
     items: int  # the first of the split
-    data: str  # digest of the data
+    data: str  # digest of their config
+    content: str | None = None  # digest of the user's own files
     values: dict[int, float]
 
     def belong_to(self, metric: str, unit: str) -> bool:
@@ -40,15 +41,23 @@ class Scores(Config):
 _STORED = TypeAdapter(list[Scores])
 
 
-def read_baselines(experiment: Experiment, runs: Sequence[Run], folder: Path) -> list[Scores]:
-    """The stored scores that belong to the experiment; empty if there are none."""
+def read_baselines(
+    experiment: Experiment, runs: Sequence[Run], folder: Path, data: Path | None = None
+) -> list[Scores]:
+    """The stored scores that belong to the experiment and its data; empty if there are none."""
     try:
         stored = _STORED.validate_json((folder / FILE).read_bytes())
     except (OSError, ValidationError):  # they can be measured again
         return []
-    data = {run.column: _digest(run) for run in _base_runs(experiment, runs)}
-    names = experiment.config.baselines
-    return [x for x in stored if x.baseline in names and data.get(x.column) == x.data]
+    base = {run.column: run for run in _base_runs(experiment, runs)}
+    return [
+        x
+        for x in stored
+        if x.baseline in experiment.config.baselines
+        and x.column in base
+        and x.data == _digest(base[x.column])
+        and not content_changed(x.content, base[x.column].data, data)
+    ]
 
 
 def measure_baselines(
@@ -68,7 +77,8 @@ def measure_baselines(
     Raises:
         DataError: if the data are missing.
     """
-    stored = {(x.baseline, x.title, x.column): x for x in read_baselines(experiment, runs, folder)}
+    found = read_baselines(experiment, runs, folder, data)
+    stored = {(x.baseline, x.title, x.column): x for x in found}
     finished = {(r.column, r.seed) for r in runs if read_result(folder / r.id, r) is not None}
     before, known = dict(stored), dict[tuple[str, str, int], list[Scores]]()
     for run in _base_runs(experiment, runs):
@@ -81,7 +91,7 @@ def measure_baselines(
         for name in names:
             key = name, run.column, opened.seed  # the data may have a seed of their own
             if key not in known:
-                known[key] = list(_scores(run, name, opened))
+                known[key] = list(_scores(run, name, opened, run.data.content(data)))
             for new in known[key]:
                 old = stored.get((name, new.title, new.column), new)
                 (value,) = set(new.values.values())
@@ -93,7 +103,7 @@ def measure_baselines(
     return [folder / FILE] if stored else []
 
 
-def _scores(run: Run, name: str, data: DataSet) -> Iterator[Scores]:
+def _scores(run: Run, name: str, data: DataSet, content: str | None) -> Iterator[Scores]:
     baseline = run.data.baselines()[name]
     split = Split(run.evaluation.split) if data.size(Split.TEST) else Split.VALID
     items = min(baseline.items, data.size(split))
@@ -107,6 +117,7 @@ def _scores(run: Run, name: str, data: DataSet) -> Iterator[Scores]:
             split=split,
             items=items,
             data=_digest(run),
+            content=content,
             values={run.seed: value},
         )
 

@@ -21,6 +21,7 @@ from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.files import make_folder, sweep, write_atomic
 from ladderspec.learn.progress import Display
 from ladderspec.learn.run_folder import ABANDONED
+from ladderspec.wording import first_of
 
 MOST_PICTURES = 8
 
@@ -94,7 +95,7 @@ def report(
     except (DataError, UsageError) as error:
         unmeasured = f"no baselines: {error}"
     with display.working("tables and figures", "writing"):
-        results = collect(experiment, runs, folder, by_time)
+        results = collect(experiment, runs, folder, by_time, data)
         try:
             tables_and_figures, missing = write_report(results, folder)
             written += tables_and_figures
@@ -102,6 +103,10 @@ def report(
         except UsageError as error:  # the tables can be shown without files
             missing = str(error)
     messages = [*(f"left out: {line}" for line in results.left_out), missing, unmeasured]
+    if results.other_data:
+        messages.append(
+            f"trained with other data than those that are there now: {first_of(results.other_data)}"
+        )
     return AblationReport(results, tuple(written), tuple(filter(None, messages)))
 
 

@@ -13,7 +13,7 @@ from ladderspec.experiments.config import Quoted, base_row
 from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.experiments.training import TEACHER, EvaluationNoise, noise_of, tasks_of
 from ladderspec.learn.log import read_rows
-from ladderspec.learn.run_folder import check, damaged_result, read_result
+from ladderspec.learn.run_folder import check, damaged_result, data_changed, read_result
 from ladderspec.wiring.graph import steps_of
 
 Result = dict[str, Any]  # content of result.json
@@ -86,6 +86,7 @@ class Results:
     cells: tuple[TableCell, ...]
     curves: Curves = field(repr=False)
     left_out: tuple[str, ...] = ()  # messages about folders that hold other runs
+    other_data: tuple[str, ...] = ()  # runs that were trained with other data than those of now
     show_times: bool = False  # metrics at every t, also if time runs over frames
     about_data: str = ""  # what a reader must know of the data
 
@@ -126,7 +127,11 @@ class Results:
 
 
 def collect(
-    experiment: Experiment, runs: Sequence[Run], folder: Path, show_times: bool = False
+    experiment: Experiment,
+    runs: Sequence[Run],
+    folder: Path,
+    show_times: bool = False,
+    data: Path | None = None,
 ) -> Results:
     """Collect the results of all finished runs from their folders.
 
@@ -135,16 +140,17 @@ def collect(
         runs: its runs, with the seeds that count.
         folder: the folder of the folders of the runs.
         show_times: show metrics at every t, also if time runs over frames.
+        data: the data folder.
     """
     headings = {column.name: column.title or column.name for column in experiment.config.columns}
-    found, curves, left_out = _found(runs, folder)
+    found, curves, left_out = _found(runs, folder, data)
     cells = []
     for row, column in dict.fromkeys((run.row, run.column) for run in runs):
         own = [run for run in runs if (run.row, run.column) == (row, column)]
         finished = {run.seed: found[run.id] for run in own if run.id in found}
         cells.append(_cell(own[0], headings.get(column, ""), finished))
     measures = _measures((run, found[run.id]) for run in runs if run.id in found)
-    stored = read_baselines(experiment, runs, folder)
+    stored = read_baselines(experiment, runs, folder, data)
     return Results(
         title=experiment.config.title or experiment.name,
         base=base_row(experiment.config),
@@ -152,12 +158,19 @@ def collect(
         cells=(*cells, *_baselines(stored, cells, measures, {run.seed for run in runs})),
         curves=curves,
         left_out=tuple(left_out),
+        other_data=tuple(
+            run.id
+            for run in runs
+            if run.id in found and data_changed(folder / run.id, run.data, data)
+        ),
         show_times=show_times,
         about_data=" ".join(filter(None, dict.fromkeys(run.data.note for run in runs))),
     )
 
 
-def _found(runs: Sequence[Run], folder: Path) -> tuple[dict[str, Result], Curves, list[str]]:
+def _found(
+    runs: Sequence[Run], folder: Path, data: Path | None
+) -> tuple[dict[str, Result], Curves, list[str]]:
     """The results of finished runs by id, their curves, and messages about what is left out."""
     found, curves, left_out = dict[str, Result](), Curves(), list[str]()
     for run in runs:
@@ -176,7 +189,7 @@ def _found(runs: Sequence[Run], folder: Path) -> tuple[dict[str, Result], Curves
                 f"{folder / run.id / 'result.json'} is damaged; --resume writes it again"
             )
         try:
-            check(folder / run.id, run, resume=True)
+            check(folder / run.id, run, resume=True, data=data)
         except UsageError as error:
             left_out.append(str(error))
     return found, curves, left_out

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Iterable
 from typing import TextIO
 
 from ladderspec.escaping import escape_terminal
@@ -38,6 +39,12 @@ def width(out: TextIO | None = None) -> int | None:
 def say(text: str) -> None:
     """Print a line with names of files, whose control characters become visible."""
     print(escape_terminal(text))
+
+
+def notes_to_stderr(notes: Iterable[str]) -> None:
+    """Print notes beside the output of a command."""
+    for note in notes:
+        print(f"note: {escape_terminal(note)}", file=sys.stderr)
 
 
 def coloured(text: str, command: str, out: TextIO | None = None) -> str:

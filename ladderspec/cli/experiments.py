@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ladderspec.cli._options import add_plugin, at_least, load_plugins, refuse_ignored
-from ladderspec.cli._terminal import say, width
-from ladderspec.escaping import escape_terminal, one_line
+from ladderspec.cli._terminal import notes_to_stderr, say, width
+from ladderspec.escaping import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,8 +82,7 @@ def _open(
     changes = [*args.set, *([f"evaluation.split={args.split}"] if args.split else [])]
     experiment = open_experiment(path, networks, changes, rows=args.row, columns=args.column)
     runs = experiment.select(args.row, args.column, _seeds_of(args))
-    for note in notes_on(runs):
-        print(f"note: {escape_terminal(note)}", file=sys.stderr)
+    notes_to_stderr(notes_on(runs))
     return experiment, runs
 
 

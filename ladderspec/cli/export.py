@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ladderspec.api import build, open_spec
 from ladderspec.cli._options import add_changes, add_spec, open_graph, request, saved
-from ladderspec.cli._terminal import say
+from ladderspec.cli._terminal import notes_to_stderr, say
 from ladderspec.errors import UsageError
 from ladderspec.export import to_python
 from ladderspec.files import write_atomic
@@ -81,7 +81,7 @@ def _write_onnx(what: Spec | Graph, args: argparse.Namespace) -> int:
     if args.weights is not None:
         from ladderspec.trained.run import take_weights
 
-        take_weights(net, args.weights)
+        notes_to_stderr(take_weights(net, args.weights))
     if args.device is not None:
         from ladderspec.learn.processes import device_of
 

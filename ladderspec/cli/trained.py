@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ladderspec.cli._options import add_plugin, at_least, load_plugins
-from ladderspec.cli._terminal import say
+from ladderspec.cli._terminal import notes_to_stderr, say
 from ladderspec.errors import UsageError
 from ladderspec.escaping import one_line
 from ladderspec.files import make_folder, write_atomic
@@ -85,7 +85,7 @@ def run_evaluate(args: argparse.Namespace) -> int:
         files = _write_pictures(opened, args)
     except (UsageError, OSError) as error:  # after the measures are printed
         problem = error
-    notes = notes_on(opened.graph, args.without) if args.without else []
+    notes = [*opened.notes, *(notes_on(opened.graph, args.without) if args.without else [])]
     if args.json:
         data = {"metrics": report.metrics, "by_time": report.by_time, "units": report.units,
                  "confusion": report.confusion, "files": [str(file) for file in files],
@@ -214,6 +214,7 @@ def run_generate(args: argparse.Namespace) -> int:
         args.sample,
         args.seed or 0,
     )
+    notes_to_stderr(opened.notes)
     given, later = found.given, found.later
     title = f"{opened.record['title']}: {given.shape[1]} frames given, {later.shape[1]} by itself"
     place = args.output or opened.folder / "evaluation" / "generated.png"

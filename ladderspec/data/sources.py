@@ -158,7 +158,11 @@ def digest_of_files(files: Mapping[str, Path]) -> str:
 
 def _sha256(place: Path, fresh: bool = False) -> str:
     """The digest of a file, from the user's cache if its size and time have not changed."""
-    stat, cache = place.stat(), cache_folder() / "digests.json"
+    cache = cache_folder() / "digests.json"
+    try:
+        stat = place.stat()
+    except OSError as error:
+        raise DataError(f"cannot read {place}: {reason(error)}") from None
     stamp, key = [stat.st_size, stat.st_mtime_ns], str(place.resolve())
     try:
         table = json.loads(cache.read_text())

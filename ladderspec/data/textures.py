@@ -98,7 +98,7 @@ def load_textures(name: str, shrink: float, folder: Path | None = None) -> Textu
         places = sources.obtain(PUBLISHED[name], folder)
         found = {place.stem: read_grey(place) for place in places}
     else:
-        found = _read_folder(name, sources.folder(folder))
+        found = {file.name: read_grey(file) for file in _own_files(name, sources.folder(folder))}
     side = min(min(image.shape) for image in found.values())
     small = int(side / shrink)
     if small < 1:
@@ -112,7 +112,15 @@ def _built_in() -> dict[str, Images]:
     return {name: make() for name, make in PATTERNS.items()}
 
 
-def _read_folder(name: str, root: Path) -> dict[str, Images]:
+def content_of_textures(name: str, folder: Path | None = None) -> str | None:
+    """A digest of a folder of pictures; None if the textures are built in or published."""
+    if name == "builtin" or name in PUBLISHED:
+        return None
+    files = _own_files(name, sources.folder(folder))
+    return sources.digest_of_files({file.name: file for file in files})
+
+
+def _own_files(name: str, root: Path) -> list[Path]:
     places = [Path(name).expanduser(), root / name]
     place = next((each for each in places if each.is_dir()), None)
     if place is None:
@@ -126,7 +134,7 @@ def _read_folder(name: str, root: Path) -> dict[str, Images]:
             f"{place} has {len(files)} pictures ({' '.join(SUFFIXES)}), but a digit and its ground"
             " need two different textures"
         )
-    return {file.name: read_grey(file) for file in files}
+    return files
 
 
 def _centre(image: Images, side: int) -> Images:

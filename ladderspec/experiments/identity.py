@@ -121,7 +121,7 @@ def identity(run: Run, all_fields: bool = False, plugins: bool = True) -> dict[s
     return plain
 
 
-def plugins_of(graph: Graph, data: DataConfig) -> dict[str, str]:
+def plugins_of(graph: Graph, data: DataConfig | None = None) -> dict[str, str]:
     """The digests of the plug-in files whose classes and functions a run uses, by name."""
     used: list[object] = [type(data), *(type(t["task"]) for t in graph.graph["tasks"].values())]
     for *_, cell in graph.nodes(data="cell"):

@@ -1,8 +1,8 @@
 """Checkpoints: tensors as safetensors, everything else as JSON. Nothing is ever unpickled.
 
-A checkpoint is NAME.json, its manifest: the attributes of the state, the file of its tensors and
-their checksum, and a checksum of the manifest itself. The manifest is renamed into place last, so
-it names complete files even if the process is killed at any moment.
+A checkpoint is NAME.json, its manifest: the run that it belongs to, the attributes of the state,
+the file of its tensors and their checksum, and a checksum of the manifest itself. The manifest is
+renamed into place last, so it names complete files even if the process is killed at any moment.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ladderspec.wording import first_of
 
 FORMAT = "ladderspec checkpoint 2"
 FIRST_FORMAT = "ladderspec checkpoint 1"  # without a checksum of the manifest
+OWNER = "run"  # attribute: the run that it belongs to
 
 
 class CheckpointError(UsageError):
@@ -72,8 +73,11 @@ def _remove_unused(folder: Path, name: str) -> None:
             file.unlink(missing_ok=True)
 
 
-def read(folder: Path, name: str) -> Checkpoint:
-    """Read and verify the checkpoint `name`."""
+def read(folder: Path, name: str, owner: str | None = None) -> Checkpoint:
+    """Read and verify the checkpoint `name`, which must be one of the run `owner`.
+
+    Checkpoints of earlier versions do not say whose they are, and are read for any run.
+    """
     place = folder / f"{name}.json"
     try:
         record = read_json(place)
@@ -81,6 +85,8 @@ def read(folder: Path, name: str) -> Checkpoint:
             raise CheckpointError(f"{place}: expected `{FORMAT}`, not {tick(record['format'])}")
         if record["format"] == FORMAT and not (record["manifest"] and intact(record, "manifest")):
             raise CheckpointError(f"{place} is damaged: its checksum is another")
+        if owner is not None and record.get(OWNER) not in (None, owner):
+            raise CheckpointError(f"{place} is a checkpoint of another run")
         file, digest = folder / str(record["file"]), record["checksum"]
         if file.parent != folder:
             raise CheckpointError(f"{place} names a file outside its folder")
@@ -103,8 +109,8 @@ def read(folder: Path, name: str) -> Checkpoint:
         raise CheckpointError(f"{file} is damaged: {error}") from None
 
 
-def read_latest(folder: Path, name: str) -> tuple[Checkpoint, str]:
-    """Read the checkpoint `name`, or the one before it if `name` is missing or damaged.
+def read_latest(folder: Path, name: str, owner: str | None = None) -> tuple[Checkpoint, str]:
+    """Read the checkpoint `name` of the run `owner`, or the one before it if that fails.
 
     The one before it then replaces it, so that two whole checkpoints exist again after the next.
 
@@ -112,11 +118,11 @@ def read_latest(folder: Path, name: str) -> tuple[Checkpoint, str]:
         The checkpoint, and a message if it is the one before.
     """
     try:
-        return read(folder, name), ""
+        return read(folder, name, owner), ""
     except CheckpointError as error:
         if not (folder / f"{name}.before.json").exists():
             raise
-        found = read(folder, f"{name}.before")
+        found = read(folder, f"{name}.before", owner)
         write_atomic(folder / f"{name}.json", (folder / f"{name}.before.json").read_bytes())
         return found, f"{error}; continuing with the one before it"
 

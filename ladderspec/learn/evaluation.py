@@ -274,7 +274,11 @@ class Evaluator:
                 for name, value in self.state.tensors().items()
                 if name.startswith(("net.", "teacher."))
             }
-            attributes = {"update": self.state.update, "value": value}
+            attributes = {
+                checkpoint.OWNER: self.state.owner,
+                "update": self.state.update,
+                "value": value,
+            }
             checkpoint.write(self.folder, "best", tensors, attributes)
         processes.wait()
 
@@ -285,7 +289,7 @@ class Evaluator:
         )
         best = report == "best" and self.has_validation and bool(self.watched)
         if best:
-            found = checkpoint.read(self.folder, "best")
+            found = checkpoint.read(self.folder, "best", self.state.owner)
             checkpoint.restore(self.state.net, found.under("net."), "the best checkpoint")
             if self.state.teacher is not None:
                 teacher = found.under("teacher.")

@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ladderspec.data import DataConfig, DataError
 from ladderspec.errors import UsageError, reason
 from ladderspec.experiments.runs import Run
 from ladderspec.files import (
@@ -42,6 +43,7 @@ except ImportError:  # Windows: folders are not locked
 
 CONTENT = "content"  # key of run.json: a digest of the user's own data
 GRAPH_CHECKSUM = "graph_checksum"  # key of run.json
+BEGUN_AS = "begun_as"  # key of run.json: the digest that its checkpoints name
 ABANDONED = 3600.0  # seconds after which a temporary file is no longer being written
 
 
@@ -93,14 +95,14 @@ def reported(folder: Path) -> tuple[Path, str]:
     return place, str((found or {}).get("reported", "last"))
 
 
-def check(folder: Path, run: Run, resume: bool, content: str | None = None) -> None:
+def check(folder: Path, run: Run, resume: bool, data: Path | None = None) -> None:
     """Refuse a folder that holds another run, or that would be overwritten.
 
     Args:
         folder: the folder.
         run: the run that is to be trained there.
         resume: whether it may have been begun.
-        content: a digest of the user's own data as they are now.
+        data: the data folder.
     """
     place = folder / "run.json"
     try:
@@ -114,7 +116,7 @@ def check(folder: Path, run: Run, resume: bool, content: str | None = None) -> N
         recorded = {key: before[key] for key in keys if key in before}
         if recorded not in run.identities:
             raise UsageError(f"{folder} holds another run: {difference(recorded, run.identity)}")
-        if data_changed(folder, content) and begun(folder):
+        if begun(folder) and content_changed(before.get(CONTENT), run.data, data):
             raise UsageError(
                 f"the data of {folder} have changed since it was begun; restore them, or train"
                 " in another folder"
@@ -123,23 +125,52 @@ def check(folder: Path, run: Run, resume: bool, content: str | None = None) -> N
             raise UsageError(f"{folder} holds this run already; --resume continues it")
 
 
-def data_changed(folder: Path, content: str | None) -> bool:
-    """Whether a run was begun with other data of the user than those with this digest."""
+def data_changed(folder: Path, data: DataConfig, root: Path | None) -> bool:
+    """Whether the run of a folder was begun with other data of the user than those of now."""
+    return content_changed(_record(folder).get(CONTENT), data, root)
+
+
+def content_changed(recorded: str | None, data: DataConfig, root: Path | None) -> bool:
+    """Whether the user's own data have another content than was recorded.
+
+    Not if the data are gone, or if a run of an earlier version recorded nothing.
+    """
     try:
-        before = read_json(folder / "run.json").get(CONTENT)
-    except (FileNotFoundError, UsageError):
+        now = None if recorded is None else data.content(root)
+    except DataError:
         return False
-    return None not in (before, content) and before != content
+    return now is not None and now != recorded
 
 
-def claim(folder: Path, run: Run, resume: bool, content: str | None = None) -> None:
+def owner(folder: Path) -> str | None:
+    """What the checkpoints of a folder name as their run: another training has another name.
+
+    None if the folder holds no run, or one of an earlier version.
+    """
+    retrains = folder.name == "retrain"
+    digest = _record(folder.parent if retrains else folder).get(BEGUN_AS)
+    return f"{digest} retrain" if digest and retrains else digest
+
+
+def _record(folder: Path) -> dict[str, Any]:
+    """The content of `run.json`; empty if it is missing or damaged."""
+    try:
+        return read_json(folder / "run.json")
+    except (FileNotFoundError, UsageError):
+        return {}
+
+
+def claim(folder: Path, run: Run, resume: bool, data: Path | None = None) -> None:
     """Check a folder and write the identity and the graph of the run into it."""
-    check(folder, run, resume, content)
+    content = run.data.content(data)
+    check(folder, run, resume, data)
+    begun_as = (_record(folder).get(BEGUN_AS) if begun(folder) else None) or run.digest
     for place in (folder, folder / "retrain", folder / "pictures", folder / "retrain" / "pictures"):
         sweep(place, 0 if fcntl else ABANDONED)  # only we may write here, if folders can be locked
     graph = graph_json.dumps(run.graph) + "\n"
     write_atomic(folder / "graph.json", graph)
     record = {**run.dump(), CONTENT: content, GRAPH_CHECKSUM: checksum(graph.encode())}
+    record[BEGUN_AS] = begun_as  # the same run can be recorded in several forms
     write_atomic(folder / "run.json", json.dumps(sealed(record), indent=1) + "\n")
 
 

@@ -17,7 +17,7 @@ from ladderspec.learn import checkpoint
 from ladderspec.learn.batches import Collator, Sampler
 from ladderspec.learn.optimiser import check_optimiser
 from ladderspec.learn.processes import device_of
-from ladderspec.learn.run_folder import read_result, reported
+from ladderspec.learn.run_folder import owner, read_result, reported
 from ladderspec.learn.update import not_finite_message
 from ladderspec.names import is_input
 from ladderspec.network.net import Net
@@ -117,7 +117,7 @@ def weights_of(folder: Path) -> dict[str, torch.Tensor]:
     folder, name = reported(folder)
     if not (folder / f"{name}.json").exists():
         raise UsageError(f"{folder} holds no checkpoint to start from; train that run first")
-    return checkpoint.read(folder, name).under("net.")
+    return checkpoint.read(folder, name, owner(folder)).under("net.")
 
 
 def set_dropout(net: Net, probability: float) -> None:

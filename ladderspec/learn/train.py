@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from ladderspec.api import build
-from ladderspec.data import DataError, DataSet, Split
+from ladderspec.data import DataSet, Split
 from ladderspec.experiments.runs import Run
 from ladderspec.experiments.training import Epochs
 from ladderspec.files import make_folder
@@ -31,7 +31,7 @@ from ladderspec.learn.evaluation import Evaluator
 from ladderspec.learn.log import CHECKSUM, MetricsLog, metrics_checksum, tensorboard
 from ladderspec.learn.processes import Interrupted, SignalGuard
 from ladderspec.learn.progress import Callback, Display, Here, Progress, remove_status
-from ladderspec.learn.run_folder import begun, claim, data_changed, locked, read_result
+from ladderspec.learn.run_folder import begun, claim, data_changed, locked, owner, read_result
 from ladderspec.learn.setup import freeze, initialise, set_dropout
 from ladderspec.learn.train_state import (
     CheckpointTimer,
@@ -73,7 +73,7 @@ def train(
     folder, root = Path(folder), Path(data) if data is not None else None
     finished = read_result(folder, run)
     if finished is not None:
-        if not display.quiet and _own_data_changed(run, folder, root):
+        if not display.quiet and data_changed(folder, run.data, root):
             display.say(f"{run.id}: finished with other data than those that are there now")
         return finished
     if run.machine.keep_freed_memory:
@@ -84,7 +84,7 @@ def train(
         progress = Progress(run.id)
         if processes.rank() == 0:
             stack.enter_context(locked(folder))
-            claim(folder, run, resume, run.data.content(root))
+            claim(folder, run, resume, root)
             progress = Progress(run.id, folder, display, on_update=on_update,
                                 on_evaluation=on_evaluation)  # fmt: skip
             stack.enter_context(display.following({run.id: Here(progress)}))
@@ -96,13 +96,6 @@ def train(
         if run.training.retrain != "no":
             result = _retrain(run, folder, opened, device, progress, result)
         return MetricsLog(folder, processes.rank() > 0).write_result(result)
-
-
-def _own_data_changed(run: Run, folder: Path, root: Path | None) -> bool:
-    try:
-        return data_changed(folder, run.data.content(root))
-    except DataError:  # the data are gone: a finished run needs none
-        return False
 
 
 def _retrain(
@@ -155,6 +148,7 @@ def _train(
     # Network, data and state; `message` is about initial weights from another run.
     resumes = begun(folder)
     state, message = _prepare(run, home or folder, data, device, split, resumes)
+    state.owner = owner(folder)
     state.check = run.machine.check or (1 if device.type == "cpu" else run.machine.log)
     if replay is not None:
         state.schedule, state.replays = replay, True
@@ -231,7 +225,7 @@ def _prepare(
 
 def _resume(state: TrainState, folder: Path, log: MetricsLog, progress: Progress) -> None:
     """Continue from the last checkpoint, or from the one before it if that is damaged."""
-    found, message = checkpoint.read_latest(folder, "last")
+    found, message = checkpoint.read_latest(folder, "last", state.owner)
     if message:
         progress.say(message)
     state.load(found)

@@ -16,7 +16,7 @@ from ladderspec.experiments.training import OptimiserConfig, SavingConfig, Train
 from ladderspec.files import sync
 from ladderspec.learn import checkpoint, processes
 from ladderspec.learn.batches import Collator, Sampler
-from ladderspec.learn.checkpoint import Checkpoint, CheckpointError, restore
+from ladderspec.learn.checkpoint import OWNER, Checkpoint, CheckpointError, restore
 from ladderspec.learn.log import CHECKSUM, METRICS, metrics_checksum
 from ladderspec.learn.optimiser import Optimiser, load_state, make_optimiser, state_of
 from ladderspec.network.carry import Carry
@@ -112,6 +112,7 @@ class TrainState:
     optimiser: Optimiser
     schedule: ScheduleState = field(default_factory=ScheduleState)
     replays: bool = False  # whether the learning rates are those of an earlier training
+    owner: str | None = None  # the run that its checkpoints name
     update: int = 0  # updates so far
     epoch: int = 0  # position of the next piece: epoch, batch of the epoch, piece of the batch
     number: int = 0
@@ -172,7 +173,7 @@ class TrainState:
     def attributes(self) -> dict[str, Any]:
         """Everything else, as JSON."""
         found: dict[str, Any] = {name: getattr(self, name) for name in _COUNTERS}
-        found |= {"first_cost": self.first_cost, "sums": self.sums}
+        found |= {OWNER: self.owner, "first_cost": self.first_cost, "sums": self.sums}
         found["schedule"] = self.schedule.dump()
         found["carry"] = None if self.carry is None else _carry_attributes(self.carry)
         return found

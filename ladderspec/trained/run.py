@@ -11,8 +11,9 @@ from typing import Annotated, Any, TypeVar
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ladderspec.data import DataSet, config_of_run
+from ladderspec.data import DataConfig, DataSet, config_of_run
 from ladderspec.errors import UsageError
+from ladderspec.experiments.identity import plugins_of
 from ladderspec.experiments.training import (
     EvaluationConfig,
     EvaluationNoise,
@@ -25,7 +26,7 @@ from ladderspec.learn import checkpoint
 from ladderspec.learn.batches import CPU, Collator, TensorBatch
 from ladderspec.learn.evaluation import training_batches
 from ladderspec.learn.processes import device_of
-from ladderspec.learn.run_folder import GRAPH_CHECKSUM, reported
+from ladderspec.learn.run_folder import CONTENT, GRAPH_CHECKSUM, content_changed, owner, reported
 from ladderspec.network.net import Net
 from ladderspec.trained.lesion import lesion
 from ladderspec.trained.store import GRAPH, check_size, net_of, open_graph, open_net
@@ -54,6 +55,7 @@ class RunRecord(BaseModel):
     training: dict[str, Any]
     evaluation: dict[str, Any]
     settings: Settings | None = None
+    plugins: dict[str, str] = {}
 
 
 @dataclass
@@ -92,10 +94,31 @@ class TrainedRun:
             raise UsageError(f"{place} cannot be used: {first_error(error)}") from None
 
     @cached_property
-    def data(self) -> DataSet:
+    def data_config(self) -> DataConfig:
         """Refused if the data set has another revision now."""
-        config = config_of_run({**self.record["data"], **self.settings["data"]})
-        return config.open(int(self.record["seed"]), self.root)
+        return config_of_run({**self.record["data"], **self.settings["data"]})
+
+    @cached_property
+    def data(self) -> DataSet:
+        return self.data_config.open(int(self.record["seed"]), self.root)
+
+    @property
+    def notes(self) -> list[str]:
+        """What has changed since the run was begun: the user's own data, plug-in files."""
+        found = self.plugin_notes(self.data_config)
+        if content_changed(self.record.get(CONTENT), self.data_config, self.root):
+            found.append("the run was trained with other data than those that are there now")
+        return found
+
+    def plugin_notes(self, data: DataConfig | None = None) -> list[str]:
+        """The plug-in files of the network, and of its data, that have changed."""
+        now = plugins_of(self.graph, data)
+        before = {**now, **self.record.get("plugins", {})}
+        return [
+            f"plug-in `{name}` has changed since the run was trained: it computes something else"
+            for name in now
+            if now[name] != before[name]
+        ]
 
     @property
     def dtype(self) -> torch.dtype:
@@ -185,18 +208,24 @@ def open_run(
     except ValidationError as error:
         raise UsageError(f"{record} is no record of a run: {first_error(error)}") from None
     place, chosen = (place, which) if which else reported(place)
-    weights = checkpoint.read(place, chosen)
+    weights = checkpoint.read(place, chosen, owner(place))
     graph = open_graph(home)
     if content.get(GRAPH_CHECKSUM) not in (None, checksum(read_regular(home / GRAPH))):
         raise UsageError(f"{home / GRAPH} is damaged or was changed: its checksum is another")
     return TrainedRun(place, content, weights, chosen, graph, data, chosen_device)
 
 
-def take_weights(net: Net, place: str | Path) -> None:
-    """Load the weights of a run, of one of its checkpoints, or of a saved network."""
+def take_weights(net: Net, place: str | Path) -> list[str]:
+    """Load the weights of a run, of one of its checkpoints, or of a saved network.
+
+    Returns notes on plug-in files that have changed since.
+    """
+    notes = list[str]()
     if (Path(place) / "net.json").exists():
         tensors = open_net(place).state_dict()
     else:
-        tensors = open_run(place).weights.under("net.")
+        opened = open_run(place)
+        tensors, notes = opened.weights.under("net."), opened.plugin_notes()
     net.to(next(iter(tensors.values())).dtype)
     checkpoint.restore(net, tensors, str(place))
+    return notes

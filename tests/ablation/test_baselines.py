@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from ladderspec.experiments.reader import open_experiment
 from ladderspec.experiments.runs import Run
 from tests.ablation.fake_table4 import EXPERIMENT as TABLE4
 from tests.ablation.fake_table4 import KMEANS, finish_all
+from tests.learn.test_changed_inputs import write_pictures
 from tests.training import EXPERIMENT as OCCLUDED
 from tests.training import MUSIC, experiment
 
@@ -115,6 +117,26 @@ def test_data_with_a_seed_of_their_own_are_measured_once(tmp_path: Path, few: li
     values = collect(opened, opened.runs, tmp_path).cell("2-means of brightness", "").values
     assert len(set(values["segment.ami"].values())) == 1
     assert list(values["segment.ami"]) == [0, 1, 2]
+
+
+def test_scores_of_pictures_that_were_changed_are_measured_again(
+    tmp_path: Path, few: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    own = tmp_path / "own"
+    write_pictures(own, 0)
+    text = TEXT.replace("textures: builtin", f"textures: {own}, shrink: 1, views: 0")
+    opened = open_experiment(experiment(tmp_path, text, SPEC))
+    finish(opened.runs[0], tmp_path)
+    for seed in (0, 0, 1, 1):
+        write_pictures(own, seed)
+        measure_baselines(opened, opened.runs, tmp_path)
+    assert few == [0, 0]
+    assert "2-means of brightness" in collect(opened, opened.runs, tmp_path).rows
+    write_pictures(own, 2)
+    assert "2-means of brightness" not in collect(opened, opened.runs, tmp_path).rows
+    shutil.rmtree(own)
+    assert "2-means of brightness" in collect(opened, opened.runs, tmp_path).rows
 
 
 @pytest.mark.parametrize("damage", ["[", "{}", '[{"title": 3}]', ""])

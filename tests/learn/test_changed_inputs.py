@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from ladderspec.data import data_config, sources
+import ladderspec as ls
+from ladderspec.cli import main
+from ladderspec.data import DataError, data_config, sources
 from ladderspec.errors import UsageError
 from ladderspec.experiments.identity import digest
 from ladderspec.experiments.runs import Run
-from ladderspec.learn.run_folder import check, read_result
+from ladderspec.learn.run_folder import check, content_changed, read_result
 from ladderspec.learn.train import train
 from ladderspec.plugins import load_plugin
 from tests.learn.test_resume import PowerCut, cut
@@ -86,6 +91,64 @@ def test_a_finished_run_says_that_its_data_have_changed(
     assert capsys.readouterr().err == ""
 
 
+def own_experiment(run: Run, tmp_path: Path, *words: str) -> list[str]:
+    """A command on the experiment of `run`."""
+    return [*words, str(tmp_path / "experiment.yaml"), "-o", str(tmp_path / "out")]
+
+
+def test_tables_say_that_data_have_changed(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The results stay in the table; other runs do not go into the same one."""
+    assert main([*own_experiment(run, tmp_path, "ablate"), "--row", "ladder"]) == 0
+    said = "ladderspec: trained with other data than those that are there now: ladder.seed0\n"
+    assert said not in capsys.readouterr().err
+    write_data(tmp_path / "own.npz", 1)
+    for words in (["--table-only"], ["--row", "ladder"], ["--row", "ladder", "--resume"]):
+        assert main([*own_experiment(run, tmp_path, "ablate"), *words]) == 0
+        out, err = capsys.readouterr()
+        assert said in err
+        assert "ladder" in out
+    assert main([*own_experiment(run, tmp_path, "ablate"), "--resume"]) == 2
+    err = capsys.readouterr().err
+    assert "ladder.seed0 was trained with other data than those that are there now" in err
+    assert not (tmp_path / "out" / "open.seed0").exists()
+    (tmp_path / "own.npz").unlink()
+    assert main([*own_experiment(run, tmp_path, "ablate"), "--table-only"]) == 0
+    assert said not in capsys.readouterr().err
+
+
+def test_ablate_refuses_changed_data_before_it_trains(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    interrupt(run, tmp_path / "out" / run.id, monkeypatch)
+    write_data(tmp_path / "own.npz", 1)
+    assert main([*own_experiment(run, tmp_path, "ablate"), "--resume"]) == 2
+    assert "have changed since it was begun" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "open.seed0").exists()
+    assert main([*own_experiment(run, tmp_path, "ablate"), "--table-only"]) == 0
+    assert "have changed since it was begun" in capsys.readouterr().err
+
+
+def test_trained_networks_say_that_their_data_have_changed(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(tmp_path / "run")
+    train(run, folder, quiet=True)
+    note = "the run was trained with other data than those that are there now"
+    assert main(["evaluate", folder]) == 0
+    assert note not in capsys.readouterr().out
+    write_data(tmp_path / "own.npz", 1)
+    assert main(["evaluate", folder]) == 0
+    assert f"note: {note}\n" in capsys.readouterr().out
+    assert main(["evaluate", folder, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["notes"] == [note]
+    assert main(["generate", folder]) == 0
+    assert capsys.readouterr().err == f"note: {note}\n"
+    with pytest.warns(UserWarning, match=note):
+        ls.evaluate(folder)
+
+
 def test_runs_that_recorded_no_digest_are_resumed(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +189,60 @@ def test_the_content_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert data_config("digits").content() is None
 
 
+def write_rolls(path: Path, seed: int) -> None:
+    path.parent.mkdir(exist_ok=True)
+    draw, arrays = np.random.default_rng(seed), dict[str, Any]()
+    for split in ("train", "valid", "test"):
+        arrays[split] = draw.integers(0, 2, (20, 88))
+        arrays[f"{split}_lengths"] = [12, 8]
+    np.savez(path, **arrays)
+
+
+def write_pictures(folder: Path, seed: int) -> None:
+    folder.mkdir(exist_ok=True)
+    draw = np.random.default_rng(seed)
+    for name in ("a.png", "b.png"):
+        Image.fromarray(draw.integers(0, 256, (40, 40), np.uint8)).save(folder / name)
+
+
+@pytest.mark.parametrize(
+    ("fields", "place", "write"),
+    [
+        ({"set": "arrays", "path": "own.npz"}, "own.npz", write_data),
+        ({"set": "music", "file": "own.npz"}, "own.npz", write_rolls),
+        ({"set": "music", "name": "Nottingham"}, "music/Nottingham.npz", write_rolls),
+        ({"set": "textured_mnist", "textures": "own"}, "own", write_pictures),
+    ],
+)
+def test_content_of_everything_that_users_bring(
+    fields: dict[str, Any],
+    place: str,
+    write: Callable[[Path, int], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    config = data_config(**fields)
+    found = []
+    for seed in (0, 1, 0):
+        write(tmp_path / place, seed)
+        found.append(config.content(tmp_path))
+    assert found[0] != found[1]
+    assert found[0] == found[2] is not None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"set": "arrays", "path": "own.npz"}, {"set": "music", "file": "own.npz"},
+     {"set": "textured_mnist", "textures": "own"}],
+)  # fmt: skip
+def test_data_that_are_gone(fields: dict[str, Any], tmp_path: Path) -> None:
+    config = data_config(**fields)
+    with pytest.raises(DataError):
+        config.content(tmp_path)
+    assert not content_changed("some digest", config, tmp_path)
+
+
 # --- plug-ins -------------------------------------------------------------------------------------
 
 
@@ -158,6 +275,22 @@ def test_a_changed_plugin_is_another_run(
     train(run, tmp_path / "run", resume=True, quiet=True)
     assert read_result(tmp_path / "run", run) is not None
     assert read_result(tmp_path / "run", changed) is None
+
+
+@pytest.mark.usefixtures("cells_of_the_module")
+def test_trained_networks_say_that_a_plugin_has_changed(
+    tmp_path: Path, with_plugin: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(plugin_run(tmp_path, with_plugin), tmp_path / "run", quiet=True)
+    words = [str(tmp_path / "run"), "--plugin", str(with_plugin)]
+    assert main(["evaluate", *words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["notes"] == []
+    with_plugin.write_text(PLUGIN.replace("FACTOR", "3"))
+    note = "plug-in `doubled` has changed since the run was trained: it computes something else"
+    assert main(["evaluate", *words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["notes"] == [note]
+    assert main(["export", *words, "-o", str(tmp_path / "net.onnx")]) == 0
+    assert f"note: {note}\n" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("cells_of_the_module")

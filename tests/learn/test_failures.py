@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import signal
 from dataclasses import replace
 from itertools import pairwise
@@ -21,12 +22,14 @@ from ladderspec.data import DataError
 from ladderspec.data.sets.occluded_mnist import OccludedMnistData
 from ladderspec.errors import LadderspecError, UsageError
 from ladderspec.experiments.runs import Run
-from ladderspec.files import sweep
+from ladderspec.files import sealed, sweep
 from ladderspec.learn import checkpoint, processes
 from ladderspec.learn.log import read_rows
 from ladderspec.learn.run_folder import locked
+from ladderspec.learn.setup import weights_of
 from ladderspec.learn.train import train
 from ladderspec.learn.update import Diverged
+from ladderspec.trained.run import open_run
 from tests.learn.test_resume import PowerCut, cut, written
 from tests.training import EXPERIMENT, SPEC, experiment, one_run
 
@@ -145,6 +148,72 @@ def test_no_manifest_is_left(
     train(run, part, resume=True)
     assert "starts again at update 0" in capsys.readouterr().err
     assert written(part) == written(tmp_path / "whole")
+
+
+def bring(name: str, source: Path, to: Path) -> None:
+    """Copy a checkpoint with its tensors into another folder."""
+    shutil.copy(source / f"{name}.json", to)
+    shutil.copy(tensors_of(source, name), to)
+
+
+@pytest.mark.parametrize("other", ["seed", "retrain"])
+def test_a_checkpoint_of_another_run(
+    run: Run, part: Path, tmp_path: Path, other: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is not taken, whole as it is: the one before goes on, or the run is refused."""
+    train(run, tmp_path / "whole", quiet=True)
+    if other == "seed":
+        source = tmp_path / "other"
+        train(run.of_seed(1), source, quiet=True)
+    else:
+        retrained = replace(
+            run, training=run.training.model_copy(update={"retrain": "train+valid"})
+        )
+        train(retrained, tmp_path / "other", quiet=True)
+        source = tmp_path / "other" / "retrain"
+    bring("last", source, part)
+    with pytest.raises(checkpoint.CheckpointError, match=r"last\.json is a checkpoint of another"):
+        open_run(part)
+    train(run, part, resume=True)
+    assert "is a checkpoint of another run; going on with the one before" in capsys.readouterr().err
+    assert written(part) == written(tmp_path / "whole")
+
+
+def test_the_best_checkpoint_of_another_run(run: Run, tmp_path: Path) -> None:
+    run = replace(run, evaluation=run.evaluation.model_copy(update={"report": "best"}))
+    for seed in (0, 1):
+        train(run.of_seed(seed), tmp_path / str(seed), quiet=True)
+    open_run(tmp_path / "0")
+    bring("best", tmp_path / "1", tmp_path / "0")
+    for use in (open_run, weights_of):
+        with pytest.raises(checkpoint.CheckpointError, match="of another run"):
+            use(tmp_path / "0")
+    (tmp_path / "0" / "result.json").unlink()
+    with pytest.raises(checkpoint.CheckpointError, match="of another run"):
+        train(run, tmp_path / "0", resume=True, quiet=True)
+
+
+def test_checkpoints_stay_those_of_their_run_when_it_is_resumed_in_another_form(
+    run: Run, part: Path
+) -> None:
+    """A run that was to be tested can go on with validation data alone."""
+    evaluation = run.evaluation.model_copy(update={"split": "valid"})
+    valid = replace(run, evaluation=evaluation)
+    assert valid.digest != run.digest
+    train(valid, part, resume=True, quiet=True)
+    assert checkpoint.read(part, "last").attributes["run"] == run.digest
+    open_run(part)
+
+
+def test_checkpoints_of_earlier_versions_name_no_run(run: Run, part: Path) -> None:
+    for name in ("last", "last.before"):
+        place = part / f"{name}.json"
+        record = json.loads(place.read_text())
+        del record["run"]
+        place.write_text(json.dumps(sealed(record, "manifest")))
+    open_run(part)
+    train(run, part, resume=True, quiet=True)
+    assert checkpoint.read(part, "last").attributes["run"] == run.digest
 
 
 def test_the_one_before_survives_a_second_fault(run: Run, part: Path, tmp_path: Path) -> None:

@@ -83,6 +83,10 @@ class Music(DataConfig):
     def files(self) -> tuple[str, ...]:
         return (f"music/{self.name}.mat",) if self.name not in (None, "etudes") else ()
 
+    def content(self, folder: Path | None = None) -> str | None:
+        path = _own_file(self, folder)
+        return None if path is None else sources.digest_of_files({"": path})
+
     def advice(self, shape: Shape) -> str:
         return f"write `input: {{channels: 1, size: [1, {NOTES}]}}` in the spec"
 
@@ -189,14 +193,21 @@ def join(sequences: Sequence[NDArray[Any]]) -> Rolls:
 def _open_rolls(config: Music, folder: Path | None) -> dict[str, Rolls]:
     if config.name == "etudes":
         return etudes()
+    own = _own_file(config, folder)
+    return read_rolls(own or sources.obtain(config.files(), folder)[0])
+
+
+def _own_file(config: Music, folder: Path | None) -> Path | None:
+    """The file, if it is no published one."""
+    root = sources.folder(folder)
     if config.file is not None:
         path = Path(config.file).expanduser()
-        return read_rolls(path if path.is_file() else sources.folder(folder) / path)
-    copy = sources.folder(folder) / f"music/{config.name}.npz"
-    published = sources.FILES[config.files()[0]]
-    if copy.is_file() and sources.locate(published, copy.parents[1]) is None:
-        return read_rolls(copy)  # the same content without MATLAB's format
-    return read_rolls(sources.obtain(config.files(), folder)[0])
+        return path if path.is_file() else root / path
+    if config.name == "etudes":
+        return None
+    copy = root / f"music/{config.name}.npz"  # the same content without MATLAB's format
+    published = sources.locate(sources.FILES[config.files()[0]], root)
+    return copy if copy.is_file() and published is None else None
 
 
 def read_rolls(path: Path) -> dict[str, Rolls]:

@@ -136,6 +136,9 @@ class TexturedMnist(LabelledDigitConfig):
     def files(self) -> tuple[str, ...]:
         return super().files() + textures.PUBLISHED.get(self.textures, ())
 
+    def content(self, folder: Path | None = None) -> str | None:
+        return textures.content_of_textures(self.textures, folder)
+
     def baselines(self) -> dict[str, Baseline]:
         return {"kmeans": Baseline("ami", kmeans_baselines)}
 
