@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 
+from ladderspec.arguments import checked
 from ladderspec.errors import Finding, Findings, SpecError, UsageError
 from ladderspec.language.extends import plain_source
 from ladderspec.language.read import Document, Request, Spec, document, open_document, read
@@ -35,13 +36,14 @@ ROOT_WIDENS = "`--root FOLDER` widens it"
 # --- text -> Spec ---------------------------------------------------------------------------------
 
 
+@checked
 def load(
     path: str | Path,
     variant: str | Sequence[str] | None = None,
     *,
     without: str | Sequence[str] = (),
     add: str | Sequence[str] = (),
-    set: Mapping[str, Any] | Sequence[str] = (),
+    set: Mapping[str, Any] | str | Sequence[str] = (),
     root: str | Path | None = None,
 ) -> Spec:
     """Read and check a spec file.
@@ -64,18 +66,28 @@ def load(
     return open_spec(path, Request.of(variant, without, add, set), root)
 
 
-def loads(text: str, variant: str | Sequence[str] | None = None, **changes: Any) -> Spec:
+@checked
+def loads(
+    text: str,
+    variant: str | Sequence[str] | None = None,
+    *,
+    without: str | Sequence[str] = (),
+    add: str | Sequence[str] = (),
+    set: Mapping[str, Any] | str | Sequence[str] = (),
+) -> Spec:
     """Read and check a spec from a string.
 
     Args:
         text: The YAML text. It cannot use `extends`, which is relative to a file.
         variant: The variant to apply, or several in order.
-        **changes: `without`, `add` and `set`, as for `load`.
+        without: Selectors of what to remove, as for `load`.
+        add: Arrows to add.
+        set: Fields to change.
 
     Raises:
         SpecError: with everything that is wrong in the text.
     """
-    return spec_of(document(plain_source("<text>", text)), Request.of(variant, **changes))
+    return spec_of(document(plain_source("<text>", text)), Request.of(variant, without, add, set))
 
 
 def open_spec(path: str | Path, request: Request, root: str | Path | None = None) -> Spec:
@@ -124,6 +136,7 @@ def plan(spec: Spec | str | Path | Graph) -> Plan:
     return schedule(compiled(spec))
 
 
+@checked
 def build(spec: Spec | str | Path | Graph, seed: int = 0) -> Net:
     """The network as a `torch.nn.Module`.
 

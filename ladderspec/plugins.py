@@ -13,6 +13,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ladderspec.arguments import checked
 from ladderspec.errors import UsageError
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def load_installed() -> tuple[str, ...]:
     return tuple(names)
 
 
+@checked
 def load_plugin(path: str | Path) -> None:
     """Run a Python file that registers cells, tasks, norms, activations, data sets, formats.
 

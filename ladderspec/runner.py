@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ladderspec.ablation.ablate import AblationOptions
 from ladderspec.ablation.ablate import ablate as train_all
 from ladderspec.ablation.engines import choose
 from ladderspec.ablation.report import AblationReport, report
+from ladderspec.arguments import checked
 from ladderspec.errors import UsageError
 from ladderspec.escaping import html_table
 from ladderspec.experiments.reader import open_experiment
@@ -63,12 +64,13 @@ class FinishedRuns(tuple[FinishedRun, ...]):
         return html_table(["run", "data", "updates", *names], rows)
 
 
+@checked
 def train(
     experiment: str | Path | Experiment,
     *,
-    rows: str | Iterable[str] = (),
-    columns: str | Iterable[str] = (),
-    seeds: int | Iterable[int] = (),
+    rows: str | Iterable[str] | None = None,
+    columns: str | Iterable[str] | None = None,
+    seeds: int | Iterable[int] | None = None,
     output: str | Path | None = None,
     resume: bool = True,
     data: str | Path | None = None,
@@ -97,7 +99,7 @@ def train(
     Returns:
         The finished runs, as a tuple with a table for notebooks.
     """
-    _, runs, folder = _selected(experiment, rows, columns, seeds, output, machine)
+    _, runs, folder = _selected(experiment, rows, columns, _seeds(seeds), output, machine)
     root = Path(data) if data is not None else None
     check_runs(runs, folder, root)
     display = Display(quiet=quiet, total=len(runs))
@@ -112,12 +114,13 @@ def train(
     return FinishedRuns(found)
 
 
+@checked
 def ablate(
     experiment: str | Path | Experiment,
     *,
-    rows: str | Iterable[str] = (),
-    columns: str | Iterable[str] = (),
-    seeds: int | Iterable[int] = (),
+    rows: str | Iterable[str] | None = None,
+    columns: str | Iterable[str] | None = None,
+    seeds: int | Iterable[int] | None = None,
     output: str | Path | None = None,
     processes: int | None = None,
     resume: bool = True,
@@ -154,7 +157,8 @@ def ablate(
     """
     if processes is not None and (on_update or on_evaluation):
         raise UsageError("callbacks are called in this process: leave `processes` out")
-    opened, runs, folder = _selected(experiment, rows, columns, seeds, output, machine)
+    chosen = _seeds(seeds)
+    opened, runs, folder = _selected(experiment, rows, columns, chosen, output, machine)
     root = Path(data) if data is not None else None
     check_runs(runs, folder, root)
     options = AblationOptions(
@@ -162,17 +166,18 @@ def ablate(
         on_update=on_update, on_evaluation=on_evaluation,
     )  # fmt: skip
     failed = train_all(opened, runs, options, choose(None, processes, folder))
-    of_all = opened.select(seeds=dict.fromkeys([*(run.seed for run in opened), *_seeds(seeds)]))
+    of_all = opened.select(seeds=dict.fromkeys([*(run.seed for run in opened), *chosen]))
     found = report(opened, of_all, folder, root, by_time=by_time, display=Display(quiet=quiet))
     return replace(found, failed=tuple(failed))
 
 
+@checked
 def evaluate(
     run: str | Path,
-    split: str = "test",
+    split: Literal["train", "valid", "test"] = "test",
     *,
     without: str | Sequence[str] = (),
-    checkpoint: str | None = None,
+    checkpoint: Literal["best", "last"] | None = None,
     statistics: int | None = None,
     noise: bool | None = None,
     data: str | Path | None = None,
@@ -201,27 +206,35 @@ def evaluate(
     opened = open_run(run, checkpoint, Path(data) if data is not None else None)
     for note in opened.notes:
         warnings.warn(note, stacklevel=2)
-    return evaluate_run(opened, split, _several(without), statistics, noise)
+    return evaluate_run(
+        opened, split, (without,) if isinstance(without, str) else without, statistics, noise
+    )
 
 
 def _selected(
     experiment: str | Path | Experiment,
-    rows: str | Iterable[str],
-    columns: str | Iterable[str],
-    seeds: int | Iterable[int],
+    rows: str | Iterable[str] | None,
+    columns: str | Iterable[str] | None,
+    seeds: tuple[int, ...],
     output: str | Path | None,
     machine: dict[str, Any],
 ) -> tuple[Experiment, tuple[Run, ...], Path]:
     opened = experiment if isinstance(experiment, Experiment) else open_experiment(experiment)
-    chosen = opened.select(_several(rows), _several(columns), _seeds(seeds))
+    chosen = opened.select(_several("rows", rows), _several("columns", columns), seeds)
     runs = on_machine(chosen, machine)
     return opened, runs, Path(output) if output is not None else Path("out") / opened.name
 
 
-def _several(names: str | Iterable[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
+def _several(name: str, given: Any) -> tuple[Any, ...]:
+    """One or several of something as a tuple; empty if all are meant."""
+    if given is None:
+        return ()
+    several = isinstance(given, Iterable) and not isinstance(given, str)
+    found = tuple(given) if several else (given,)
+    if not found:
+        raise UsageError(f"`{name}` is empty; leave it out to choose all")
+    return found
 
 
-def _seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
-    several = seeds if isinstance(seeds, Iterable) else (seeds,)
-    return tuple(int(seed) if isinstance(seed, np.integer) else seed for seed in several)
+def _seeds(seeds: int | Iterable[int] | None) -> tuple[int, ...]:
+    return tuple(int(s) if isinstance(s, np.integer) else s for s in _several("seeds", seeds))

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent / "ladderspec"
 # In the order of the pipeline: a package imports from its own line and from those above it. This
 # holds for every import: at the top of a module, inside functions, and for type checkers alone.
 LAYERS = [
-    "names errors wording escaping grouping_scores version display",
+    "names errors wording arguments escaping grouping_scores version display",
     "files plugins shipped",
     "text",
     "cells",

@@ -41,7 +41,7 @@ def test_reprs_say_what_they_are_in_a_few_lines() -> None:
         (lambda net, _: net.adopt({"a": 3}), "adopt takes tensors by name"),
         (lambda net, place: ls.save(None, place), "no network of ladderspec but NoneType"),
         (lambda net, place: ls.save(torch.nn.Linear(2, 2), place), "but Linear"),
-        (lambda net, _: ls.save(net, None), "save needs a folder, not None"),
+        (lambda net, _: ls.save(net, None), "folder: None is not a path"),
     ],
 )
 def test_wrong_arguments(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 
+from ladderspec.arguments import checked
 from ladderspec.cells.declarations import check_declarations
 from ladderspec.cells.fields import Config, Initial, Noise, NormChoice, OneLine, Pair
 from ladderspec.cells.parameters import Parameters
@@ -286,6 +287,7 @@ _CELLS: dict[Side, dict[str, type[Cell]]] = {side: {} for side in Side}
 C = TypeVar("C", bound=type[Cell])
 
 
+@checked
 def register(cell: C) -> C:
     """Make a cell known under the name in its `cell` field. Use it as a class decorator.
 

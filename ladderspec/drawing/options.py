@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from numbers import Integral
-from types import NoneType
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict, get_type_hints
 
+from ladderspec.arguments import check_type
 from ladderspec.drawing.picture import Picture
 from ladderspec.errors import UsageError, did_you_mean, one_of
 from ladderspec.wiring.graph import Graph, steps_of
@@ -46,23 +45,6 @@ class Options(TypedDict, total=False):
     beside: Sequence[Any] | None  # specs or graphs, drawn at the right in the same figure
     variants: Mapping[str, Any] | None  # {name: spec or graph}: to choose from in a page
     dpi: int  # resolution of png, in dots per inch; default: 144
-
-
-_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
-    **dict.fromkeys(("view", "levels", "theme", "worth_of", "layout"), ((str,), "a text")),
-    **dict.fromkeys(("fold", "group", "start"), ((bool,), "True or False")),
-    "show": ((str, Iterable, NoneType), "a text or a list of levels"),
-    "title": ((str, NoneType), "a text"),
-    "legend": ((bool, NoneType), "True or False"),
-    "iterations": ((Integral, NoneType), "a whole number"),
-    "dpi": ((Integral,), "a whole number"),
-    "beside": ((list, tuple, NoneType), "a list of networks"),
-    "variants": ((Mapping, NoneType), "{name: network}"),
-    "plan": ((bool, Mapping), "True, False or {node: phase}"),
-    "labels": ((str, Iterable), "a text or a list of texts"),
-    "plates": ((Mapping, NoneType), "{label: levels}"),
-    "worth": ((Mapping, NoneType), "{selector: number}"),
-}
 
 
 class View(NamedTuple):
@@ -108,12 +90,10 @@ def check_choice(kind: str, name: str, known: Iterable[str], prefix: str = "") -
 
 def check_options(options: Mapping[str, Any]) -> None:
     """Refuse unknown options and values of the wrong type."""
+    hints = get_type_hints(Options)
     for name, value in options.items():
         check_choice("option", name, Options.__annotations__)
-        types, description = _TYPES.get(name, ((object, bool), ""))
-        is_bool_for_number = isinstance(value, bool) and bool not in types
-        if not isinstance(value, types) or is_bool_for_number:
-            raise UsageError(f"{name}: {value!r} is not {description}")
+        check_type(name, value, hints[name])
     for label, levels in (options.get("plates") or {}).items():
         if isinstance(levels, str) or not isinstance(levels, Iterable):
             raise UsageError(f"plate `{label}`: {levels!r} is not a list of levels")

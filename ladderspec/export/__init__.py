@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from ladderspec.api import graph as graph_of
+from ladderspec.arguments import checked
 from ladderspec.cells.pool import Identity
 from ladderspec.export.classes import GROUPS, write_classes
 from ladderspec.export.heading import about, check_name, class_name, docstring
@@ -22,11 +24,12 @@ _BEFORE_CELLS = ("Cell",)
 _BEFORE_NETWORK = ("share", "spread_channels", "Head", "Offset", "HeadOffset", "Modules")
 
 
-def to_python(spec: Spec | Graph, name: str | None = None) -> str:
+@checked
+def to_python(spec: Spec | str | Path | Graph, name: str | None = None) -> str:
     """The network of a spec or graph as one Python file that needs torch only.
 
     Args:
-        spec: the spec, or its graph.
+        spec: the spec, its file, or its graph.
         name: of the class. Default: the name of the spec.
 
     Raises:

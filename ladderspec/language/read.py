@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from ladderspec.arguments import checked
 from ladderspec.display import svg
-from ladderspec.errors import Finding, Findings, Source, SpecError, tick
+from ladderspec.errors import Finding, Findings, Source, SpecError, UsageError, tick
 from ladderspec.language.edges import Edges
 from ladderspec.language.extends import extend, read_source, read_stdin
 from ladderspec.language.resolve import Choice, choose, drop_levels, resolve
@@ -40,11 +41,12 @@ class Request:
     set: tuple[str, ...] = ()  # NAME=VALUE
 
     @staticmethod
+    @checked
     def of(
         variant: str | Sequence[str] | None = None,
         without: str | Sequence[str] = (),
         add: str | Sequence[str] = (),
-        set: Mapping[str, Any] | Sequence[str] = (),
+        set: Mapping[str, Any] | str | Sequence[str] = (),
     ) -> Request:
         def many(texts: str | Sequence[str] | None) -> tuple[str, ...]:
             return (texts,) if isinstance(texts, str) else tuple(texts or ())
@@ -52,7 +54,10 @@ class Request:
         if isinstance(set, Mapping):
             import json
 
-            set = [f"{name}={json.dumps(value)}" for name, value in set.items()]
+            try:
+                set = [f"{name}={json.dumps(value)}" for name, value in set.items()]
+            except (TypeError, ValueError, RecursionError):
+                raise UsageError(f"set: {set!r} has values that no spec can have") from None
         return Request(many(variant), many(without), many(add), many(set))
 
     @property

@@ -16,6 +16,8 @@ from ladderspec.tasks import Task
 if TYPE_CHECKING:
     from ladderspec.network.net import Net
 
+MOST_FRAMES = 100_000  # to generate: they are all in memory
+
 
 def generate(
     net: Net, frames: Frames, n: int, sample: bool, lengths: Lengths, carry: Carry | None
@@ -25,7 +27,7 @@ def generate(
     if sample and not task.logits and not _is_binary(net, task):
         cost = task.cost_label.lower()
         raise ValueError(f"task `{name}` predicts by {cost}: there is no distribution to sample")
-    check_count(n, 0, "the number of frames to generate is a whole number")
+    check_count(n, 0, "the number of frames to generate is a whole number", MOST_FRAMES)
     frames, following = _divide(net, frames, n, lengths)
     before = net(frames, lengths, carry)
     seen, carry = _last(before[name], lengths), before.carry

@@ -273,14 +273,16 @@ def noisy_items(
 # --- numbers and names ---------------------------------------------------------------------------
 
 
-def check_count(given: Any, least: int, meaning: str) -> None:
-    """Refuse what is no whole number, like 2.5 or True, or is too small."""
+def check_count(given: Any, least: int, meaning: str, most: int | None = None) -> None:
+    """Refuse what is no whole number, like 2.5 or True, or is too small or too large."""
     try:
         number = least - 1 if isinstance(given, bool) else operator.index(given)
     except TypeError:
         number = least - 1
     if number < least:
         raise ValueError(f"{meaning}, at least {least}, not {given!r}")
+    if most is not None and number > most:
+        raise ValueError(f"{meaning}, at most {most:,}, not {given!r}")
 
 
 def check_names(given: Collection[str], known: Collection[str], what: str) -> None:

@@ -300,7 +300,7 @@ class Net(nn.Module):
         Args:
             frames: The input, as for `forward`. Further inputs with a value for each frame go
                 on: n - 1 values more than there are frames.
-            n: The number of frames to generate.
+            n: The number of frames to generate, at most 100,000; `iterate` has no limit.
             sample: With `cost: bce`, samples instead of probabilities.
             lengths: The length of each sequence, if they differ.
             carry: What the network remembers of earlier frames.

@@ -15,6 +15,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ladderspec.arguments import checked
 from ladderspec.network.carry import Carry
 from ladderspec.network.inputs import Frames
 from ladderspec.network.net import Net
@@ -29,6 +30,7 @@ class Unrolled(nn.Module):
         net: The network. Its weights are shared, not copied.
     """
 
+    @checked
     def __init__(self, net: Net) -> None:
         super().__init__()
         self.weights = _Weights(net, Net.__call__)
@@ -47,6 +49,7 @@ class Iteration(nn.Module):
         net: The network. Its weights are shared, not copied.
     """
 
+    @checked
     def __init__(self, net: Net) -> None:
         super().__init__()
         self.weights = _Weights(net, Net.iterate)

@@ -26,14 +26,13 @@ from ladderspec.learn.pictures import (
     true_groups,
 )
 from ladderspec.names import INPUT
-from ladderspec.network.generate import predictor
+from ladderspec.network.generate import MOST_FRAMES, predictor
 from ladderspec.network.inputs import Frames
 from ladderspec.network.net import Net
 from ladderspec.tasks import Panel
 from ladderspec.trained.evaluate import first_items
 from ladderspec.trained.run import TrainedRun
 
-MOST_FRAMES = 100_000  # to generate: they are all in memory
 QUARTER = 480  # ticks of a quarter
 TEMPO = 500_000  # microseconds of a quarter: 120 beats a minute
 VELOCITY = 80

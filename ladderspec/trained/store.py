@@ -21,6 +21,7 @@ from safetensors.torch import load
 from safetensors.torch import save as to_bytes
 from torch import nn
 
+from ladderspec.arguments import check_type, checked
 from ladderspec.errors import UsageError, reason, tick
 from ladderspec.files import checksum, make_folder, read_json, read_regular, write_atomic
 from ladderspec.learn.checkpoint import CheckpointError, restore
@@ -51,8 +52,7 @@ def save(net: nn.Module, folder: str | Path) -> Path:
             were shared by hand.
     """
     net = _unwrapped(net)
-    if not isinstance(folder, str | Path):
-        raise UsageError(f"save needs a folder, not {folder!r}")
+    check_type("folder", folder, str | Path)
     state = net.state_dict()
     _refuse_shared(state)
     dtype = _dtype(state)
@@ -105,6 +105,7 @@ def _dtype(state: dict[str, torch.Tensor]) -> str:
     return next(iter(found), TYPES[0])
 
 
+@checked
 def open_net(folder: str | Path) -> Net:
     """Open a network that `save` wrote.
 

@@ -20,6 +20,7 @@ from typing import (
 
 import networkx as nx
 
+from ladderspec.arguments import checked
 from ladderspec.cells import Cell, Projection
 from ladderspec.cells.fields import Pair
 from ladderspec.cells.grouping import Groups
@@ -348,6 +349,7 @@ def in_order(graph: Graph) -> list[str]:
     return [node for node in [*up[:1], *further, *up[1:], *down] if node in graph]
 
 
+@checked
 def to_text(graph: Graph, width: int | None = None) -> str:
     """A graph as text: one line per node and per edge, in the order of an iteration.
 
