@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from torch import Tensor
+from torch.func import functional_call, grad
 from torch.nn import functional
 
 from ladderspec.api import build, load, loads
@@ -217,6 +218,28 @@ def test_a_task_of_weight_zero_changes_nothing():
     none.cost(frames, label).total.backward()
     for name, parameter in none.named_parameters():
         close(zero.get_parameter(name).grad, parameter.grad, name)
+
+
+def test_gradients_by_torch_func_of_frames_too_few_for_some_tasks():
+    """One frame predicts nothing: the parameters of that task have a gradient of zero."""
+    net = build(OMMNIST)
+    frames, labels = torch.rand(2, 1, *net.shape), {"label": torch.tensor([1, 2])}
+
+    class Cost(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = net
+
+        def forward(self) -> Tensor:
+            return net.cost(frames, labels).total
+
+    parameters = dict(Cost().named_parameters())
+    found = grad(lambda given: functional_call(Cost(), given, ()))(parameters)
+    Cost()().backward()
+    unread = [name for name, value in parameters.items() if not value.grad.any()]
+    assert unread
+    for name, value in parameters.items():
+        torch.testing.assert_close(found[name], value.grad)
 
 
 def test_the_offset_starts_the_output_at_the_mean():

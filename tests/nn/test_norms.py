@@ -156,6 +156,16 @@ def test_statistics_come_from_the_sequences_still_alive(shape):
     torch.testing.assert_close(ours, theirs)
 
 
+def test_running_statistics_of_part_of_a_batch_are_exact_in_float64():
+    torch.set_default_dtype(torch.float32)  # as for a network of float64 among others
+    norm, x = BatchNorm(3).double(), torch.randn(5, 3, dtype=torch.float64)
+    alive = torch.tensor([True, False, True, True, False])
+    norm(x, step=TimeStep(0, alive))
+    mean, var = x[alive].mean(0), x[alive].var(0)
+    torch.testing.assert_close(norm.running_mean[0], 0.1 * mean, rtol=1e-14, atol=0)
+    torch.testing.assert_close(norm.running_var[0], 0.9 + 0.1 * var, rtol=1e-14, atol=0)
+
+
 @pytest.mark.parametrize("shape", [(4, 2, 5, 5), (4, 2)])
 def test_all_alive_is_no_mask(shape):
     plain, masked = BatchNorm(2, iterations=2), BatchNorm(2, iterations=2)
