@@ -62,7 +62,7 @@ def test_evaluate(trained: Path) -> None:
 
 def test_what_cannot_be(trained: Path) -> None:
     place = trained / "experiment.yaml"
-    with pytest.raises(UsageError, match="`thread` is no field of `machine`"):
+    with pytest.raises(UsageError, match="`machine` has no field `thread`"):
         ls.train(place, output=trained / "other", thread=1)
     with pytest.raises(UsageError, match="leave `processes` out"):
         ls.ablate(place, output=trained / "other", processes=2, on_update=print)

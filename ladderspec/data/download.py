@@ -133,7 +133,7 @@ def _fill(address: str, file: File, part: Path, progress: Progress, pause: float
         if attempt >= ATTEMPTS:
             raise _Refused(reason)
         time.sleep(pause * 2**attempt)
-    raise _Refused(f"{reason}, and so {REQUESTS} times")
+    raise _Refused(f"{reason}, after {REQUESTS} requests")
 
 
 def _request(address: str, file: File, part: Path, progress: Progress) -> None:

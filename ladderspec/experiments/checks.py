@@ -222,6 +222,6 @@ def _check_name(name: str, node: Node, known: Sequence[str], kind: str, findings
 def _refuse_everywhere(
     name: str, node: Node, others: Sequence[str], kind: str, findings: Findings
 ) -> None:
-    message = f"{tick(name)} would stand in all {len(others)} {kind}s"
+    message = f"{tick(name)} would apply to all {len(others)} {kind}s"
     hint = f"say of which {kind}: `paper: {{{others[0]}: {{{name}: {node.plain()}}}}}`"
     findings.add(Finding("S105", message, node.place, node.path, hint))

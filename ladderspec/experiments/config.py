@@ -169,7 +169,7 @@ def _seeds(value: Any) -> Any:
     if isinstance(value, list):
         twice = [seed for i, seed in enumerate(value) if seed in value[:i]]
         if twice:
-            raise refusal("S106", f"seed {twice[0]} stands there twice", "like `seeds: [0, 1, 2]`")
+            raise refusal("S106", f"seed {twice[0]} is listed twice", "like `seeds: [0, 1, 2]`")
         if all(type(seed) is int for seed in value):
             return tuple(value)
     hint = "like `seeds: 3` or `seeds: [0, 1, 2]`"

@@ -85,7 +85,7 @@ def _schedule(value: Any) -> Any:
     kind = value.get("kind") if isinstance(value, dict) else value
     if isinstance(value, dict | str) and (not isinstance(kind, str) or kind not in _SCHEDULES):
         hint = did_you_mean(kind, _SCHEDULES) or one_of(_SCHEDULES)
-        raise refusal("S105", f"no schedule {tick(kind)}" if kind else "which schedule?", hint)
+        raise refusal("S105", f"no schedule {tick(kind)}" if kind else "`kind` is missing", hint)
     return {"kind": value} if isinstance(value, str) else value
 
 

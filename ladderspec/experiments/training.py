@@ -377,7 +377,7 @@ class MachineConfig(Config):
         for name in changes:
             if name not in type(self).model_fields:
                 known = ", ".join(type(self).model_fields)
-                raise UsageError(f"`{name}` is no field of `machine`; there are {known}")
+                raise UsageError(f"`machine` has no field `{name}`; there are {known}")
         try:
             return type(self).model_validate({**self.model_dump(), **changes})
         except ValidationError as error:

@@ -1,4 +1,4 @@
-"""What a training writes into its folder: rows of metrics, speed, the result; and its rows read."""
+"""The files of metrics and results that training writes, and how metrics are read again."""
 
 from __future__ import annotations
 

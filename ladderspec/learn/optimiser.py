@@ -108,7 +108,7 @@ def _arguments(config: OptimiserConfig, taken: list[str]) -> dict[str, Any]:
     for name in config.arguments:
         if name in fields:
             raise UsageError(
-                f"`{name}` stands under `optimiser`, not under `arguments`:"
+                f"`{name}` belongs under `optimiser`, not under `arguments`:"
                 f" like `optimiser: {{kind: {config.kind}, {name}: ...}}`"
             )
         if name not in taken:

@@ -72,7 +72,7 @@ class Status:
 
     @property
     def left(self) -> str:
-        """The time left, which goes on between two statuses."""
+        """The remaining time, counted down between two statuses."""
         if not self.rate:
             return "?"
         passed = 0.0 if self.note else max(0.0, time.time() - self.since)
@@ -247,7 +247,7 @@ class Display:
                     self._write("")
 
     def working(self, name: str, note: str) -> AbstractContextManager[None]:
-        """Show that something is being done which has no updates."""
+        """Show work that has no updates."""
         status = Status(note=note)
         return self.following({name: lambda: status})
 

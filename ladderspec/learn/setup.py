@@ -137,9 +137,7 @@ def set_dropout(net: Net, probability: float) -> None:
         if name in names and isinstance(part, Edge) and part.projection.has_weight
     ]
     if not edges:
-        raise UsageError(
-            "`drop` leaves nothing out: no weights between two cells; leave out `drop`"
-        )
+        raise UsageError("`drop` has no effect: there are no weights between two cells; remove it")
     for edge in edges:
         edge.drop = probability
 

@@ -203,7 +203,7 @@ class Task(Config):
         """As `check`, for the shape of the node."""
 
     def note(self, reading: Reading, limits: str) -> str:
-        """A remark if the task can read this node, but hardly means to; empty if there is none.
+        """A note if the task can read this node, but probably should not; empty if there is none.
 
         Args:
             reading: The node.

@@ -42,7 +42,9 @@ def notes_on(graph: Graph, without: Sequence[str]) -> list[str]:
         users = [each.text for each in left if name in (each.attributes["shared"], each.name)]
         if gone.parameters and users:
             used = first_of(users, 2)
-            notes.append(f"{gone.text} is out, but its weights are shared and stay in use: {used}")
+            notes.append(
+                f"{gone.text} is removed, but its weights are shared and stay in use: {used}"
+            )
     return notes
 
 
@@ -57,8 +59,8 @@ def _remove(graph: Graph, text: str) -> None:
         _remove_tasks(graph, selector)
     elif selector.kind == "level":
         raise UsageError(
-            f"--without {text}: a level of a trained network cannot be taken out, its neighbours"
-            " would have to be trained again; take out arrows or nodes"
+            f"--without {text}: a level of a trained network cannot be removed: its neighbours"
+            " would have to be trained again; remove arrows or nodes"
         )
     else:
         nodes, edges = select(graph, selector)
@@ -76,7 +78,7 @@ def _refuse_read(graph: Graph, without: Sequence[str]) -> None:
             if node not in graph:
                 raise UsageError(
                     f"--without {', '.join(without)}: task `{name}` reads {node};"
-                    f" take out `task.{name}` too, or arrows only"
+                    f" remove `task.{name}` too, or arrows only"
                 )
 
 

@@ -142,7 +142,7 @@ class TrainedRun:
         untrained = [*adopted.missing, *adopted.reshaped]
         if untrained:
             raise UsageError(
-                f"without that, {untrained[0]} would have to be trained again; take out less"
+                f"without that, {untrained[0]} would have to be trained again; remove less"
             )
         return net.to(self.device).eval()
 

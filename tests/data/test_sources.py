@@ -328,7 +328,7 @@ def test_a_server_that_breaks_off_at_varying_places_is_given_up(tmp_path):
 
 def test_a_server_that_gives_a_few_bytes_per_request_is_given_up(tmp_path):
     with Mirror(serve(stop_after=10)) as mirror:
-        with pytest.raises(DataError, match=r"broke off at .*, and so 40 times"):
+        with pytest.raises(DataError, match=r"broke off at .*, after 40 requests"):
             fetch(tmp_path, mirror)
         assert len(mirror.ranges) == download_module.REQUESTS
 

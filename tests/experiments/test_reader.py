@@ -270,7 +270,7 @@ ALL_OF_THE_ROW = "{all: {digit: 0.74 ± 0.09}, few: {digit: 10.5}}"
 @pytest.mark.parametrize(
     ("paper", "message"),
     [
-        ("{digit: 0.74}", "`digit` would stand in all 2 columns"),
+        ("{digit: 0.74}", "`digit` would apply to all 2 columns"),
         ("{digit: 0.74}", "say of which column: `paper: {all: {digit: 0.74}}`"),
         ("{few: {digt: 0.74}}", "no measure `digt`; did you mean `digit`?"),
         ("{few: {digit.eror: 0.74}}", "no measure `digit.eror`; did you mean `digit.error`?"),
@@ -329,7 +329,7 @@ def graph_facts(run: Run) -> dict[str, object]:
     [
         ("of: whole", "of: whoel", "no row `whoel`"),
         ("of: whole", "of: again", "a row builds on itself: closed <- again <- closed"),
-        ("seeds: [1, 5]", "seeds: [1, 5, 1]", "seed 1 stands there twice"),
+        ("seeds: [1, 5]", "seeds: [1, 5, 1]", "seed 1 is listed twice"),
         ("[encoder.conv2]", "[level.conv9]", "`level.conv9` selects nothing to freeze"),
         ("[encoder.conv2]", "[task.digti]", "`task.digti` selects nothing to freeze"),
     ],

@@ -148,7 +148,7 @@ def test_the_gradient_norm_is_that_of_all_groups_but_the_probes(net: Net) -> Non
         ),
         (
             {"kind": "sgd", "arguments": {"lr": 1}},
-            "`lr` stands under `optimiser`, not under `arguments`",
+            "`lr` belongs under `optimiser`, not under `arguments`",
         ),
         ({"kind": "Muon"}, "optimiser `muon` takes matrices only, but networks have biases"),
         (

@@ -411,7 +411,7 @@ def test_dropout_follows_the_seed_alone(tmp_path: Path) -> None:
 
 
 def test_dropout_needs_weights_between_two_cells() -> None:
-    with pytest.raises(UsageError, match="leaves nothing out"):
+    with pytest.raises(UsageError, match="`drop` has no effect"):
         set_dropout(build(loads(ONE_LSTM.replace(", decoder: G1", "") + CLASSES)), 0.3)
 
 

@@ -321,7 +321,7 @@ def test_a_lesion_says_that_shared_weights_stay_in_use() -> None:
     graph = ls.graph(ls.loads(SPEC))
     (note,) = notes_on(graph, ["encoder.input(t-1) -> encoder.b"])
     assert note == (
-        "encoder.input(t-1) -> encoder.b is out, but its weights are shared and stay in use:"
+        "encoder.input(t-1) -> encoder.b is removed, but its weights are shared and stay in use:"
         " encoder.input(t-1) -> encoder.c"
     )
     assert not notes_on(ls.graph(ls.loads(SPEC, add="encoder.a -> decoder.input")), ["skip@input"])

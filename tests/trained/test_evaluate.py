@@ -92,7 +92,7 @@ def test_lesions_that_cannot_be() -> None:
         ("lateral@conv9", "matches nothing"),
         ("laterl", "did you mean `lateral`"),
         ("digit", "did you mean `task.digit`"),
-        ("level.conv2", "cannot be taken out"),
+        ("level.conv2", "cannot be removed"),
         ("task.digti", "did you mean `digit`"),
     ]:
         with pytest.raises(UsageError, match=message):
@@ -102,7 +102,7 @@ def test_lesions_that_cannot_be() -> None:
 
 def test_lesions_of_nodes_that_are_needed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for selector, message in [
-        ("encoder.class", "task `digit` reads encoder.class; take out `task.digit` too"),
+        ("encoder.class", "task `digit` reads encoder.class; remove `task.digit` too"),
         ("encoder.lstm1", "Conv at encoder.conv2 cannot be without its encoder arrow"),
     ]:
         assert main(["evaluate", str(folder), "--without", selector]) == 2

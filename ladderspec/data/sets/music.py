@@ -293,7 +293,10 @@ def etudes() -> dict[str, Rolls]:
 
 
 def _etude(bits: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """4 to 12 bars: I first and last, a random walk through `NEXT` between; so does the melody."""
+    """4 to 12 bars: chord I first and last, and a random walk through `NEXT` between them.
+
+    The melody is a random walk too.
+    """
     tonic, bars = 36 + int(below(bits[:1], 12)[0]), 4 + int(below(bits[1:2], 9)[0])
     roll = np.zeros((bars * BAR, NOTES), np.uint8)
     choice, walk = below(bits[2:32], 3), below(bits[32:], 3) - 1
