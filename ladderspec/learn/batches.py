@@ -201,31 +201,26 @@ class Collator:
     def _whole(
         self, batch: Batch, steps: int | None, lengths: Sequence[int] | None = None
     ) -> TensorBatch:
-        frames = batch[self.input]
-        targets = {}
+        targets: Batch = {}
         for name, task in self.tasks.items():
             field, ahead = self.field(task), task.horizon
             if field is None:
                 continue
             if self.data.forms[field].time and steps is not None:
                 of_input = self.input in (field, self.data.forms[field].noisy)
-                if of_input and frames.shape[1] >= steps + ahead > steps:
+                if of_input and batch[self.input].shape[1] >= steps + ahead > steps:
                     targets[name] = batch[field][:, ahead : ahead + steps]  # beyond the last input
                 else:
                     targets[field] = batch[field][:, :steps]
             else:
                 targets[field] = batch[field]
-        inputs = batch.get(NOISY, frames)
-        further = self._further(batch, steps)
-        others = self._inputs(batch, steps)
-        frames = inputs[:, :steps] if steps else inputs
-        return self._tensors(frames, others, targets, further, lengths)
+        return self._tensors(batch, steps, targets, lengths)
 
     def _cut(self, batch: Batch, steps: int) -> Iterator[TensorBatch]:
         """The pieces of a batch. Every iteration has its target."""
         most, whole = self._most_ahead, batch["mask"].sum(1)
         for chunk in chunks(batch, self._forms, steps, most):
-            targets = {}
+            targets: Batch = {}
             for name, task in self.tasks.items():
                 field, ahead = self.field(task), task.horizon
                 if field is not None and self.data.forms[field].time:
@@ -233,42 +228,21 @@ class Collator:
                 elif field is not None:
                     targets[field] = chunk.batch[field]
             left = np.clip(whole[: chunk.rows] - most - chunk.start, 0, chunk.steps).tolist()
-            frames = chunk.batch.get(NOISY, chunk.batch[self.input])[:, : chunk.steps]
             others_ended = chunk.rows == 1 < len(whole)
-            further = self._further(chunk.batch, chunk.steps)
-            others = self._inputs(chunk.batch, chunk.steps)
-            yield self._tensors(frames, others, targets, further, left, chunk.start, others_ended)
-
-    def _inputs(self, batch: Batch, steps: int | None) -> Batch:
-        """The further inputs by name."""
-        found: Batch = {}
-        for form in self.inputs:
-            values = batch[str(form.field)]
-            values = values[:, :steps] if form.timed and steps is not None else values
-            found[form.name] = values.reshape(*values.shape[: 1 + form.timed], *form.shape)
-        return found
-
-    def _further(self, batch: Batch, steps: int | None) -> dict[str, Batch]:
-        """The further fields of each task, from the first frame that its target has."""
-        found: dict[str, Batch] = {}
-        for name, task in self.tasks.items():
-            for argument, read in task.further_fields.items():
-                values = batch[read]
-                if self.data.forms[read].time and steps is not None:
-                    values = values[:, task.horizon : task.horizon + steps]
-                found.setdefault(name, {})[argument] = values
-        return found
+            yield self._tensors(chunk.batch, chunk.steps, targets, left, chunk.start, others_ended)
 
     def _tensors(
         self,
-        frames: np.ndarray,
-        inputs: Batch,
-        targets: Mapping[str, np.ndarray],
-        further: Mapping[str, Batch],
+        batch: Batch,
+        steps: int | None,
+        targets: Batch,
         lengths: Sequence[int] | None,
         start: int = 0,
         others_ended: bool = False,
     ) -> TensorBatch:
+        """The tensors of the first `steps` frames of a batch, which begin at frame `start`."""
+        frames = batch.get(NOISY, batch[self.input])
+        frames = frames if steps is None else frames[:, :steps]
         even = lengths is None or all(length == frames.shape[1] for length in lengths)
         even = even and not others_ended  # batch norm needs the length then
         return TensorBatch(
@@ -277,12 +251,30 @@ class Collator:
             None if even or lengths is None else tuple(lengths),
             start == 0,
             start,
-            {
-                name: {argument: self._tensor(value) for argument, value in values.items()}
-                for name, values in further.items()
-            },
-            {name: self._tensor(value) for name, value in inputs.items()},
+            self._further(batch, steps),
+            self._inputs(batch, steps),
         )
+
+    def _inputs(self, batch: Batch, steps: int | None) -> dict[str, Tensor]:
+        """The further inputs by name."""
+        found = {}
+        for form in self.inputs:
+            values = batch[str(form.field)]
+            values = values[:, :steps] if form.timed and steps is not None else values
+            shape = *values.shape[: 1 + form.timed], *form.shape
+            found[form.name] = self._tensor(values.reshape(shape))
+        return found
+
+    def _further(self, batch: Batch, steps: int | None) -> dict[str, dict[str, Tensor]]:
+        """The further fields of each task, from the first frame that its target has."""
+        found: dict[str, dict[str, Tensor]] = {}
+        for name, task in self.tasks.items():
+            for argument, read in task.further_fields.items():
+                values = batch[read]
+                if self.data.forms[read].time and steps is not None:
+                    values = values[:, task.horizon : task.horizon + steps]
+                found.setdefault(name, {})[argument] = self._tensor(values)
+        return found
 
     def _tensor(self, array: np.ndarray) -> Tensor:
         tensor = torch.from_numpy(np.ascontiguousarray(array))
