@@ -22,6 +22,7 @@ from ladderspec.errors import UsageError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
 Curve = dict[int, float]  # update -> validation metric
 STEEP = 4  # a metric that falls by more than this factor has a logarithmic axis
@@ -135,7 +136,6 @@ def curves(results: Results) -> Figure:
     finished run are left out. Columns share the axis of a metric if their values overlap.
     """
     from matplotlib import rc_context
-    from matplotlib.figure import Figure
 
     measures = results.measures
     trained = {column for _, column, _ in results.curves}
@@ -144,11 +144,7 @@ def curves(results: Results) -> Figure:
     across = len(measures) if len(measures) != 1 else min(2, len(columns))
     lines = math.ceil(len(places) / across)
     with rc_context(STYLE):
-        width = max(3.4, 2.6 * across, _inches(results))
-        titles, high = _room(results, width)
-        size = (width, 2.0 * lines + 0.2 + 0.17 * high)
-        figure = Figure(figsize=size, layout="constrained")
-        panels = figure.subplots(lines, across, squeeze=False)
+        figure, panels = _panels(results, lines, across, height=2.0 * lines + 0.2)
         firsts: dict[Measure, Axes] = {}
         for axes in panels.flat:
             axes.set_axis_off()
@@ -165,13 +161,12 @@ def curves(results: Results) -> Figure:
         for line in panels.T:  # the lowest may be switched off
             for axes in [axes for axes in line if axes.axison][-1:]:
                 axes.set_xlabel("updates")
-        tested = any(_tests(cell) for cell in results.cells)
-        _curve_legend(figure, results, titles, TESTED if tested else None)
+        if any(_tests(cell) for cell in results.cells):
+            _explain(figure, TESTED, "test data, after training; lines: validation data")
     return figure
 
 
 TESTED: dict[str, Any] = {"ls": "", "marker": "s", "ms": 3.5, "mfc": "white"}
-_MEANING = {"s": "test data, after training; lines: validation data", "D": "the paper"}
 
 
 def _name(axes: Axes, results: Results, column: str, measure: Measure) -> None:
@@ -263,31 +258,31 @@ def _titles(results: Results) -> dict[str, str]:
     }
 
 
-def _inches(results: Results) -> float:
-    """The width of the longest title in the legend."""
-    return (max(map(len, _titles(results).values()), default=1) + 6) / 16
-
-
-def _room(results: Results, width: float) -> tuple[int, int]:
-    """The number of titles side by side in the legend, and of its lines."""
-    count = len(_titles(results))
-    across = max(1, min(count, int(width / _inches(results))))
-    return across, math.ceil(count / across)
-
-
-def _curve_legend(
-    figure: Figure, results: Results, across: int, marker: dict[str, Any] | None
-) -> None:
-    """Rows by title, in their order; below the panels, what a `marker` means."""
+def _panels(
+    results: Results, lines: int, across: int, height: float, **shared: Any
+) -> tuple[Figure, NDArray[Any]]:
+    """A figure of lines x across panels, with the titles of the rows above them in their order."""
+    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
     titles = _titles(results)
+    longest = (max(map(len, titles.values()), default=1) + 6) / 16  # inches
+    width = max(3.4, 2.6 * across, longest)
+    beside = max(1, min(len(titles), int(width / longest)))
+    size = (width, height + 0.17 * math.ceil(len(titles) / beside))
+    figure = Figure(figsize=size, layout="constrained")
     handles = [Line2D([], [], lw=1.4, **line_style(results, row)) for row in titles]
     names = list(map(literal, titles.values()))
-    figure.legend(handles, names, loc="outside upper left", ncols=across, handlelength=1.6)
-    if marker:
-        sample = Line2D([], [], **marker, color=GREY)
-        figure.legend([sample], [_MEANING[marker["marker"]]], loc="outside lower right")
+    figure.legend(handles, names, loc="outside upper left", ncols=beside, handlelength=1.6)
+    return figure, figure.subplots(lines, across, squeeze=False, **shared)
+
+
+def _explain(figure: Figure, marker: dict[str, Any], meaning: str) -> None:
+    """What a marker means, below the panels."""
+    from matplotlib.lines import Line2D
+
+    sample = Line2D([], [], **marker, color=GREY)
+    figure.legend([sample], [meaning], loc="outside lower right")
 
 
 # --- metrics over t -------------------------------------------------------------------------------
@@ -299,17 +294,14 @@ def by_time(results: Results) -> Figure:
     Diamonds are the paper's numbers for the same rows; horizontal lines are reference methods.
     """
     from matplotlib import rc_context
-    from matplotlib.figure import Figure
 
     shown = {name for cell in results.cells for name, found in cell.by_time.items() if found}
     measures = [measure for measure in results.measures if measure.name in shown]
     across, lines = len(measures), len(results.columns)
     quoted = False
     with rc_context(STYLE):
-        width = max(3.4, 2.6 * across, _inches(results))
-        titles, high = _room(results, width)
-        figure = Figure(figsize=(width, 2.1 * lines + 0.4 + 0.17 * high), layout="constrained")
-        panels = figure.subplots(lines, across, squeeze=False, sharex=True)
+        height = 2.1 * lines + 0.4
+        figure, panels = _panels(results, lines, across, height, sharex=True)
         for column, line in zip(results.columns, panels, strict=True):
             for measure, axes in zip(measures, line, strict=True):
                 _name(axes, results, column, measure)
@@ -318,7 +310,8 @@ def by_time(results: Results) -> Figure:
             if len(results.times) <= MOST_TICKS:
                 axes.set_xticks(results.times)
             axes.set_xlabel(f"{unit_of_time(results.cells)} t")
-        _curve_legend(figure, results, titles, QUOTED if quoted else None)
+        if quoted:
+            _explain(figure, QUOTED, "the paper")
     return figure
 
 
