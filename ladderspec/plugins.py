@@ -47,6 +47,11 @@ def literal_name(model: type[BaseModel], field: str) -> str:
     return str(names[0])
 
 
+def is_built_in(value: object) -> bool:
+    """Whether a class or function is part of ladderspec."""
+    return str(getattr(value, "__module__", "")).startswith("ladderspec.")
+
+
 def refuse_replacement(what: str, name: str, known: object, new: object) -> None:
     """Refuse a plug-in that would replace something of ladderspec.
 
@@ -59,10 +64,7 @@ def refuse_replacement(what: str, name: str, known: object, new: object) -> None
     Raises:
         UsageError: if `known` is part of ladderspec and `new` is not.
     """
-    ours, new_is_ours = (
-        str(getattr(each, "__module__", "")).startswith("ladderspec.") for each in (known, new)
-    )
-    if ours and not new_is_ours:
+    if is_built_in(known) and not is_built_in(new):
         article = "an" if what[0] in "aeiou" else "a"
         message = f"there is {article} {what} `{name}` in ladderspec: give yours another name"
         raise UsageError(message)

@@ -14,6 +14,7 @@ from ladderspec.cells.parameters import Parameter
 from ladderspec.cells.projections import Projection, ShapeProblem
 from ladderspec.errors import UsageError, did_you_mean, one_of
 from ladderspec.names import Role
+from ladderspec.plugins import is_built_in
 
 NOT_MISTAKES = (ShapeProblem, UsageError, StopIteration, IndexError)  # of cells in odd places
 
@@ -72,8 +73,7 @@ def check_declarations(cell: Any, name: str) -> None:
         raise UsageError(f"`returns` of the cell {name} is {cell.returns!r}, not a tuple of names")
     for method in RETURNS:
         function = getattr(cell, method)
-        own = not function.__module__.startswith("ladderspec.")
-        if own and not hasattr(function, "__wrapped__"):
+        if not is_built_in(function) and not hasattr(function, "__wrapped__"):
             setattr(cell, method, _reporting(function, method))
 
 

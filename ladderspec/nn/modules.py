@@ -19,6 +19,8 @@ from ladderspec.cells.parameters import Parameter, shareable
 from ladderspec.errors import UsageError
 from ladderspec.names import Role, Shape, show_shape
 from ladderspec.nn.norms import FIRST, BatchNorm, TimeStep, make_norm
+from ladderspec.nn.own import returning_its_form
+from ladderspec.plugins import is_built_in
 
 Values = Mapping[str, Tensor]
 Result = tuple[Tensor, dict[str, Tensor]]
@@ -216,7 +218,9 @@ class CellModule(Declared):
         self.binding = bind(cell, site, out, projections, parameters, self.name)
         self.constants = dict(self.binding.keywords.constants)
         if "activation" in self.constants:
-            self.constants["activation"] = ACTIVATIONS[self.constants["activation"]].compute
+            chosen = ACTIVATIONS[self.constants["activation"]]
+            what = f"{self.name}: activation `{chosen.name}`"
+            self.constants["activation"] = returning_its_form(what, chosen.compute)
         self.norm_name, kind, groups = cell.node_norm()
         if kind != "none":
             norm = make_norm(kind, self.binding.summed, groups, iterations)
@@ -225,7 +229,7 @@ class CellModule(Declared):
         self.normalised: Shape | None = None
         if tapped or self.deviation:
             self.normalised = normalised_shape(cell, projections)
-        self.checked = not type(cell).__module__.startswith("ladderspec.")
+        self.checked = not is_built_in(type(cell))
 
     def first_value(self, batch: int) -> Tensor | None:
         """What delayed edges carry before the first iteration, (B, ...); None: zeros.

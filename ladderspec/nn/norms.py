@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ladderspec.cells.norms import NORMS
+from ladderspec.nn.own import returning_its_form
 from ladderspec.ops import PLAIN, Plain, transforms
 
 # CHOICE: the original Ladder uses 1e-10, whose 1 / sqrt(eps) = 1e5 explodes where u is constant.
@@ -50,6 +51,7 @@ class Stateless(nn.Module):
     def __init__(self, name: str, groups: int = 1) -> None:
         super().__init__()
         self.name, self.groups = name, groups
+        self.compute = returning_its_form(f"norm `{name}`", NORMS[name].compute)
 
     def forward(
         self,
@@ -58,16 +60,15 @@ class Stateless(nn.Module):
         bias: Tensor | None = None,
         step: TimeStep = FIRST,
     ) -> Tensor:
-        compute = NORMS[self.name].compute
         if torch.compiler.is_compiling() or transforms.has_tangents():
             # On channels-last maps, gradients of group_norm are wrong in compiled graphs (maps of
             # height 1, backend aot_eager), and tangents end in an error (torch 2.13).
-            y = compute(x.contiguous(), gain, bias, self.groups)
+            y = self.compute(x.contiguous(), gain, bias, self.groups)
             return y.contiguous(memory_format=torch.channels_last) if y.dim() == 4 else y
         if x.requires_grad or not torch.is_grad_enabled():
-            return compute(x, gain, bias, self.groups)
+            return self.compute(x, gain, bias, self.groups)
         # On channels-last maps that need no gradient, backward of group_norm crashes (torch 2.13).
-        y = compute(x, None, None, self.groups)
+        y = self.compute(x, None, None, self.groups)
         wide = (-1, *(1 for _ in x.shape[2:]))
         y = y if gain is None else y * gain.view(wide)
         return y if bias is None else y + bias.view(wide)

@@ -11,7 +11,19 @@ import torch
 from torch import Tensor
 
 from ladderspec import build, loads, nn
-from ladderspec.cells import EncoderCell, Inlet, Parameters, Projection, Site, register, weight
+from ladderspec.cells import (
+    ACTIVATIONS,
+    NORMS,
+    EncoderCell,
+    Inlet,
+    Norm,
+    Parameters,
+    Projection,
+    Site,
+    register,
+    weight,
+)
+from ladderspec.cells.activations import Activation
 from ladderspec.errors import SpecError, UsageError
 from ladderspec.names import Role, Shape
 from ladderspec.network.net import Net
@@ -127,6 +139,35 @@ def test_a_mistake_is_reported_with_node_and_cell(way: str, message: str) -> Non
         net(f"cell: Odd, way: {way}")(FRAMES)
     assert str(refused.value).startswith("encoder.odd (Odd): ")
     assert message in str(refused.value)
+
+
+FUNCTIONS = {
+    "nothing": (lambda x: None, "returned None, not a tensor"),
+    "array": (lambda x: x.detach().numpy(), "returned a ndarray, not a tensor"),
+    "tuple": (lambda x: (x, x), "returned a tuple, not a tensor"),
+    "channels": (lambda x: x[:, :1], "got (2, 2, 4, 4), but returned (2, 1, 4, 4)"),
+    "type": (lambda x: x.double(), "got torch.float32, but returned torch.float64"),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_so_is_one_of_an_activation_or_a_norm(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    function, message = FUNCTIONS[name]
+
+    class Mine(Norm):
+        symbol = "M"
+
+        @staticmethod
+        def compute(x: Tensor, gain: Any, bias: Any, groups: int) -> Any:
+            return function(x)
+
+    monkeypatch.setitem(ACTIVATIONS, "mine", Activation("mine", function))
+    monkeypatch.setitem(NORMS, "mine", Mine)
+    row = "cell: Conv, channels: 2"
+    with pytest.raises(UsageError, match=re.escape(f"odd (Conv): activation `mine` {message}")):
+        net(f"{row}, activation: mine, norm: none")(FRAMES)
+    with pytest.raises(UsageError, match=re.escape(f"norm `mine` {message}")):
+        net(f"{row}, norm: mine")(FRAMES)
 
 
 def test_an_edge_that_is_not_there_is_named() -> None:
