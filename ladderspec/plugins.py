@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import sys
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -15,23 +16,36 @@ from typing import TYPE_CHECKING
 
 from ladderspec.arguments import checked
 from ladderspec.errors import UsageError
+from ladderspec.files import read_regular
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
 GROUPS = ("ladderspec.cells", "ladderspec.tasks", "ladderspec.data")
-PREFIX = "ladderspec_plugin_"  # of the module of a plug-in file
-_DIGESTS: dict[str, str] = {}  # of plug-in files, by module
+_FILES: dict[str, tuple[str, str]] = {}  # name and SHA-256 of plug-in files, by module
+_ADMITTED: dict[tuple[str, str], object] = {}  # what plug-ins registered, by kind and name
 
 
-def digest_of(value: object) -> tuple[str, str] | None:
-    """The name and SHA-256 of the plug-in file that defines a class or function.
+def files_of(values: Iterable[object]) -> dict[str, str]:
+    """The SHA-256 of the plug-in files that define classes or functions, by the file's name.
 
-    None if it is part of ladderspec or of an installed package.
+    Two files of one name have their digests joined. Parts of ladderspec and of installed packages
+    have none.
     """
-    module = str(getattr(value, "__module__", ""))
-    digest = _DIGESTS.get(module)
-    return None if digest is None else (module.removeprefix(PREFIX), digest)
+    modules = {
+        str(getattr(each, "__module__", ""))
+        for value in values
+        for each in (value.__mro__ if isinstance(value, type) else (value,))
+    }
+    found: dict[str, str] = {}
+    for name, digest in sorted(_FILES[module] for module in modules if module in _FILES):
+        found[name] = f"{found[name]}+{digest}" if name in found else digest
+    return found
+
+
+def admitted(name: str) -> list[object]:
+    """What plug-ins have registered under a name, of any kind."""
+    return [value for (_, known), value in _ADMITTED.items() if known == name]
 
 
 def literal_name(model: type[BaseModel], field: str) -> str:
@@ -52,8 +66,11 @@ def is_built_in(value: object) -> bool:
     return str(getattr(value, "__module__", "")).startswith("ladderspec.")
 
 
-def refuse_replacement(what: str, name: str, known: object, new: object) -> None:
-    """Refuse a plug-in that would replace something of ladderspec.
+def admit(what: str, name: str, known: object, new: object) -> None:
+    """Admit something to a registry; every registry asks here first.
+
+    A plug-in may not replace what is part of ladderspec. What it adds is part of the identity of
+    the runs that use it.
 
     Args:
         what: What it is, for the message: a cell, a norm, ...
@@ -68,6 +85,8 @@ def refuse_replacement(what: str, name: str, known: object, new: object) -> None
         article = "an" if what[0] in "aeiou" else "a"
         message = f"there is {article} {what} `{name}` in ladderspec: give yours another name"
         raise UsageError(message)
+    if not is_built_in(new):
+        _ADMITTED[what, name] = new
 
 
 @cache
@@ -96,15 +115,17 @@ def load_plugin(path: str | Path) -> None:
     path = Path(path)
     if not path.is_file():
         raise UsageError(f"no plugin file {path}")
-    name = f"{PREFIX}{path.stem}"
+    source = read_regular(path)
+    digest = hashlib.sha256(source).hexdigest()
+    name = f"ladderspec_plugin_{path.stem}_{digest}"  # each content is a module of its own
     spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
+    if spec is None:
         raise UsageError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    sys.modules[name], _FILES[name] = module, (path.stem, digest)
     try:
-        _DIGESTS[name] = hashlib.sha256(path.read_bytes()).hexdigest()
-        spec.loader.exec_module(module)
+        # Not by the loader of the file: its cache of bytecode misses changes within a second.
+        exec(compile(source, path, "exec", dont_inherit=True), vars(module))
     except UsageError as error:
         raise UsageError(f"plugin {path} fails: {error}") from error
     except (Exception, SystemExit) as error:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from ladderspec.plugins import refuse_replacement
+from ladderspec.plugins import admit
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,7 +42,7 @@ def register_activation(
 
     def add(compute: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
         known = ACTIVATIONS.get(name)
-        refuse_replacement("activation", name, known and known.compute, compute)
+        admit("activation", name, known and known.compute, compute)
         ACTIVATIONS[name] = Activation(name, compute, halves, limits)
         return compute
 

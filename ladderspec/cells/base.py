@@ -21,7 +21,7 @@ from ladderspec.cells.parameters import Parameters
 from ladderspec.cells.projections import Inlet, Projection, ShapeProblem
 from ladderspec.errors import UsageError
 from ladderspec.names import Role, Shape, Side, show_shape
-from ladderspec.plugins import refuse_replacement
+from ladderspec.plugins import admit
 
 if TYPE_CHECKING:
     from ladderspec.cells.grouping import Groups
@@ -314,7 +314,7 @@ def register(cell: C) -> C:
         raise UsageError(f"`compute` of the cell {name} needs `@staticmethod`: it has no `self`")
     check_declarations(cell, name)
     for side in cell.sides:
-        refuse_replacement("cell", name, _CELLS[side].get(name), cell)
+        admit("cell", name, _CELLS[side].get(name), cell)
         _CELLS[side][name] = cell
     return cell
 

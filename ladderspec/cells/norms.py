@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ladderspec.errors import UsageError
 from ladderspec.names import Shape, show_shape, size_of
-from ladderspec.plugins import refuse_replacement
+from ladderspec.plugins import admit
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,7 +49,7 @@ def register_norm(norm: type[Norm]) -> type[Norm]:
     """
     if norm.name in ("none", *TERMS):
         raise UsageError(f"`norm: {norm.name}` has a meaning of its own: give yours another name")
-    refuse_replacement("norm", norm.name, NORMS.get(norm.name), norm)
+    admit("norm", norm.name, NORMS.get(norm.name), norm)
     NORMS[norm.name] = norm
     return norm
 

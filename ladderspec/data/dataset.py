@@ -23,7 +23,7 @@ from ladderspec.cells import Config
 from ladderspec.data import sets
 from ladderspec.errors import LadderspecError, did_you_mean, one_of, registered_name_meant
 from ladderspec.names import Shape, show_shape
-from ladderspec.plugins import is_built_in, literal_name, load_installed, refuse_replacement
+from ladderspec.plugins import admit, is_built_in, literal_name, load_installed
 from ladderspec.wording import plain_words
 
 if TYPE_CHECKING:  # numpy is imported when a data set is opened
@@ -285,7 +285,7 @@ def register(config: type[C]) -> type[C]:
     name = literal_name(config, "set")
     if not is_built_in(config):
         import_built_in()
-        refuse_replacement("data set", name, _SETS.get(name), config)
+        admit("data set", name, _SETS.get(name), config)
     _SETS[name] = config
     return config
 

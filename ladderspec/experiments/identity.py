@@ -6,8 +6,8 @@ without orphaning finished runs, an identity contains
 - the fields of cells, tasks, data, training and evaluation that differ from their defaults,
 - the `revision` of every cell, task and data set. A change of a default or a computation needs a
   new revision of that class: earlier runs then differ. 1 is left out.
-- the digest of every plug-in file that defines a cell, norm, activation, task or data set of the
-  run. Runs that were recorded before these digests existed are still recognised.
+- the digest of every plug-in file that defines something that the run uses, of any kind. Runs that
+  were recorded before these digests existed are still recognised.
 
 A new optional field therefore changes no digest. The fields in `RECORDED` are the exception: early
 runs were recorded with all their fields, so these are part of an identity even at their defaults.
@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from ladderspec.cells.activations import ACTIVATIONS
-from ladderspec.cells.norms import NORMS
+from ladderspec.cells.projections import Projection
 from ladderspec.data import DataConfig
 from ladderspec.experiments.training import (
     EvaluationNoise,
@@ -31,7 +30,7 @@ from ladderspec.experiments.training import (
     tasks_of,
 )
 from ladderspec.names import TABLE, Role
-from ladderspec.plugins import digest_of
+from ladderspec.plugins import admitted, files_of
 from ladderspec.wiring.graph import Graph
 
 if TYPE_CHECKING:
@@ -115,24 +114,47 @@ def identity(run: Run, all_fields: bool = False, plugins: bool = True) -> dict[s
         "start": start,
         "freeze": list(run.freeze),
     }
-    if plugins and (used := plugins_of(graph, data)):
+    if plugins and (used := plugins_of(graph, data, run.training, run.evaluation)):
         found["plugins"] = used
     plain: dict[str, Any] = json.loads(json.dumps(found))
     return plain
 
 
-def plugins_of(graph: Graph, data: DataConfig | None = None) -> dict[str, str]:
-    """The digests of the plug-in files whose classes and functions a run uses, by name."""
-    used: list[object] = [type(data), *(type(t["task"]) for t in graph.graph["tasks"].values())]
-    for *_, cell in graph.nodes(data="cell"):
-        activation = ACTIVATIONS.get(getattr(cell, "activation", None) or "")
-        used += [type(cell), activation and activation.compute]
-    used += [
-        NORMS.get(edge["projection"].norm)
-        for *_, edge in graph.edges(data=True)
-        if "projection" in edge
-    ]
-    return dict(sorted(filter(None, map(digest_of, used))))
+def plugins_of(graph: Graph, *configs: BaseModel | None) -> dict[str, str]:
+    """The digests of the plug-in files whose classes and functions a run uses, by name.
+
+    Args:
+        graph: its network.
+        configs: its data, its training and so on.
+    """
+    cells = [cell for *_, cell in graph.nodes(data="cell")]
+    norms = [cell.node_norm() for cell in cells]
+    projections = [projection for *_, projection in graph.edges(data="projection")]
+    tasks = [entry["task"] for entry in graph.graph["tasks"].values()]
+    return files_of(_registered([cells, norms, projections, tasks, configs]))
+
+
+def _registered(value: object) -> Iterator[object]:
+    """The classes of all configs in a value, and what plug-ins registered under its words.
+
+    Norms and activations are looked up by name when a network is built. A config has its class.
+    """
+    if isinstance(value, str):
+        yield from (each for each in admitted(value) if not _is_config(each))
+    elif isinstance(value, BaseModel):
+        yield type(value)
+        yield from _registered([getattr(value, name) for name in type(value).model_fields])
+    elif isinstance(value, Projection):
+        yield from _registered(value.norm)
+    elif isinstance(value, Mapping):
+        yield from _registered(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _registered(each)
+
+
+def _is_config(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, BaseModel)
 
 
 def data_identity(data: DataConfig, all_fields: bool = False) -> dict[str, Any]:

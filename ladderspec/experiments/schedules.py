@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 from ladderspec.cells import Config
 from ladderspec.cells.fields import ChosenByKind, refusal
 from ladderspec.errors import UsageError, did_you_mean, one_of, tick
-from ladderspec.plugins import literal_name, refuse_replacement
+from ladderspec.plugins import admit, literal_name
 
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
@@ -70,7 +70,7 @@ def register_schedule(schedule: type[S]) -> type[S]:
     name = literal_name(schedule, "kind")
     if schedule.rate is Schedule.rate:
         raise UsageError(f"the schedule {name} has no `rate`")
-    refuse_replacement("schedule", name, _SCHEDULES.get(name), schedule)
+    admit("schedule", name, _SCHEDULES.get(name), schedule)
     _SCHEDULES[name] = schedule
     return schedule
 

@@ -16,7 +16,7 @@ from ladderspec.cells import Config as Config
 from ladderspec.cells.fields import AS_TUPLE, OneLine, by_form
 from ladderspec.errors import UsageError
 from ladderspec.names import Shape
-from ladderspec.plugins import literal_name, refuse_replacement
+from ladderspec.plugins import admit, literal_name
 from ladderspec.text.notation import matches
 
 if TYPE_CHECKING:
@@ -381,7 +381,7 @@ def register(task: T) -> T:
     name = literal_name(task, "kind")
     for method in sorted(getattr(task, "__abstractmethods__", ())):
         raise UsageError(f"the task {name} has no `{method}`, see docs/own_tasks.md")
-    refuse_replacement("task", name, _TASKS.get(name), task)
+    admit("task", name, _TASKS.get(name), task)
     _TASKS[name] = task
     return task
 

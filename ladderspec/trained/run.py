@@ -117,7 +117,7 @@ class TrainedRun:
         return [
             f"plug-in `{name}` has changed since the run was trained: it computes something else"
             for name in now
-            if now[name] != before[name]
+            if not set(now[name].split("+")) <= set(before[name].split("+"))
         ]
 
     @property

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+import re
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import ladderspec as ls
+from ladderspec.cells import activations, base, norms
 from ladderspec.cli import main
-from ladderspec.data import DataError, data_config, sources
+from ladderspec.data import DataError, data_config, dataset, sources
 from ladderspec.errors import UsageError
+from ladderspec.experiments import schedules
 from ladderspec.experiments.identity import digest
 from ladderspec.experiments.runs import Run
 from ladderspec.learn.run_folder import check, content_changed, read_result
 from ladderspec.learn.train import train
 from ladderspec.plugins import load_plugin
+from ladderspec.tasks import base as tasks
 from tests.learn.test_resume import PowerCut, cut
 from tests.training import EXPERIMENT, SPEC, one_run
 
@@ -44,6 +50,76 @@ class Doubled(EncoderCell):
     def compute(a):
         return FACTOR * a
 '''
+
+
+# Something registered of each kind: the code of a plug-in with a FACTOR, and what a spec or an
+# experiment that uses it says instead.
+KINDS = {
+    "cell": (PLUGIN, ("cell: LSTM, channels: 8", "cell: Doubled")),
+    "norm": (
+        """
+from ladderspec.cells import Norm, register_norm
+
+@register_norm
+class Scaled(Norm):
+    name, symbol = "scaled", "S"
+
+    @staticmethod
+    def compute(x, gain, bias, groups):
+        return FACTOR * x
+""",
+        ("cell: Conv, channels: 4", "cell: Conv, norm: {kind: scaled, terms: joint}, channels: 4"),
+    ),
+    "activation": (
+        """
+from ladderspec.cells import register_activation
+
+@register_activation("scaled_relu")
+def scaled_relu(x):
+    return FACTOR * x.relu()
+""",
+        ("cell: Conv, channels: 4", "cell: Conv, activation: scaled_relu, channels: 4"),
+    ),
+    "task": (
+        """
+from typing import Literal
+from ladderspec.tasks import Prediction, register
+
+@register
+class Scaled(Prediction):
+    kind: Literal["scaled_prediction"]
+    factor: float = FACTOR
+""",
+        ("kind: prediction", "kind: scaled_prediction"),
+    ),
+    "data set": (
+        """
+from typing import Literal
+from ladderspec.data import register
+from ladderspec.data.sets.occluded_mnist import OccludedMnist
+
+@register
+class Own(OccludedMnist):
+    set: Literal["own_mnist"] = "own_mnist"
+    factor: float = FACTOR
+""",
+        ("set: occluded_mnist", "set: own_mnist"),
+    ),
+    "schedule": (
+        """
+from typing import Literal
+from ladderspec.experiments.schedules import Schedule, register_schedule
+
+@register_schedule
+class Scaled(Schedule):
+    kind: Literal["scaled_rate"]
+
+    def rate(self, lr, done, factor):
+        return FACTOR * lr
+""",
+        ("{lr: 0.01}", "{lr: 0.01, schedule: scaled_rate}"),
+    ),
+}
 
 
 def write_data(path: Path, seed: int) -> None:
@@ -246,6 +322,21 @@ def test_data_that_are_gone(fields: dict[str, Any], tmp_path: Path) -> None:
 # --- plug-ins -------------------------------------------------------------------------------------
 
 
+@pytest.fixture(autouse=True)
+def registries() -> Iterator[None]:
+    """What a test registers is gone after it."""
+    dataset.registered()  # imports the data sets
+    tables: list[dict[str, Any]] = [
+        norms.NORMS, activations.ACTIVATIONS, tasks._TASKS, dataset._SETS, schedules._SCHEDULES,
+        *base._CELLS.values(),
+    ]  # fmt: skip
+    before = [dict(table) for table in tables]
+    yield
+    for table, known in zip(tables, before, strict=True):
+        table.clear()
+        table.update(known)
+
+
 @pytest.fixture
 def with_plugin(tmp_path: Path) -> Path:
     place = tmp_path / "doubled.py"
@@ -259,25 +350,49 @@ def plugin_run(tmp_path: Path, place: Path) -> Run:
     return one_run(tmp_path, spec=spec)
 
 
-@pytest.mark.usefixtures("cells_of_the_module")
+def run_with(folder: Path, *kinds: str, factor: str = "2") -> Run:
+    """A run that uses something of each kind, from KIND/doubled.py."""
+    spec, text = SPEC, EXPERIMENT
+    for kind in kinds:
+        code, (before, after) = KINDS[kind]
+        place = folder / kind / "doubled.py"
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(code.replace("FACTOR", factor))
+        os.utime(place, (1, 1))  # as if it were changed within a second
+        load_plugin(place)
+        assert before in spec + text
+        spec, text = spec.replace(before, after), text.replace(before, after)
+    return one_run(folder, text, spec)
+
+
+def test_every_registry_is_in_the_table() -> None:
+    code = "".join(file.read_text() for file in Path(ls.__file__).parent.rglob("*.py"))
+    assert set(re.findall(r'\badmit\(\s*"([a-z ]+)"', code)) == KINDS.keys()
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_changed_plugin_is_another_run(
-    tmp_path: Path, with_plugin: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = plugin_run(tmp_path, with_plugin)
+    run = run_with(tmp_path, kind)
     assert list(run.identity["plugins"]) == ["doubled"]
     interrupt(run, tmp_path / "run", monkeypatch)
     check(tmp_path / "run", run, resume=True)
-    with_plugin.write_text(PLUGIN.replace("FACTOR", "3"))
-    changed = plugin_run(tmp_path, with_plugin)
+    changed = run_with(tmp_path, kind, factor="3")
     assert changed.digest != run.digest
     with pytest.raises(UsageError, match=r"holds another run: plugins\.doubled is"):
         train(changed, tmp_path / "run", resume=True, quiet=True)
-    train(run, tmp_path / "run", resume=True, quiet=True)
+
+
+def test_a_finished_run_of_a_changed_plugin(tmp_path: Path) -> None:
+    """The digest is that of the classes that a run has, whatever was loaded since."""
+    run = run_with(tmp_path, "cell")
+    changed = run_with(tmp_path, "cell", factor="3")
+    train(run, tmp_path / "run", quiet=True)
     assert read_result(tmp_path / "run", run) is not None
     assert read_result(tmp_path / "run", changed) is None
 
 
-@pytest.mark.usefixtures("cells_of_the_module")
 def test_trained_networks_say_that_a_plugin_has_changed(
     tmp_path: Path, with_plugin: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -293,7 +408,27 @@ def test_trained_networks_say_that_a_plugin_has_changed(
     assert f"note: {note}\n" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("cells_of_the_module")
+def test_the_code_that_runs_is_the_code_that_is_hashed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python's cache of bytecode takes a file of the same size and second for unchanged."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    for factor in ("2", "3"):
+        run_with(tmp_path, "activation", factor=factor)
+        assert activations.ACTIVATIONS["scaled_relu"].compute(torch.ones(())) == float(factor)
+    assert not list(tmp_path.rglob("__pycache__"))
+
+
+def test_two_plugins_of_one_file_name(tmp_path: Path) -> None:
+    """Each of them counts, in whatever order they were loaded."""
+    both = run_with(tmp_path, "cell", "activation").identity["plugins"]
+    assert run_with(tmp_path, "activation", "cell").identity["plugins"] == both
+    for kind in ("cell", "activation"):
+        (alone,) = run_with(tmp_path, kind).identity["plugins"].values()
+        assert alone in both["doubled"]
+        assert alone != both["doubled"]
+
+
 def test_runs_recorded_without_plugins_are_recognised(tmp_path: Path, with_plugin: Path) -> None:
     run = plugin_run(tmp_path, with_plugin)
     earlier = {key: value for key, value in run.identity.items() if key != "plugins"}
@@ -305,7 +440,6 @@ def test_runs_recorded_without_plugins_are_recognised(tmp_path: Path, with_plugi
     check(folder, run, resume=True)
 
 
-@pytest.mark.usefixtures("cells_of_the_module")
 def test_a_plugin_that_is_not_used_does_not_count(tmp_path: Path, with_plugin: Path) -> None:
     before = one_run(tmp_path).digest
     load_plugin(with_plugin)
