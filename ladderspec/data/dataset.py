@@ -21,6 +21,7 @@ from pydantic import Field, ValidationError
 
 from ladderspec.cells import Config
 from ladderspec.data import sets
+from ladderspec.data.own import checking
 from ladderspec.errors import LadderspecError, did_you_mean, one_of, registered_name_meant
 from ladderspec.names import Shape, show_shape
 from ladderspec.plugins import admit, is_built_in, literal_name, load_installed
@@ -286,6 +287,7 @@ def register(config: type[C]) -> type[C]:
     if not is_built_in(config):
         import_built_in()
         admit("data set", name, _SETS.get(name), config)
+        config.open = checking(config.open)  # type: ignore[method-assign]
     _SETS[name] = config
     return config
 

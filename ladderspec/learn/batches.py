@@ -130,7 +130,7 @@ class Collator:
         bits = draws(key_of(self.data.seed, "evaluation noise", split), np.asarray(indices), 1)
         seeds = (bits[:, 0] >> np.uint64(1)).tolist()
         lengths = batch["mask"].sum(1).tolist() if "mask" in batch and self._timed else None
-        clean = torch.from_numpy(np.ascontiguousarray(batch[self.input])).to(self.dtype)
+        clean = _writable(batch[self.input]).to(self.dtype)
         return noisy_items(clean, noise, seeds, lengths).numpy()
 
     @property
@@ -277,9 +277,14 @@ class Collator:
         return found
 
     def _tensor(self, array: np.ndarray) -> Tensor:
-        tensor = torch.from_numpy(np.ascontiguousarray(array))
+        tensor = _writable(array)
         kind = self.dtype if tensor.is_floating_point() else tensor.dtype
         return tensor.to(self.device, kind, non_blocking=True)
+
+
+def _writable(array: np.ndarray) -> Tensor:
+    """The tensor of an array, which is copied if it is read-only or not contiguous."""
+    return torch.from_numpy(np.require(array, requirements=("C", "W")))
 
 
 # --- order ----------------------------------------------------------------------------------------

@@ -13,6 +13,10 @@ from typing import Any
 
 import pytest
 
+from ladderspec.data import dataset
+from ladderspec.errors import UsageError
+from ladderspec.plugins import load_plugin
+
 ROOT = Path(__file__).resolve().parents[2]
 SPEC = """
 input: {channels: 1, size: 8}
@@ -71,6 +75,15 @@ def test_a_network_learns_from_a_plugin(folder: Path) -> None:
     assert result(folder)["metrics"]["test"]["rises.error"] == 0
 
 
+def test_read_only_batches_train_without_a_warning(folder: Path) -> None:
+    code = (folder / "my_data.py").read_text(encoding="utf-8")
+    fixed = "label.flags.writeable = False\n        return {"
+    (folder / "my_data.py").write_text(code.replace('return {"f', fixed + '"f'), encoding="utf-8")
+    done = train(folder, *PLUGIN, "--set", "training.updates=1")
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+
+
 def test_the_same_file_inside_the_package_is_found_without_any_edit(folder: Path) -> None:
     assert train(folder, *PLUGIN).returncode == 0
     by_plugin = result(folder)
@@ -117,3 +130,57 @@ def test_names_that_are_refused(folder: Path, old: str, new: str, message: str) 
     done = train(folder, *PLUGIN)
     assert done.returncode == 2
     assert done.stderr == f"ladderspec: plugin my_data.py fails: {message}\n"
+
+
+MISTAKES = {
+    "return RampData(self, seed, folder)": {
+        "RampData(self, seed, folder)": "`open` returned None, not a DataSet",
+        "return [1]": "`open` returned a list, not a DataSet",
+    },
+    "super().__init__(config, seed, folder)": {
+        "pass": "`__init__` does not call `super().__init__(config, seed, folder)`",
+    },
+    "self.classes, self.steps = 2, 4": {
+        "self.forms = None": "`forms` is None, not a dict of the Form of each field",
+        "self.forms = {}": "`forms` is {}, not a dict of the Form of each field",
+        "self.forms = {'frames': (1, 8, 8)}": "`forms` has a tuple for `frames`, not a Form",
+        "self.steps, self.lengths = 4, lambda split: np.full(200, 4)": "`forms` has no `mask`,"
+        " (B, T), which sequences of different `lengths` need",
+    },
+    '"valid": 50': {
+        '"valid": None': "`size` returned None for valid, not a number from 0 to 1,000,000,000",
+        '"valid": 10**12': "`size` returned 1000000000000 for valid, not a number from 0 to"
+        " 1,000,000,000",
+        '"valid": 50.0': "`size` returned 50.0 for valid, not a number from 0 to 1,000,000,000",
+    },
+    'return {"frames": frames, "label": label}': {
+        "frames": "`batch` returned None, not a dict of arrays",
+        "return {}": "`batch` returned no `frames`, which `forms` names",
+        'return {"frames": [[1]]}': "`batch` returned a list for `frames`, not a numpy array of"
+        " numbers",
+        'return {"frames": frames.astype(str)}': "`batch` returned <U32 array for `frames`, not a"
+        " numpy array of numbers",
+        'return {"frames": frames[..., 1:], "label": label}': "`batch` returned `frames` of shape"
+        " (3, 4, 1, 8, 7); `forms` says (B, T, 1, 8, 8)",
+        'return {"frames": frames[:, :3], "label": label}': "`batch` returned 3 frames of `frames`;"
+        " `steps` says 4",
+        'return {"frames": frames[:1], "label": label}': "`batch` returned `frames` of length 1"
+        " for 3 indices",
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [(old, new, text) for old, wrong in MISTAKES.items() for new, text in wrong.items()],
+)
+def test_what_it_returns_is_checked(
+    folder: Path, old: str, new: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = (folder / "my_data.py").read_text(encoding="utf-8")
+    (folder / "my_data.py").write_text(code.replace(old, new), encoding="utf-8")
+    monkeypatch.setattr(dataset, "_SETS", dict(dataset.registered()))
+    load_plugin(folder / "my_data.py")
+    with pytest.raises(UsageError) as refused:
+        dataset.data_config("ramps").open()
+    assert str(refused.value) == f"data set `ramps`: {message}"
