@@ -182,6 +182,7 @@ def digest(identity: Mapping[str, Any]) -> str:
 def fields(config: BaseModel, name: str, all_fields: bool = False) -> dict[str, Any]:
     """The fields of a config that identify it: those recorded under `name`, and differences.
 
+    >>> from ladderspec.experiments.training import EvaluationConfig
     >>> fields(EvaluationConfig(), "another")
     {}
     >>> fields(EvaluationConfig(items=40), "another")
