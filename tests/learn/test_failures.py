@@ -175,7 +175,9 @@ def test_a_checkpoint_of_another_run(
     with pytest.raises(checkpoint.CheckpointError, match=r"last\.json is a checkpoint of another"):
         open_run(part)
     train(run, part, resume=True)
-    assert "is a checkpoint of another run; continuing with the one before" in capsys.readouterr().err
+    assert (
+        "is a checkpoint of another run; continuing with the one before" in capsys.readouterr().err
+    )
     assert written(part) == written(tmp_path / "whole")
 
 
