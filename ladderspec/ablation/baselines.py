@@ -10,11 +10,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from ladderspec.cells import Config
 from ladderspec.data import DataSet, Split
+from ladderspec.errors import UsageError
 from ladderspec.experiments.config import base_row
 from ladderspec.experiments.identity import data_identity, digest
 from ladderspec.experiments.runs import Experiment, Run
-from ladderspec.files import make_folder, write_atomic
+from ladderspec.files import intact, make_folder, read_text, sealed, write_atomic
 from ladderspec.learn.run_folder import content_changed, read_result
+from ladderspec.plugins import files_of
 
 FILE = "baselines.json"
 
@@ -29,7 +31,7 @@ class Scores(Config):
     unit: str = ""
     split: str
     items: int  # the first of the split
-    data: str  # digest of their config
+    data: str  # digest of their config and its plug-in
     content: str | None = None  # digest of the user's own files
     values: dict[int, float]
 
@@ -38,26 +40,41 @@ class Scores(Config):
         return metric.endswith(f".{self.metric}") and unit == self.unit
 
 
-_STORED = TypeAdapter(list[Scores])
+class Stored(Config):
+    """The content of the file."""
+
+    scores: list[Scores]
+    checksum: str | None = None
+
+
+_STORED = TypeAdapter(Stored | list[Scores])  # a list in earlier versions
 
 
 def read_baselines(
     experiment: Experiment, runs: Sequence[Run], folder: Path, data: Path | None = None
 ) -> list[Scores]:
     """The stored scores that belong to the experiment and its data; empty if there are none."""
-    try:
-        stored = _STORED.validate_json((folder / FILE).read_bytes())
-    except (OSError, ValidationError):  # they can be measured again
-        return []
     base = {run.column: run for run in _base_runs(experiment, runs)}
     return [
         x
-        for x in stored
+        for x in _stored(folder / FILE)
         if x.baseline in experiment.config.baselines
         and x.column in base
         and x.data == _digest(base[x.column])
         and not content_changed(x.content, base[x.column].data, data)
     ]
+
+
+def _stored(path: Path) -> list[Scores]:
+    """The scores in a file; none if it is damaged, since they can be measured again."""
+    try:
+        text = read_text(path)
+        found = _STORED.validate_json(text)
+    except (FileNotFoundError, UsageError, ValidationError):
+        return []
+    if isinstance(found, list):
+        return found
+    return found.scores if intact(json.loads(text)) else []
 
 
 def measure_baselines(
@@ -99,7 +116,8 @@ def measure_baselines(
                 stored[name, new.title, new.column] = new.model_copy(update={"values": values})
     if stored != before:
         lines = [x.model_dump(mode="json") for x in stored.values()]
-        write_atomic(make_folder(folder) / FILE, json.dumps(lines, indent=1) + "\n")
+        text = json.dumps(sealed({"scores": lines}), indent=1) + "\n"
+        write_atomic(make_folder(folder) / FILE, text)
     return [folder / FILE] if stored else []
 
 
@@ -128,4 +146,5 @@ def _base_runs(experiment: Experiment, runs: Sequence[Run]) -> list[Run]:
 
 def _digest(run: Run) -> str:
     split = {} if run.evaluation.split == "test" else {"split": run.evaluation.split}
-    return digest({**data_identity(run.data), **split})
+    plugins = {"plugins": used} if (used := files_of([type(run.data)])) else {}
+    return digest({**data_identity(run.data), **split, **plugins})

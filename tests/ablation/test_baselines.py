@@ -17,12 +17,13 @@ from ladderspec.ablation.study import make_study
 from ladderspec.ablation.table import tables, tables_by_time
 from ladderspec.ablation.writers import to_text
 from ladderspec.cli import main
-from ladderspec.data import Baseline
+from ladderspec.data import Baseline, dataset
 from ladderspec.data.baselines import kmeans_baselines
 from ladderspec.data.sets.textured_mnist import TexturedMnist
 from ladderspec.errors import SpecError
 from ladderspec.experiments.reader import open_experiment
 from ladderspec.experiments.runs import Run
+from ladderspec.plugins import load_plugin
 from tests.ablation.fake_table4 import EXPERIMENT as TABLE4
 from tests.ablation.fake_table4 import KMEANS, finish_all
 from tests.learn.test_changed_inputs import write_pictures
@@ -53,6 +54,16 @@ training: {updates: 10}
 seeds: 3
 """
 ITEMS = 20
+OWN_DATA = """
+from typing import Literal
+from ladderspec.data import register
+from ladderspec.data.sets.textured_mnist import TexturedMnist
+
+@register
+class Own(TexturedMnist):
+    set: Literal["own_textures"] = "own_textures"
+    factor: float = FACTOR
+"""
 
 
 @pytest.fixture
@@ -117,6 +128,36 @@ def test_data_with_a_seed_of_their_own_are_measured_once(tmp_path: Path, few: li
     values = collect(opened, opened.runs, tmp_path).cell("2-means of brightness", "").values
     assert len(set(values["segment.ami"].values())) == 1
     assert list(values["segment.ami"]) == [0, 1, 2]
+
+
+def test_a_file_that_was_changed_is_not_used(tmp_path: Path, few: list[int]) -> None:
+    """The scores are measured again; files of earlier versions are lists without a checksum."""
+    opened, place = open_experiment(experiment(tmp_path, TEXT, SPEC)), tmp_path / FILE
+    finish(opened.runs[0], tmp_path)
+    measure_baselines(opened, opened.runs, tmp_path)
+    before = place.read_text()
+    place.write_text(before.replace('"0": 0.', '"0": 1.'))
+    assert place.read_text() != before
+    assert "2-means of brightness" not in collect(opened, opened.runs, tmp_path).rows
+    measure_baselines(opened, opened.runs, tmp_path)
+    assert (few, place.read_text()) == ([0, 0], before)
+    place.write_text(json.dumps(json.loads(before)["scores"]))
+    assert "2-means of brightness" in collect(opened, opened.runs, tmp_path).rows
+
+
+def test_scores_of_a_changed_plugin_are_measured_again(
+    tmp_path: Path, few: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dataset, "_SETS", dataset.registered())
+    for factor in ("2", "2", "3"):
+        (tmp_path / "own.py").write_text(OWN_DATA.replace("FACTOR", factor))
+        load_plugin(tmp_path / "own.py")
+        text = TEXT.replace("textured_mnist", "own_textures")
+        opened = open_experiment(experiment(tmp_path, text, SPEC))
+        shutil.rmtree(tmp_path / opened.runs[0].id, ignore_errors=True)
+        finish(opened.runs[0], tmp_path)
+        measure_baselines(opened, opened.runs, tmp_path)
+    assert few == [0, 0]
 
 
 def test_scores_of_pictures_that_were_changed_are_measured_again(
