@@ -19,7 +19,7 @@ from ladderspec.experiments.reader import open_experiment
 from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.experiments.training import MachineConfig
 from ladderspec.learn.progress import Callback, Display, numbers, read_status, without_nll
-from ladderspec.learn.run_folder import check, data_changed, read_result
+from ladderspec.learn.run_folder import changed_inputs, check, read_result
 
 OPTIONS = ("threads", "workers", "device")  # of the command line, about the machine
 TRIES = 4  # how often a run is started if its process is killed
@@ -49,11 +49,10 @@ def ablate(
     for run in runs if unfinished else ():  # before anything is trained
         if run.id not in finished:
             check(output / run.id, run, options.resume, options.data)
-        elif data_changed(output / run.id, run.data, options.data):
+        elif what := changed_inputs(output / run.id, run, options.data):
             raise UsageError(
-                f"{output / run.id} was trained with other data than those that are there now, on"
-                " which the other runs would be trained; restore them, or train all runs in"
-                " another folder"
+                f"{output / run.id} was trained with other {what} than those that are there now,"
+                " which the other runs would use; restore them, or train all runs in another folder"
             )
     display = options.display or Display()
     display.total, display.done = len(runs), len(runs) - len(unfinished)

@@ -103,10 +103,10 @@ def report(
         except UsageError as error:  # the tables can be shown without files
             missing = str(error)
     messages = [*(f"left out: {line}" for line in results.left_out), missing, unmeasured]
-    if results.other_data:
-        messages.append(
-            f"trained with other data than those that are there now: {first_of(results.other_data)}"
-        )
+    messages += [
+        f"trained with other {what} than those that are there now: {first_of(names)}"
+        for what, names in results.changed.items()
+    ]
     return AblationReport(results, tuple(written), tuple(filter(None, messages)))
 
 

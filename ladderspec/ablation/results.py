@@ -13,7 +13,7 @@ from ladderspec.experiments.config import Quoted, base_row
 from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.experiments.training import TEACHER, EvaluationNoise, noise_of, tasks_of
 from ladderspec.learn.log import read_rows
-from ladderspec.learn.run_folder import check, damaged_result, data_changed, read_result
+from ladderspec.learn.run_folder import changed_inputs, check, damaged_result, read_result
 from ladderspec.wiring.graph import steps_of
 
 Result = dict[str, Any]  # content of result.json
@@ -86,7 +86,7 @@ class Results:
     cells: tuple[TableCell, ...]
     curves: Curves = field(repr=False)
     left_out: tuple[str, ...] = ()  # messages about folders that hold other runs
-    other_data: tuple[str, ...] = ()  # runs that were trained with other data than those of now
+    changed: Mapping[str, list[str]] = field(default_factory=dict)  # inputs, and runs of others
     show_times: bool = False  # metrics at every t, also if time runs over frames
     about_data: str = ""  # what a reader must know of the data
 
@@ -151,6 +151,10 @@ def collect(
         cells.append(_cell(own[0], headings.get(column, ""), finished))
     measures = _measures((run, found[run.id]) for run in runs if run.id in found)
     stored = read_baselines(experiment, runs, folder, data)
+    changed: dict[str, list[str]] = {}
+    for run in runs:
+        if run.id in found and (what := changed_inputs(folder / run.id, run, data)):
+            changed.setdefault(what, []).append(run.id)
     return Results(
         title=experiment.config.title or experiment.name,
         base=base_row(experiment.config),
@@ -158,11 +162,7 @@ def collect(
         cells=(*cells, *_baselines(stored, cells, measures, {run.seed for run in runs})),
         curves=curves,
         left_out=tuple(left_out),
-        other_data=tuple(
-            run.id
-            for run in runs
-            if run.id in found and data_changed(folder / run.id, run.data, data)
-        ),
+        changed=changed,
         show_times=show_times,
         about_data=" ".join(filter(None, dict.fromkeys(run.data.note for run in runs))),
     )

@@ -42,6 +42,7 @@ except ImportError:  # Windows: folders are not locked
     fcntl = None  # type: ignore[assignment]
 
 CONTENT = "content"  # key of run.json: a digest of the user's own data
+START = "start_weights"  # key of run.json: a checksum of the checkpoint that it starts from
 GRAPH_CHECKSUM = "graph_checksum"  # key of run.json
 BEGUN_AS = "begun_as"  # key of run.json: the digest that its checkpoints name
 ABANDONED = 3600.0  # seconds after which a temporary file is no longer being written
@@ -116,18 +117,29 @@ def check(folder: Path, run: Run, resume: bool, data: Path | None = None) -> Non
         recorded = {key: before[key] for key in keys if key in before}
         if recorded not in run.identities:
             raise UsageError(f"{folder} holds another run: {difference(recorded, run.identity)}")
-        if begun(folder) and content_changed(before.get(CONTENT), run.data, data):
+        if begun(folder) and (what := changed_inputs(folder, run, data)):
             raise UsageError(
-                f"the data of {folder} have changed since it was begun; restore them, or train"
+                f"the {what} of {folder} have changed since it was begun; restore them, or train"
                 " in another folder"
             )
         if begun(folder) and not resume:
             raise UsageError(f"{folder} holds this run already; --resume continues it")
 
 
-def data_changed(folder: Path, data: DataConfig, root: Path | None) -> bool:
-    """Whether the run of a folder was begun with other data of the user than those of now."""
-    return content_changed(_record(folder).get(CONTENT), data, root)
+def changed_inputs(folder: Path, run: Run, data: Path | None) -> str:
+    """What the run of a folder was begun with that is different now; empty if nothing is.
+
+    Args:
+        folder: the folder.
+        run: the run that it holds.
+        data: the data folder.
+    """
+    before, start = _record(folder), start_weights(run, folder)
+    changed = {
+        "data": content_changed(before.get(CONTENT), run.data, data),
+        "initial weights": start is not None and before.get(START) not in (None, start),
+    }
+    return " and ".join(name for name in changed if changed[name])
 
 
 def content_changed(recorded: str | None, data: DataConfig, root: Path | None) -> bool:
@@ -140,6 +152,25 @@ def content_changed(recorded: str | None, data: DataConfig, root: Path | None) -
     except DataError:
         return False
     return now is not None and now != recorded
+
+
+def start_folder(run: Run, folder: Path) -> Path | None:
+    """The folder of the run that this one starts from: beside its own, or a given one."""
+    if run.origin is not None:
+        return folder.parent / run.origin.id
+    return None if run.start is None else Path(run.start)
+
+
+def start_weights(run: Run, folder: Path) -> str | None:
+    """The checksum of the checkpoint that a run starts from; None if there is none, or no more."""
+    place = start_folder(run, folder)
+    if place is None or (run.origin is not None and read_result(place, run.origin) is None):
+        return None
+    try:
+        place, name = reported(place)
+        return str(read_json(place / f"{name}.json")["checksum"])
+    except (FileNotFoundError, UsageError, KeyError):
+        return None
 
 
 def owner(folder: Path) -> str | None:
@@ -164,13 +195,15 @@ def claim(folder: Path, run: Run, resume: bool, data: Path | None = None) -> Non
     """Check a folder and write the identity and the graph of the run into it."""
     content = run.data.content(data)
     check(folder, run, resume, data)
-    begun_as = (_record(folder).get(BEGUN_AS) if begun(folder) else None) or run.digest
+    before = _record(folder) if begun(folder) else None
     for place in (folder, folder / "retrain", folder / "pictures", folder / "retrain" / "pictures"):
         sweep(place, 0 if fcntl else ABANDONED)  # only we may write here, if folders can be locked
     graph = graph_json.dumps(run.graph) + "\n"
     write_atomic(folder / "graph.json", graph)
     record = {**run.dump(), CONTENT: content, GRAPH_CHECKSUM: checksum(graph.encode())}
-    record[BEGUN_AS] = begun_as  # the same run can be recorded in several forms
+    record[START] = start_weights(run, folder) if before is None else before.get(START)
+    # The same run can be recorded in several forms.
+    record[BEGUN_AS] = (before or {}).get(BEGUN_AS) or run.digest
     write_atomic(folder / "run.json", json.dumps(sealed(record), indent=1) + "\n")
 
 

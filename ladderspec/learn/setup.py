@@ -17,7 +17,7 @@ from ladderspec.learn import checkpoint
 from ladderspec.learn.batches import Collator, Sampler
 from ladderspec.learn.optimiser import check_optimiser
 from ladderspec.learn.processes import device_of
-from ladderspec.learn.run_folder import owner, read_result, reported
+from ladderspec.learn.run_folder import owner, read_result, reported, start_folder
 from ladderspec.learn.update import not_finite_message
 from ladderspec.names import is_input
 from ladderspec.network.net import Net
@@ -75,9 +75,11 @@ def initialise(net: Net, run: Run, data: DataSet, folder: Path) -> str:
             net.set_offset(_mean(data, task.field or data.config.input), name)
     if net.groups is not None:
         net.set_data_statistics(*_mean_and_std(data, data.config.input))
-    place = _start_folder(run, folder)
+    place = start_folder(run, folder)
     if place is None:
         return ""
+    if run.origin is not None and read_result(place, run.origin) is None:
+        raise UsageError(f"{place} does not hold {run.origin.id}, finished; train that run first")
     adopted = net.adopt(weights_of(place))
     if not adopted.kept:
         raise UsageError(f"nothing of {place} fits this network; it cannot start from there")
@@ -100,16 +102,6 @@ def _mean_and_std(data: DataSet, field: str) -> tuple[float, float]:
     items = np.arange(min(ITEMS, data.size(Split.TRAIN)))
     values = data.batch(Split.TRAIN, 0, items, [field])[field]
     return float(values.mean()), float(values.std())
-
-
-def _start_folder(run: Run, folder: Path) -> Path | None:
-    """The folder of the run that this one starts from: beside its own, or a given one."""
-    if run.origin is None:
-        return None if run.start is None else Path(run.start)
-    place = folder.parent / run.origin.id
-    if read_result(place, run.origin) is None:
-        raise UsageError(f"{place} does not hold {run.origin.id}, finished; train that run first")
-    return place
 
 
 def weights_of(folder: Path) -> dict[str, torch.Tensor]:

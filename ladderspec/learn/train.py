@@ -31,7 +31,7 @@ from ladderspec.learn.evaluation import Evaluator
 from ladderspec.learn.log import CHECKSUM, MetricsLog, metrics_checksum, tensorboard
 from ladderspec.learn.processes import Interrupted, SignalGuard
 from ladderspec.learn.progress import Callback, Display, Here, Progress, remove_status
-from ladderspec.learn.run_folder import begun, claim, data_changed, locked, owner, read_result
+from ladderspec.learn.run_folder import begun, changed_inputs, claim, locked, owner, read_result
 from ladderspec.learn.setup import freeze, initialise, set_dropout
 from ladderspec.learn.train_state import (
     CheckpointTimer,
@@ -73,8 +73,8 @@ def train(
     folder, root = Path(folder), Path(data) if data is not None else None
     finished = read_result(folder, run)
     if finished is not None:
-        if not display.quiet and data_changed(folder, run.data, root):
-            display.say(f"{run.id}: finished with other data than those that are there now")
+        if not display.quiet and (what := changed_inputs(folder, run, root)):
+            display.say(f"{run.id}: finished with other {what} than those that are there now")
         return finished
     if run.machine.keep_freed_memory:
         keep_freed_memory()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +24,15 @@ from ladderspec.data import DataError, data_config, dataset, sources
 from ladderspec.errors import UsageError
 from ladderspec.experiments import schedules
 from ladderspec.experiments.identity import digest
+from ladderspec.experiments.reader import open_experiment
 from ladderspec.experiments.runs import Run
+from ladderspec.files import sealed
 from ladderspec.learn.run_folder import check, content_changed, read_result
 from ladderspec.learn.train import train
 from ladderspec.plugins import load_plugin
 from ladderspec.tasks import base as tasks
 from tests.learn.test_resume import PowerCut, cut
-from tests.training import EXPERIMENT, SPEC, one_run
+from tests.training import EXPERIMENT, SPEC, experiment, one_run
 
 PLUGIN = '''
 from typing import Literal
@@ -223,6 +227,40 @@ def test_trained_networks_say_that_their_data_have_changed(
     assert capsys.readouterr().err == f"note: {note}\n"
     with pytest.warns(UserWarning, match=note):
         ls.evaluate(folder)
+
+
+@pytest.mark.parametrize("start", ["row", "folder"])
+def test_changed_weights_to_start_from(
+    tmp_path: Path, start: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of a given folder, or of another row that was trained again."""
+    out = tmp_path / "out"
+    text = EXPERIMENT.replace("variant: open}", "variant: open, start: ladder}")
+    first, run = open_experiment(experiment(tmp_path, text)).runs
+    if start == "folder":
+        run = replace(run, origin=None, start=str(out / first.id))
+    train(first, out / first.id, quiet=True)
+    interrupt(run, out / run.id, monkeypatch)
+    before = tmp_path / "before"
+    (out / first.id).rename(before)
+    other = replace(first, training=first.training.model_copy(update={"updates": 2}))
+    train(other, out / first.id, quiet=True)
+    if start == "row":  # as if it were the same run, on data that have changed
+        place = out / first.id / "result.json"
+        result = json.loads(place.read_text()) | {"digest": first.digest}
+        place.write_text(json.dumps(sealed(result)))
+    with pytest.raises(UsageError, match=r"the initial weights of .* have changed since it was"):
+        train(run, out / run.id, resume=True, quiet=True)
+    (out / first.id).rename(tmp_path / "other")
+    train(run, out / run.id, resume=True, quiet=True)  # the checkpoint is all it needs
+    (tmp_path / "other").rename(out / first.id)
+    train(run, out / run.id)
+    said = "finished with other initial weights than those that are there now"
+    assert said in capsys.readouterr().err
+    shutil.rmtree(out / first.id)
+    before.rename(out / first.id)
+    train(run, out / run.id)
+    assert capsys.readouterr().err == ""
 
 
 def test_runs_that_recorded_no_digest_are_resumed(
