@@ -37,10 +37,18 @@ def optimisers() -> dict[str, type[Optimiser]]:
     return {name: found[name] for name in sorted(found) if name not in NOT_HERE}
 
 
-def check_optimiser(config: OptimiserConfig) -> None:
-    """Raise UsageError if there is no such optimiser, or if it does not take these arguments."""
-    parameter = nn.Parameter(torch.zeros(2, 2))
-    _make(config, [{"params": [parameter], "weight_decay": config.weight_decay, "probe": False}])
+def check_optimiser(config: OptimiserConfig, device: torch.device | None = None) -> None:
+    """Raise UsageError if there is no such optimiser, or if it cannot train with its arguments."""
+    parameter = nn.Parameter(torch.zeros(2, 2, device=device))
+    group = {"params": [parameter], "weight_decay": config.weight_decay, "probe": False}
+    optimiser = _make(config, [group])
+    parameter.grad = torch.ones_like(parameter)
+    try:
+        optimiser.step()
+    except Exception as error:  # torch checks most arguments only here
+        given = ", ".join(f"{name}: {value}" for name, value in config.arguments.items())
+        message = f"optimiser `{config.kind}` cannot train with `arguments: {{{given}}}`: {error}"
+        raise UsageError(message) from None
 
 
 def make_optimiser(config: OptimiserConfig, net: Net) -> Optimiser:

@@ -39,9 +39,10 @@ def check_runs(runs: Iterable[Run], output: Path, data: Path | None) -> None:
         if cell in seen or read_result(output / run.id, run) is not None:
             continue
         seen.add(cell)
-        if device_of(run.machine.device).type == "mps":
+        device = device_of(run.machine.device)
+        if device.type == "mps":
             _check_mps(run)
-        check_optimiser(run.training.optimiser)
+        check_optimiser(run.training.optimiser, device)
         key = run.data.model_dump_json()
         try:
             if key not in opened:

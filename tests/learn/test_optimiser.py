@@ -164,6 +164,18 @@ def test_the_gradient_norm_is_that_of_all_groups_but_the_probes(net: Net) -> Non
             {"kind": "rprop", "weight_decay": 0.1},
             "optimiser `rprop` has no weight decay: leave out `weight_decay`",
         ),
+        (
+            {"arguments": {"differentiable": True}},
+            "optimiser `adam` cannot train with `arguments: {differentiable: True}`: a leaf",
+        ),
+        (
+            {"kind": "rprop", "arguments": {"capturable": True}},
+            "optimiser `rprop` cannot train with `arguments: {capturable: True}`: If cap",
+        ),
+        (
+            {"arguments": {"fused": True, "foreach": True}},
+            "optimiser `adam` does not take these arguments: `fused` and `foreach`",
+        ),
     ],
 )
 def test_wrong_optimisers_are_refused(fields: dict[str, Any], message: str) -> None:
