@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import keyword
 import re
 from collections.abc import Collection, Sequence
@@ -102,6 +103,8 @@ def check_name(name: str, taken: Collection[str]) -> str:
     """A name that the user chose."""
     if not name.isidentifier() or keyword.iskeyword(name):
         raise UsageError(f"`{name}` cannot be the name of a class")
+    if hasattr(builtins, name):
+        raise UsageError(f"`{name}` is a name of Python itself: choose another one")
     if name in taken:
         raise UsageError(f"`{name}` is the name of something else in the file")
     return name

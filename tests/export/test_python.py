@@ -595,6 +595,8 @@ def test_the_command_writes_or_prints(tmp_path, capsys):
         (["-o", "model.py", "--weights", "run"], "holds no weights: leave --weights out"),
         (["-o", "model.onnx", "--class", "Tiny"], "ONNX has no classes: leave --class out"),
         (["--class", "not a name"], "`not a name` cannot be the name of a class"),
+        (["--class", "torch"], "`torch` is the name of something else in the file"),
+        (["--class", "super"], "`super` is a name of Python itself"),
     ],
 )
 def test_what_cannot_be_written_leaves_nothing(tmp_path, monkeypatch, capsys, words, message):
