@@ -190,6 +190,8 @@ def open_run(
     chosen_device = device_of(device)
     place = Path(place)
     if place.suffix == ".json" and place.is_file():
+        if which not in (None, place.stem):
+            raise UsageError(f"checkpoint `{which}` would be ignored: {place} is one itself")
         place, which = place.parent, place.stem
     elif which and (place / "retrain" / f"{which}.json").exists():
         place = place / "retrain"

@@ -53,6 +53,8 @@ def test_evaluation_gives_the_numbers_of_the_run(folder: Path) -> None:
     assert len(report.by_time["next_frame.error"]) == 2
     best = json.loads((folder / "best.json").read_text())["value"]
     opened = open_run(folder / "best.json")
+    with pytest.raises(UsageError, match="checkpoint `last` would be ignored"):
+        open_run(folder / "best.json", "last")
     assert opened.which == "best"
     assert best > 0
 
