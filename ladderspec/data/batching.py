@@ -37,6 +37,8 @@ def epoch_batches(
         return _cut(items, size, drop_last)
     known = data.labelled(split)
     known = items if known is None else known
+    if labelled and not len(known):
+        raise DataError(f"`labelled_per_batch` is {labelled}, but no item of {split} is labelled")
     order = key_of(data.seed, "order", split, epoch)
     if labelled == size:  # an epoch of labelled items only
         return _cut(known[permutation(order, len(known))], size, drop_last)

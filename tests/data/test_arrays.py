@@ -176,6 +176,8 @@ def test_pickles_are_refused_unread(tmp_path):
         ({"frames": frames(4), "label": np.zeros(4)}, "classes are 0, 1, 2"),
         ({"frames": frames(4), "lengths": np.array([1, 2, 9, 1])}, "a length is 9"),
         ({"frames": frames(4), "lengths": np.array([1, 2, 0, 1])}, "integers from 1 on"),
+        ({"frames": frames(4), "lengths": np.full(4, 2**63 + 5, "u8")}, "is 9223372036854775813"),
+        ({"frames": frames(4)[:, :0]}, "has the shape .4, 0, .*: items are empty"),
         ({"frames": frames(4), "name": np.array(list("abcd"))}, "`name` has type <U1, not numbers"),
         ({"frames": frames(4), "version": np.array(3)}, "single number"),
         ({"frames": RNG.random((4, 5)), "lengths": np.array([1, 2])}, "add up to 3, but"),
@@ -185,6 +187,21 @@ def test_arrays_that_do_not_belong_together_are_refused(tmp_path, content, messa
     np.savez(tmp_path / "a.npz", **content)
     with pytest.raises(DataError, match=message):
         arrays(tmp_path / "a.npz")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+def test_a_divisor_that_is_no_number_in_float32_is_refused(tmp_path, scale):
+    np.savez(tmp_path / "a.npz", frames=frames(4))
+    with pytest.raises(DataError, match="which is 0 or infinite in float32"):
+        arrays(tmp_path / "a.npz", scale=scale)
+
+
+def test_labelled_items_of_a_batch_must_be_there(tmp_path):
+    np.savez(tmp_path / "a.npz", frames=frames(4), label=np.full(4, -1))
+    data = arrays(tmp_path / "a.npz", valid=0, test=0)
+    with pytest.raises(DataError, match="`labelled_per_batch` is 1, but no item of train is labe"):
+        data.batches("train", 0, 2, labelled=1)
 
 
 def test_labels_may_run_over_time(tmp_path):

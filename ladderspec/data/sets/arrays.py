@@ -254,6 +254,8 @@ def _open_part(path: Path, config: Arrays) -> ArrayFiles:
     items = len(main) if lengths is None else len(lengths)
     time = lengths is not None or main.ndim in (3, 5)
     joined = lengths is not None and main.ndim in (2, 4)
+    if 0 in main.shape[1:]:
+        raise DataError(f"{path}: `{config.input}` has the shape {main.shape}: items are empty")
     if joined and lengths is not None and lengths.sum() != len(main):
         raise DataError(
             f"{path}: `lengths` add up to {lengths.sum()}, but `{config.input}` has"
@@ -284,6 +286,8 @@ def _lengths(arrays: NamedArrays, path: Path) -> Indices | None:
         return None
     if lengths.ndim != 1 or lengths.dtype.kind not in "iu" or (lengths < 1).any():
         raise DataError(f"{path}: `lengths` must be integers from 1 on, one per item")
+    if (lengths > np.iinfo(np.int64).max).any():
+        raise DataError(f"{path}: a length is {lengths.max()}, more than any array holds")
     return lengths.astype(np.int64)
 
 
@@ -299,6 +303,9 @@ def _check_values(arrays: NamedArrays, config: Arrays, path: Path) -> None:
             f"{path}: `{config.input}` has integers ({dtype}) and needs a divisor:"
             " `scale: 255` for bytes of pictures, `scale: 1` for 0 and 1"
         )
+    with np.errstate(over="ignore"):
+        if config.scale is not None and not 0 < np.float32(config.scale) < np.inf:
+            raise DataError(f"`scale` is {config.scale:g}, which is 0 or infinite in float32")
     if (label := arrays.get("label")) is None:
         return
     if label.dtype.kind not in "iu":
