@@ -199,7 +199,7 @@ def check_tasks(
     check_names(list(chosen), tasks, "task")
     check_names(list(weights), tasks, "task")
     for name, weight in weights.items():
-        if not isinstance(weight, Real | Tensor):
+        if not isinstance(weight, Real) and not (isinstance(weight, Tensor) and not weight.dim()):
             raise ValueError(f"the weight of task `{name}` is a number, not {weight!r}")
     if isinstance(targets, Mapping) and not torch.compiler.is_compiling():
         known = {*tasks, *(task.field for task in tasks.values() if task.field is not None)}

@@ -201,6 +201,8 @@ def _value(form: InputForm, given: Any, like: Tensor | None, alone: bool) -> Ten
     if form.node == BOTTOM:
         what, this = "a frame is" if alone else "frames are", "these are"
     value = as_tensor(given, what, None if like is None else like.device)
+    if value.is_complex() or value.layout != torch.strided:
+        raise ValueError(f"{what} dense real numbers, but {this} {value.dtype}, {value.layout}")
     timed = form.timed and not alone
     free = value.shape[: 2 if timed else 1]
     if tuple(value.shape[len(free) :]) != form.shape or 0 in free:

@@ -44,6 +44,9 @@ def test_frames_of_other_types_are_those_of_the_network(net):
     for frames in ("frames", None, [[1, 2], [3]]):
         with pytest.raises(ValueError, match="frames are a tensor or an array of numbers, not"):
             net(frames)
+    for frames in (X + 0j, X.to_sparse()):
+        with pytest.raises(ValueError, match="frames are dense real numbers, but these are"):
+            net(frames)
 
 
 def test_no_sequence_and_no_time(net):
@@ -200,6 +203,8 @@ def test_nodes_weights_and_means_of_wrong_types(net):
             net.values(X, *nodes)
     with pytest.raises(ValueError, match="the weight of task `digit` is a number, not '2'"):
         net.cost(X, Y, weights={"digit": "2"})
+    with pytest.raises(ValueError, match="the weight of task `digit` is a number, not tensor"):
+        net.cost(X, Y, weights={"digit": torch.ones(3)})
     for mean, shown in (
         (torch.zeros(8, 32), "(8, 32)"),
         (torch.zeros(3, 3), "(3, 3)"),
