@@ -103,6 +103,8 @@ def _config(source: Path, like: Path | None, networks: Networks) -> dict[str, An
         hint = "`--like EXPERIMENT` takes them from one"
         raise UsageError(f"{source} is a spec: it says nothing of data and training; {hint}")
     found = _portable(read_experiment(like))
+    if "data" not in found:
+        raise UsageError(f"--like needs an experiment: {like} says nothing of data and training")
     for key in ("base", "title", "columns", "params", "set", "tasks", "edges", "without"):
         found.pop(key, None)  # about another spec
     rows = [{"name": "whole", "title": "whole"}]

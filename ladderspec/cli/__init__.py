@@ -108,6 +108,9 @@ def _run(words: Sequence[str]) -> int:
     except LadderspecError as error:
         print(escape_terminal(f"ladderspec: {error}"), file=sys.stderr)
         return 2
+    except SystemExit as error:  # no command exits by itself
+        print(f"ladderspec: a plug-in ended the command with {error!r}", file=sys.stderr)
+        return 2
 
 
 def fill(parser: argparse.ArgumentParser, name: str) -> argparse.ArgumentParser:

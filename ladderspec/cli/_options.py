@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -46,12 +45,15 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
     add_plugin(reading)
 
 
-def at_least(least: int, most: float = math.inf) -> Callable[[str], int]:
+MOST = 10**18 - 1  # of a number of at most 18 digits
+
+
+def at_least(least: int, most: int = MOST) -> Callable[[str], int]:
     """The type of an option: a whole number from `least` to `most`."""
 
     def number(text: str) -> int:
         if not re.fullmatch(r"[+-]?[0-9]{1,18}", text) or not least <= int(text) <= most:
-            limit = f", at most {most:,}" if most < math.inf else ""
+            limit = f", at most {most:,}" if most < MOST or len(text) > 18 else ""
             shown = text if len(text) <= 40 else f"{text[:37]}..."
             wanted = f"expected a whole number, at least {least}{limit}"
             raise argparse.ArgumentTypeError(f"{wanted}, not {shown!r}")

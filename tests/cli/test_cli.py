@@ -461,6 +461,8 @@ QUICK = "specs/experiments/quickstart.yaml"
         (f"draw {TINY} -o - --open", "--open would be ignored: the drawing goes to"),
         (f"validate {TINY} --json --output-format full", "--output-format would be ignored"),
         ("new --list --force", "--force would be ignored: --list writes nothing"),
+        (f"ablate {TINY} --each-role --like {TINY} -o OUT", "--like needs an experiment: specs/"),
+        ("generate run --seed 9999999999999999999999", "at most 999,999,999,999,999,999, not"),
         ("generate run --seed 3", "--seed would be ignored: nothing is drawn without --sample"),
         (f"evaluate {TINY}", "is a file, but a trained network is the folder of a run, like out/"),
         (
@@ -642,3 +644,12 @@ def test_a_plugin_that_exits(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     code, out, err = run(capsys, "show", TINY, "--plugin", str(tmp_path / "mine.py"))
     assert (code, out) == (2, "")
     assert err.endswith("mine.py fails: SystemExit(0)\n")
+
+
+def test_a_function_of_a_plugin_that_exits(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ladderspec.cli.show.run_show", lambda args: sys.exit(3))
+    code, out, err = run(capsys, "show", TINY)
+    assert (code, out) == (2, "")
+    assert err == "ladderspec: a plug-in ended the command with SystemExit(3)\n"
