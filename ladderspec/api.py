@@ -147,6 +147,8 @@ def build(spec: Spec | str | Path | Graph, seed: int = 0) -> Net:
     from ladderspec.network.net import Net  # imports torch
     from ladderspec.schedule.plan import schedule
 
+    if seed < 0:
+        raise UsageError(f"seed: {seed} is not a whole number from 0 on")
     built = compiled(spec)
     return Net(built, schedule(built), seed)
 

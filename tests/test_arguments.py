@@ -103,3 +103,8 @@ def test_too_many_frames_to_generate() -> None:
     net = ls.build(TINY)
     with pytest.raises(ValueError, match="at most 100,000, not 1000000000"):
         net.generate(torch.rand(1, 2, *net.shape), 10**9)
+
+
+def test_seeds_are_not_negative() -> None:
+    with pytest.raises(UsageError, match="seed: -1 is not a whole number from 0 on"):
+        ls.build(TINY, seed=-1)
