@@ -122,6 +122,9 @@ FLAGS = [
 ]  # fmt: skip
 
 
+FRAME = 143  # pixels of a window around its page
+
+
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
@@ -136,7 +139,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     chrome = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    chrome.set_window_size(1400, 1143)
+    chrome.set_window_size(1400, 1000 + FRAME)
     yield chrome
     chrome.quit()
 
@@ -592,20 +595,42 @@ def test_the_drawing_can_be_saved(visit: Any) -> None:
     assert 'class="hit"' not in text
 
 
-def test_small_words_open_rolled(browser: Any, visit: Any) -> None:
-    size = browser.get_window_size()
+@pytest.mark.parametrize(
+    ("what", "size", "shown"),
+    [
+        (SPECS / "ommnist/rladder.yaml", (1300, 900), "2"),
+        (APPENDIX, (1300, 900), "2"),
+        (SPECS / "textured/rtagger.yaml", (1300, 900), "2"),
+        (TINY, (1400, 1000), "2"),
+        (TINY, (1300, 740), "rolled"),
+        (TINY, (860, 760), "rolled"),
+        (VIDEO, (1100, 900), "rolled"),
+    ],
+)
+def test_a_page_opens_whole_and_rolled_if_words_are_small(
+    browser: Any, visit: Any, what: Path, size: tuple[int, int], shown: str
+) -> None:
+    before = browser.get_window_size()
     try:
-        browser.set_window_size(1400, 1143)
-        visit(load(TINY))
-        assert one(browser, "#views input:checked").get_attribute("value") == "2"
-        browser.set_window_size(860, 900)
-        visit(load(TINY))
-        assert one(browser, "#views input:checked").get_attribute("value") == "rolled"
-        smallest = browser.execute_script("""return Math.min(...[...document.querySelectorAll(
-            "#stage text")].map((each) => each.getBoundingClientRect().height))""")
+        browser.set_window_size(size[0], size[1] + FRAME)
+        visit(load(what))
+        assert browser.execute_script("return [innerWidth, innerHeight]") == list(size)
+        assert one(browser, "#views input:checked").get_attribute("value") == shown
+        smallest, inside = browser.execute_script("""
+            const area = document.getElementById("stage").getBoundingClientRect();
+            const texts = [...document.querySelectorAll("#stage text")];
+            const parts = [...document.querySelectorAll("#stage .node, #stage text")];
+            const unit = document.querySelector("#stage svg").getScreenCTM().a;
+            return [
+              Math.min(...texts.map((each) => Number(each.getAttribute("font-size")) * unit)),
+              parts.map((each) => each.getBoundingClientRect()).every((box) =>
+                box.top >= area.top && box.bottom <= area.bottom
+                && box.left >= area.left && box.right <= area.right),
+            ];""")
         assert smallest >= 7
+        assert inside
     finally:
-        browser.set_window_size(size["width"], size["height"])
+        browser.set_window_size(before["width"], before["height"])
 
 
 OVERFLOW = """

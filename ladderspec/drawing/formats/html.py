@@ -30,6 +30,7 @@ from ladderspec.wiring.graph import Graph, in_order, steps_of
 from ladderspec.wiring.sharing import holders
 
 MAX_ITERATIONS = 4  # that can be selected in the page, unless more are requested
+_TALL, _WINDOW = 12, 820.0  # ladders of more rows have gaps for a window of this height in points
 _FILES = Path(__file__).resolve().parent.parent / "page"
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 
@@ -135,9 +136,10 @@ def _drawings(
     graph: Graph, picture: Picture, view: View, only: Set[str] | None = None
 ) -> Iterator[tuple[str, tuple[str, str]]]:
     """A drawing of each view and its legend, which does not move with the drawing."""
+    height = _WINDOW if len(picture.levels) > _TALL else None
     for name, each in _views(picture, view, steps_of(graph) or MAX_ITERATIONS):
         if only is None or name in only:
-            scene = compose(picture, each._replace(legend=False))
+            scene = compose(picture, each._replace(legend=False, height=height))
             legend = ""
             if view.legend is not False:
                 legend = _element(compose_legend(picture, each, scene))

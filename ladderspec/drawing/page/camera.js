@@ -1,3 +1,17 @@
+const READABLE = 7; // pixels of the smallest words
+
+/** The font size of the smallest words of a drawing. */
+function smallest(svg) {
+  const sizes = [...svg.querySelectorAll("text")].map((each) => Number(each.getAttribute("font-size")));
+  return Math.min(...sizes);
+}
+
+/** [x, y, width, height] of a drawing, whatever is seen of it. */
+function extent(svg) {
+  svg.whole ||= svg.getAttribute("viewBox").split(" ").map(Number);
+  return svg.whole;
+}
+
 /** Which part of the drawing is seen: mouse, wheel, one finger and two; keys are the page's. */
 function cameraOf(stage, onMove) {
   let svg, whole; // the drawing, and [x, y, width, height] of all of it
@@ -19,24 +33,24 @@ function cameraOf(stage, onMove) {
 
   function look(at) {
     svg = at;
-    svg.whole ||= svg.getAttribute("viewBox").split(" ").map(Number);
-    whole = svg.whole;
+    whole = extent(svg);
     home();
   }
 
-  /** Pixels per length of a drawing: all of it, or its full width if that can be read better. */
-  function sizeOf(w, h, readable) {
+  /** Pixels per length of a drawing of which everything is seen. */
+  function sizeOf([, , w, h]) {
     const { width, height } = area();
-    const all = Math.min((width || 1) / w, (height || 1) / h);
-    return readable && all < 0.83 ? Math.max(all, Math.min(width / w, 0.9)) : all;
+    return Math.min((width || 1) / w, (height || 1) / h);
   }
 
-  function home(readable = true) {
+  /** See everything; or, to `read` words that would be too small, the top in full width. */
+  function home(read = true) {
     const { width, height } = area();
-    const [, , w, h] = whole;
-    const [all, used] = [sizeOf(w, h, false), sizeOf(w, h, readable)];
+    const all = sizeOf(whole);
+    const cut = read && smallest(svg) * all < READABLE;
+    const used = cut ? Math.max(all, Math.min(width / whole[2], 0.9)) : all;
     const [seen, deep] = [(width || 1) / used, (height || 1) / used];
-    see([(w - seen) / 2, used > all ? 0 : (h - deep) / 2, seen, deep]);
+    see([(whole[2] - seen) / 2, used > all ? 0 : (whole[3] - deep) / 2, seen, deep]);
     untouched = true;
   }
 

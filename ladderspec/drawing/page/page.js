@@ -545,7 +545,7 @@
   /** The drawing, as it is now, as a file of its own. */
   $("download").onclick = () => {
     const copy = svg.cloneNode(true);
-    copy.setAttribute("viewBox", svg.whole.join(" "));
+    copy.setAttribute("viewBox", extent(svg).join(" "));
     for (const each of copy.querySelectorAll(".hit")) each.remove();
     const style = document.createElementNS("http://www.w3.org/2000/svg", "style");
     const grey = getComputedStyle(document.documentElement).getPropertyValue("--gone");
@@ -565,11 +565,8 @@
 
   /** If words would be smaller than 7 pixels, the drawing is opened rolled up. */
   function opening() {
-    const shown = drawings.get(data.shown),
-      { width, height } = shown.viewBox.baseVal;
-    const sizes = [...shown.querySelectorAll("text")].map((text) =>
-      Number(text.getAttribute("font-size")));
-    const small = Math.min(...sizes) * camera.sizeOf(width, height, true) < 7;
+    const shown = drawings.get(data.shown);
+    const small = smallest(shown) * camera.sizeOf(extent(shown)) < READABLE;
     return small && data.views.includes("rolled") ? "rolled" : data.shown;
   }
   const opened = opening();
