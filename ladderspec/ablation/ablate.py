@@ -59,7 +59,7 @@ def ablate(
     failed = list[Outcome]()
     if display.done:
         display.say(f"{display.done} of {len(runs)} runs are finished already")
-    with _sigterm_as_interrupt():
+    with _interrupts(display):
         for ready in rounds(unfinished):
             jobs = [_job(experiment, run, options, display) for run in ready]
             statuses = {job.id: partial(read_status, job.folder, time.time()) for job in jobs}
@@ -117,20 +117,25 @@ def _job(experiment: Experiment, run: Run, options: AblationOptions, display: Di
 
 
 @contextmanager
-def _sigterm_as_interrupt() -> Iterator[None]:
-    """Treat SIGTERM like Ctrl-C, so that no process is left behind."""
+def _interrupts(display: Display) -> Iterator[None]:
+    """Treat SIGTERM like Ctrl-C, so that no process is left behind; the display shows both."""
     if threading.current_thread() is not threading.main_thread():  # it gets no signals
         yield
         return
 
     def interrupt(number: int, frame: FrameType | None) -> None:
+        display.stop()
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 # --- jobs -----------------------------------------------------------------------------------------

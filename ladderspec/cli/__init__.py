@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from errno import EIO, ENOSPC
 from inspect import cleandoc
+from itertools import groupby
 from typing import Any, NamedTuple, NoReturn
 
 from ladderspec.errors import LadderspecError, SpecError, did_you_mean, one_of, reason, tick
@@ -208,7 +209,20 @@ RENAMED = {
     "--workers": "`--processes N` trains so many runs at once",
 }
 
-_Help = argparse.RawDescriptionHelpFormatter
+
+class _Help(argparse.HelpFormatter):
+    """Fills the lines of paragraphs; indented lines, such as examples, stay as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        from textwrap import fill
+
+        paragraphs = groupby(text.splitlines(), lambda line: line[:1].strip() != "")
+        return "\n".join(
+            fill(" ".join(lines), width, initial_indent=indent, subsequent_indent=indent)
+            if prose
+            else "\n".join(lines)
+            for prose, lines in paragraphs
+        )
 
 
 def whole_parser(arguments: bool = False) -> argparse.ArgumentParser:

@@ -40,7 +40,10 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     reading = parser.add_argument_group("reading")
     reading.add_argument(
-        "--root", metavar="FOLDER", type=Path, help="where `extends` may reach; default: the spec's"
+        "--root",
+        metavar="FOLDER",
+        type=Path,
+        help="folder that `extends` cannot leave; default: the folder of the spec",
     )
     add_plugin(reading)
 

@@ -204,7 +204,7 @@ def run_completion(args: argparse.Namespace) -> int:
     """Print a script that completes commands and options in bash, zsh or tcsh.
 
     Example:
-      ladderspec completion bash > ~/.local/share/bash-completion/completions/ladderspec
+      eval "$(ladderspec completion bash)"
     """
     try:
         import shtab

@@ -76,10 +76,11 @@ def _add_preview_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_data(args: argparse.Namespace) -> int:
-    """The data sets: where their files are, whether they are right, how to get and see them.
+    """List the data sets, check and download their files, and preview their items.
 
     Example:
-      ladderspec data preview occluded_mnist --set digits=embedded --set canvas=24 -o sheet.png
+      ladderspec data list
+      ladderspec data preview occluded_mnist --set digits=embedded -o sheet.png
     """
     code: int = args.action(args)
     return code

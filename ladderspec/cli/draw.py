@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +28,13 @@ from ladderspec.errors import UsageError
 from ladderspec.language.read import Request
 
 _READABLE = 6.0  # points
-_PAGE = 24.0  # centimetres: the height of the text on a page
-_SMALLER: dict[str, Options] = {  # options that make a drawing smaller, tried in turn
+_PAGE = (17.0, 24.0)  # centimetres: width and height of the text on a page
+_SMALLER: dict[str, Options] = {  # options that make a drawing smaller, best first
+    "--width 17cm": {"width": "17cm"},
     "--group": {"group": True},
     "--view rolled": {"view": "rolled", "iterations": None},
-    "--view rolled --group": {"view": "rolled", "iterations": None, "group": True},
-    "--view rolled --group --labels cell": {
-        "view": "rolled", "iterations": None, "group": True, "labels": "cell",
-    },
-}  # fmt: skip
+    "--labels cell": {"labels": "cell"},
+}
 
 
 def add_draw_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +53,7 @@ def add_draw_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_view(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--view", choices=KINDS, default="unrolled")
+    group.add_argument("--view", choices=KINDS, default="unrolled", help="default: unrolled")
     group.add_argument(
         "-n",
         "--iterations",
@@ -97,7 +96,7 @@ def _add_view(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_look(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--theme", choices=list(THEMES), default="paper")
+    group.add_argument("--theme", choices=list(THEMES), default="paper", help="default: paper")
     group.add_argument(
         "--labels", metavar="WORDS", default="cell,shape,params",
         help="text in boxes: cell, shape, params, name; or none",
@@ -121,20 +120,20 @@ def _add_look(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--title", metavar="TEXT", help="title above the drawing; an empty text removes it"
     )
-    group.add_argument("--no-legend", action="store_true")
+    group.add_argument("--no-legend", action="store_true", help="leave the legend out")
 
 
 def run_draw(args: argparse.Namespace) -> int:
-    """Draw a spec: unrolled in time, rolled up, or in small; or what a variant changed in it.
+    """Draw a spec, unrolled in time or rolled up, or what a variant changed in it.
 
-    The suffix of the file says the format: svg, html (a page to explore and remove arrows in), gv
-    and tex need nothing; png and pdf need Graphviz.
+    The suffix of the file selects the format. svg, html (a page in which a click removes an arrow),
+    tex and gv need nothing else; png and pdf need Graphviz.
 
     Example:
-      ladderspec draw specs/ommnist/rladder.yaml -o rladder.svg
-      ladderspec draw specs/ommnist/rladder.yaml -o rladder.html --open
-      ladderspec draw specs/ommnist/rladder.yaml -o rladder.pdf -o rladder.tex --view rolled --fold
-      ladderspec draw specs/ommnist/rladder.yaml --variant no_prediction --changes -o changes.svg
+      ladderspec draw mine.yaml -o mine.svg
+      ladderspec draw mine.yaml -o mine.html --open
+      ladderspec draw mine.yaml -o mine.pdf -o mine.tex --view rolled --width 8.5cm
+      ladderspec draw mine.yaml --without lateral --changes -o changes.svg
     """
     if "-" in args.output:
         refuse_ignored(args, "the drawing goes to standard output", "--open")
@@ -177,29 +176,43 @@ def run_draw(args: argparse.Namespace) -> int:
 
 
 def _warn_about_size(built: Any, options: Options) -> None:
-    """Say if a drawing is taller than a page or hard to read, and which option helps."""
-    problems = _problems(scene_of(built, **options))
+    """Say if a drawing does not fit a page or is hard to read, and which option helps."""
+    scene = scene_of(built, **options)
+    problems = _problems(scene)
     if not problems:
         return
-    helps = "--view mini needs less room"
-    for words, smaller in _SMALLER.items():
-        if smaller.get("view") == "rolled" and options["start"]:
-            continue
-        fewer: Options = {**options, **smaller}
-        if not _problems(scene_of(built, **fewer)):
-            helps = f"{words} helps"
+    useless = {
+        "--width 17cm": _centimetres(scene)[0] <= _PAGE[0],
+        "--view rolled": options["view"] != "unrolled" or options["start"],
+    }
+    usable = [words for words in _SMALLER if not useless.get(words)]
+    helps = "--show LEVELS" + (" or --view mini" if options["view"] != "mini" else "")
+    for words in chain.from_iterable(combinations(usable, n + 1) for n in range(len(usable))):
+        smaller: Options = {**options}
+        for each in words:
+            smaller |= _SMALLER[each]
+        if not _problems(scene_of(built, **smaller)):
+            helps = " ".join(words)
             break
-    print(f"note: on paper, {' and '.join(problems)}; {helps}", file=sys.stderr)
+    print(f"note: on paper, {' and '.join(problems)}; try {helps}", file=sys.stderr)
 
 
 def _problems(scene: Scene) -> list[str]:
-    height = scene.paper[1] / 72 * 2.54
-    found = []
-    if height > _PAGE:
-        found.append(f"this drawing is {height:.0f} cm high, more than a page ({_PAGE:.0f} cm)")
+    sizes = [
+        f"{length:.0f} cm {kind} (a page has {most:.0f} cm)"
+        for length, most, kind in zip(_centimetres(scene), _PAGE, ("wide", "high"), strict=True)
+        if length > most
+    ]
+    found = [f"this drawing is {' and '.join(sizes)}"] if sizes else []
     if 0 < scene.smallest < _READABLE:
         found.append(f"its smallest words have {scene.smallest:.1f} points")
     return found
+
+
+def _centimetres(scene: Scene) -> tuple[float, float]:
+    """Width and height on paper."""
+    width, height = (round(length / 72 * 2.54, 2) for length in scene.paper)
+    return width, height
 
 
 def _options(args: argparse.Namespace) -> Options:

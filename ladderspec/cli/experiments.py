@@ -112,8 +112,8 @@ def run_train(args: argparse.Namespace) -> int:
     """Train the runs of an experiment, one after another.
 
     Example:
-      ladderspec train specs/experiments/quickstart.yaml --row both -o out/quickstart
-      ladderspec train specs/experiments/quickstart.yaml --set training.updates=50 -o out/short
+      ladderspec train specs/experiments/quickstart.yaml --row both -o out/both
+      ladderspec train mine.yaml --set training.updates=50 -o out/short
     """
     load_plugins(args.plugin)
     from ladderspec.experiments.runs import on_machine
@@ -202,16 +202,16 @@ def add_ablate_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_ablate(args: argparse.Namespace) -> int:
-    """Train all runs of an experiment, and print tables beside the numbers of the paper.
+    """Train all runs of an experiment, and print tables of their results.
 
     Finished runs are never repeated; the tables contain all finished runs. --each-role and
     --each-edge remove one kind of arrow, or one arrow, at a time, and draw what each is
     worth.
 
     Example:
-      ladderspec ablate specs/experiments/quickstart.yaml -o out/quickstart --processes 2
+      ladderspec ablate specs/experiments/quickstart.yaml --processes 2
       ladderspec ablate specs/experiments/quickstart.yaml --each-role --of both
-      ladderspec ablate mine.yaml --like specs/experiments/quickstart.yaml --each-edge
+      ladderspec ablate spec.yaml --like experiment.yaml --each-edge
     """
     load_plugins(args.plugin)
     if not args.each:

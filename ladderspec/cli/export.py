@@ -39,17 +39,17 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_export(args: argparse.Namespace) -> int:
-    """Write a network for use without ladderspec; the suffix of the file says how.
+    """Write a network for use without ladderspec; the suffix of the file selects the format.
 
-      .py    one file of plain, readable PyTorch: needs torch only, loads the same weights
-      .onnx  one iteration with its weights, for streaming: every output next.NAME goes back in as
-             carry.NAME, at first zeros, or what the file's metadata `initial` says;
-             needs the extra `ladderspec[export]`
+      .py    one file of plain, readable PyTorch, which loads the same weights
+      .onnx  one iteration with its weights, for streaming: feed every output
+             next.NAME back in as carry.NAME, first as zeros or as the values
+             in the file's metadata `initial`; needs `ladderspec[export]`
 
     Example:
       ladderspec export specs/ommnist/rladder.yaml -o model.py
-      ladderspec export specs/ommnist/rladder.yaml --variant hierarchical_rnn --class Hierarchical
-      ladderspec export specs/ommnist/rladder_tiny.yaml --weights out/run -o model.onnx
+      ladderspec export mine.yaml --without lateral --class Mine
+      ladderspec export mine.yaml --weights out/run -o model.onnx
       ladderspec export out/run -o model.onnx
     """
     kind = ".py" if args.output == "-" else Path(args.output).suffix

@@ -143,7 +143,7 @@ def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
 def run_plan(args: argparse.Namespace) -> int:
     """Print how the network runs: what loops over t, what needs no past, and why.
 
-    In the paper's letters, with the work, parameters and memory of each phase.
+    Uses the letters of the paper, and lists the work, parameters and memory of each phase.
 
     Example:
       ladderspec plan specs/ommnist/rladder.yaml --variant no_decoder_to_encoder

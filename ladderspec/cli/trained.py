@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 def add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
     add_run(parser)
     parser.add_argument("--without", metavar="SELECTOR", action="append", default=[],
-                        help="take arrows, nodes or tasks out of the trained network")  # fmt: skip
+                        help="remove arrows, nodes or tasks from the trained network")  # fmt: skip
     parser.add_argument("--activations", metavar="NODE", action="append", default=[],
-                        help="write what a node gives over time, as .npz and picture")  # fmt: skip
+                        help="write the output of a node over t, as .npz and picture")  # fmt: skip
     parser.add_argument("--statistics", metavar="N", type=at_least(0),
                         help="batches to measure batch norms on; 0: none")  # fmt: skip
     noise = parser.add_mutually_exclusive_group()
@@ -70,7 +70,7 @@ def open_run_of(args: argparse.Namespace) -> TrainedRun:
 
 
 def run_evaluate(args: argparse.Namespace) -> int:
-    """Evaluate a trained network: measures by t, confusion, pictures, lesions, activations.
+    """Evaluate a trained network: metrics by t, confusion matrix, pictures, lesions, activations.
 
     Example:
       ladderspec evaluate out/quickstart/both.seed0 --without decoder_to_encoder

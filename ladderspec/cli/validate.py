@@ -32,9 +32,9 @@ def add_validate_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_validate(args: argparse.Namespace) -> int:
-    """Check specs: language, graph, shapes, expectations, every variant; and experiments.
+    """Check spec and experiment files: fields, graph, shapes, expectations, every variant.
 
-    Prints one line per good file, and all that is wrong with a bad one.
+    Prints one line for each valid file, and every mistake in the others.
 
     Example:
       ladderspec validate specs/ommnist/rladder.yaml

@@ -300,7 +300,6 @@ class Evaluator:
         self.progress.note("testing")
         reports = {split: self.report(split) for split in splits}
         for split, each in reports.items():
-            self.progress.say(f"{split}: {self._short(each.metrics)}")
             self.progress.measured(split, each.metrics)
         higher = [name for name, metric in self.metrics.items() if metric.better == "higher"]
         return {

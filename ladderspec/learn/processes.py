@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -160,10 +160,15 @@ class Interrupted(KeyboardInterrupt):
 
 
 class SignalGuard:
-    """Delays SIGINT and SIGTERM while a loop runs; a second SIGINT interrupts at once."""
+    """Delays SIGINT and SIGTERM while a loop runs; a second SIGINT interrupts at once.
 
-    def __init__(self) -> None:
+    Args:
+        on_signal: called when the first of them arrives.
+    """
+
+    def __init__(self, on_signal: Callable[[], object] = lambda: None) -> None:
         self.received = False
+        self._on_signal = on_signal
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> SignalGuard:
@@ -180,3 +185,4 @@ class SignalGuard:
         if self.received and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.received = True
+        self._on_signal()

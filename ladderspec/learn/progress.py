@@ -45,6 +45,16 @@ def numbers(values: Mapping[str, float]) -> str:
     return "  ".join(f"{name} {value:.4g}" for name, value in values.items())
 
 
+def costs_to_show(costs: Mapping[str, float]) -> dict[str, float]:
+    """The total cost, and the costs of tasks if there are several.
+
+    >>> costs_to_show({"cost": 0.5, "digit.cost": 0.5, "gradient": 1.0})
+    {'cost': 0.5}
+    """
+    found = {name: value for name, value in costs.items() if name.endswith("cost")}
+    return {name: found[name] for name in found if name == "cost" or len(found) > 2}
+
+
 def without_nll(metrics: Mapping[str, float]) -> Mapping[str, float]:
     """The metrics to show: likelihoods only if there is nothing else."""
     return {n: v for n, v in metrics.items() if not n.endswith("nll")} or metrics
@@ -135,7 +145,7 @@ class Progress:
         """Report an update."""
         measures = self.status.measures
         if not measures or any(name.endswith("cost") for name in measures):
-            measures = {n: v for n, v in costs.items() if n.endswith("cost")}
+            measures = costs_to_show(costs)
         rate = self.rate(update)
         self._set(Status(update, self.status.total, rate, "", measures))
         if self.on_update is not None:
@@ -156,7 +166,8 @@ class Progress:
     def row(self, update: int, values: Mapping[str, float]) -> None:
         """Print a row of metrics, if there is no live line."""
         if not self.display.live:
-            self.say(f"{replace(self.status, update=update).pace}  {numbers(values)}")
+            shown = costs_to_show(values) | {n: v for n, v in values.items() if "cost" not in n}
+            self.say(f"{replace(self.status, update=update).pace}  {numbers(shown)}")
 
     def say(self, line: str) -> None:
         """Print a line."""
@@ -212,6 +223,7 @@ class Display:
     runs: dict[str, Source] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
     before: dict[str, Status | None] = field(default_factory=dict)
+    stopped: float | None = None  # when it was asked to stop
     height: int = 0  # lines that are shown now
     frame: int = 0
 
@@ -255,6 +267,10 @@ class Display:
         """End the line of a run."""
         with self.lock:
             self.runs.pop(name, None)
+
+    def stop(self) -> None:
+        """Show that all runs stop at their next update."""
+        self.stopped = self.stopped or time.time()
 
     def _follow(self, over: threading.Event) -> None:
         if self.live:
@@ -303,7 +319,13 @@ class Display:
         """The status of every run; the one before if a file is just being written."""
         now = {name: source() or self.before.get(name) for name, source in self.runs.items()}
         self.before = now
-        return list(now.items())
+        if self.stopped is None:
+            return list(now.items())
+        return [
+            (name, replace(status, note="stopping", since=self.stopped))
+            for name, status in now.items()
+            if status is not None
+        ]
 
     def _style(self) -> Style:
         encoding = (getattr(self.out, "encoding", "") or "").lower()

@@ -168,7 +168,7 @@ def _train(
 
     every, timer = _updates_between(run, state), CheckpointTimer(run.machine.checkpoint)
     progress.start(state.update, state.total)
-    with SignalGuard() as signals:
+    with SignalGuard(progress.display.stop) as signals:
         for batch, share in batches(state, run.machine.workers):
             update(state, batch, share)
             progress.step(state.update, state.latest)

@@ -30,12 +30,14 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
 
 
 @pytest.mark.parametrize("command", list(COMMANDS))
-def test_every_command_has_help_with_an_example(
-    command: str, capsys: pytest.CaptureFixture[str]
+def test_every_command_has_help_with_an_example_in_80_columns(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     code, out, _ = run(capsys, command, "--help")
     assert code == 0
     assert f"ladderspec {command}" in out.split("example:")[1]
+    assert max(map(len, out.splitlines())) <= 80
 
 
 def test_no_words_print_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
@@ -509,6 +511,30 @@ def test_a_full_disk_is_no_traceback() -> None:
             )  # fmt: skip
         said = "ladderspec: cannot write: no space left on device\n"
         assert (done.returncode, done.stderr) == (2, said)
+
+
+@pytest.mark.parametrize(
+    ("words", "note"),
+    [
+        ("", "(a page has 17 cm) and 39 cm high (a page has 24 cm); try --width 17cm --group"),
+        ("--view rolled", "39 cm high (a page has 24 cm); try --group"),
+        ("--width 17cm --group", ""),
+        ("--view rolled --group --width 8.5cm", ""),
+        ("--group", "25 cm wide (a page has 17 cm); try --width 17cm"),
+        ("--width 8.5cm --group", "its smallest words have 4.1 points; try --view rolled"),
+        ("--view mini -n 5", ""),
+        ("--view mini --beside hierarchical_rnn", "26 cm high (a page has 24 cm); try --group"),
+        ("--view rolled --fold --height 5cm", "words have 1.6 points; try --show LEVELS"),
+    ],
+)  # fmt: skip
+def test_a_drawing_that_does_not_fit_a_page(
+    words: str, note: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "a.svg")
+    code, _, err = run(capsys, "draw", RLADDER, *words.split(), "-o", path)
+    assert code == 0
+    assert note in err
+    assert bool(err) == bool(note)
 
 
 def test_a_drawing_of_standard_input_is_named_after_the_spec(

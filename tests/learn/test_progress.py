@@ -79,6 +79,42 @@ def test_a_live_display(monkeypatch: pytest.MonkeyPatch) -> None:
     assert out.getvalue().endswith("\033[2F\033[J")  # nothing is left
 
 
+def test_a_display_that_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    out = Terminal()
+    display = Display(total=2, out=out)
+    progress = Progress("a", display=display)
+    progress.start(0, 10)
+    with display.following({"a": Here(progress), "b": lambda: None}):
+        display.stop()
+        out.truncate(0)
+        progress.step(5, {"cost": 1.5})
+        display.show()
+        progress.measured("valid", {"error": 3.0})
+        display.show()
+        shown = plain(out.getvalue())
+    assert re.search(r"5/10  . stopping 0:00  cost 1.5\n", shown)
+    assert re.search(r"5/10  . stopping 0:00  error 3\n", shown)
+    assert "left" not in shown
+    assert "waiting" not in shown
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_the_cost_of_one_task_is_shown_once(live: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    for tasks, shown in ((["digit"], "cost 1"), (["a", "b"], "cost 1  a.cost 1  b.cost 1")):
+        out = Terminal() if live else io.StringIO()
+        progress = Progress("run", display=Display(out=out))
+        costs = {"cost": 1.0, **{f"{task}.cost": 1.0 for task in tasks}}
+        progress.start(0, 10)
+        with progress.display.following({"run": Here(progress)}):
+            progress.step(1, costs)
+            progress.row(1, {**costs, "lr": 2.0})
+            progress.display.show()
+        ending = re.escape(shown) + ("\n" if live else "  lr 2\n")
+        assert re.search(rf" left  {ending}", plain(out.getvalue()))
+
+
 @pytest.mark.parametrize("colour", [True, False])
 def test_no_color(colour: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
