@@ -95,6 +95,31 @@ def escape_tex(text: str) -> str:
     return "".join(TEX.get(character, character) for character in one_line(text))
 
 
+def tex_table(caption: str, columns: str, lines: Iterable[str]) -> str:
+    """A table environment, whose lines are TeX; one that is too wide shrinks to the line width.
+
+    Args:
+        caption: the caption, as TeX.
+        columns: the alignment of the columns, like `lrr`.
+        lines: the lines of the tabular.
+    """
+    return "\n".join(
+        [
+            r"% needs \usepackage{booktabs,graphicx}",
+            r"\begin{table}",
+            r"  \centering",
+            rf"  \caption{{{caption}}}",
+            r"  \medskip",
+            rf"  \sbox0{{\begin{{tabular}}{{{columns}}}",
+            *(f"    {line}" for line in lines),
+            r"  \end{tabular}}%",
+            r"  \ifdim\wd0>\linewidth\resizebox{\linewidth}{!}{\usebox0}\else\usebox0\fi",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
 def tex_comment(text: str) -> str:
     r"""A text for one line after `%`, in ASCII and without `^^5c`, TeX's code of a backslash.
 

@@ -19,6 +19,7 @@ from ladderspec.escaping import (
     escape_xml,
     html_table,
     one_line,
+    tex_table,
 )  # fmt: skip
 from ladderspec.experiments.config import Quoted
 
@@ -110,24 +111,10 @@ def to_latex(table: Table) -> str:
     texts = [[_number(text) for text in found] for _, found in columns]
     body = zip([_escaped(row) for row in table.rows], map(_number, counts(table)), *texts,
                strict=True)  # fmt: skip
-    lines = [
-        r"% needs \usepackage{booktabs}",
-        r"\begin{table}",
-        r"  \centering",
-        rf"  \caption{{{_escaped(table.title)}. {_escaped(table.note)}}}",
-        r"  \medskip",
-        rf"  \begin{{tabular}}{{l{'r' * (at - 2)}}}",
-        r"    \toprule",
-        f"    {_line(spans)}",
-        f"    {' '.join(rules)}",
-        f"    {_line(head)}",
-        r"    \midrule",
-        *(f"    {_line(line)}" for line in body),
-        r"    \bottomrule",
-        r"  \end{tabular}",
-        r"\end{table}",
-    ]
-    return "\n".join(lines) + "\n"
+    lines = [r"\toprule", _line(spans), " ".join(rules), _line(head), r"\midrule"]
+    lines += [*map(_line, body), r"\bottomrule"]
+    caption = f"{_escaped(table.title)}. {_escaped(table.note)}"
+    return tex_table(caption, "l" + "r" * (at - 2), lines)
 
 
 def _line(cells: Iterable[str]) -> str:

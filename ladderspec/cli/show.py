@@ -60,7 +60,7 @@ def run_show(args: argparse.Namespace) -> int:
         print(json.dumps(data, indent=2, ensure_ascii=False))
         return 0
     if args.format == "latex":
-        print(table.to_latex(built))
+        print(table.to_latex(built), end="")
         return 0
     text = table.to_markdown(built) if args.format == "markdown" else table.to_text(built, width())
     if variants:

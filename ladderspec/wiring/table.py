@@ -8,7 +8,7 @@ from typing import Any
 
 from ladderspec.cells import Cell
 from ladderspec.cells.base import noise_text, options_of, window_of
-from ladderspec.escaping import escape_markdown, escape_tex, fitted
+from ladderspec.escaping import escape_markdown, escape_tex, fitted, tex_table
 from ladderspec.names import BOTTOM, INPUT, Side, node_name, show_shape
 from ladderspec.wiring.graph import (
     Graph,
@@ -227,24 +227,11 @@ def to_latex(graph: Graph) -> str:
         rf" & \multicolumn{{{right}}}{{c}}{{Decoder}}" if right else ""
     )
     body = [" & ".join(escape_tex(row[i]) for i in used) + r" \\" for row in rows]
-    return "\n".join(
-        [
-            r"\begin{table}[t]",
-            r"  \centering",
-            rf"  \caption{{{escape_tex(' '.join(heading(graph)).strip())}."
-            rf" {parameters(graph):,} parameters.}}".replace(",", "{,}"),
-            rf"  \begin{{tabular}}{{{columns}}}",
-            r"    \toprule",
-            rf"    {groups} \\",
-            r"    \midrule",
-            "    " + " & ".join(HEADINGS[i] for i in used) + r" \\",
-            r"    \midrule",
-            *(f"    {row}" for row in body),
-            r"    \bottomrule",
-            r"  \end{tabular}",
-            r"\end{table}",
-        ]
-    )
+    head = " & ".join(HEADINGS[i] for i in used) + r" \\"
+    lines = [r"\toprule", rf"{groups} \\", r"\midrule", head, r"\midrule", *body, r"\bottomrule"]
+    count = f"{parameters(graph):,}".replace(",", "{,}")
+    caption = f"{escape_tex(' '.join(heading(graph)).strip())}. {count} parameters."
+    return tex_table(caption, columns, lines)
 
 
 def as_dict(graph: Graph) -> dict[str, Any]:

@@ -23,11 +23,13 @@ from ladderspec.ablation.results import collect
 from ladderspec.ablation.statistics import difference, spread, student
 from ladderspec.ablation.table import Table, tables
 from ladderspec.ablation.writers import to_latex, to_markdown, to_text
+from ladderspec.api import graph
 from ladderspec.cli import main
 from ladderspec.errors import SpecError
 from ladderspec.experiments.reader import open_experiment
 from ladderspec.experiments.runs import Run
 from ladderspec.learn.log import read_rows
+from ladderspec.wiring.table import to_latex as layers_latex
 from tests.training import experiment
 
 TEXT = """
@@ -293,15 +295,17 @@ def test_a_row_without_a_number_yet_keeps_its_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex")
-def test_latex_is_latex(tmp_path: Path) -> None:
-    tables = "".join(map(to_latex, whole_table(tmp_path, WIDE)))
-    preamble = r"\documentclass{article}\usepackage{booktabs}\begin{document}"
-    (tmp_path / "t.tex").write_text(preamble + tables + r"\end{document}", encoding="utf-8")
+def test_latex_fits_the_page(tmp_path: Path) -> None:
+    layers = map(layers_latex, map(graph, ("specs/ommnist/rladder.yaml", "specs/related/blt.yaml")))
+    written = "".join([*map(to_latex, whole_table(tmp_path, WIDE)), *layers])
+    preamble = r"\documentclass{article}\usepackage{booktabs,graphicx}\begin{document}"
+    (tmp_path / "t.tex").write_text(preamble + written + r"\end{document}", encoding="utf-8")
     done = subprocess.run(
         ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"],
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-2000:]
+    assert "Overfull" not in done.stdout
 
 
 # --- files ----------------------------------------------------------------------------------------
