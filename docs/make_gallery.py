@@ -50,7 +50,7 @@ SHOWN = [
     Shot("unrolled", "Two iterations side by side", "ommnist/rladder.yaml", {}),
     Shot(
         "rolled",
-        "One iteration; a square marks what arrives one iteration later; identical rows folded",
+        "One iteration, with squares on delayed arrows and identical rows folded",
         "ommnist/rladder.yaml",
         {"view": "rolled", "fold": True},
     ),
@@ -67,29 +67,42 @@ SHOWN = [
         {"view": "mini", "show": "conv_3,pool5,lstm6", "levels": "index", "width": "4cm"},
     ),
     Shot(
+        "beside",
+        "Several variants in one figure",
+        "ommnist/rladder.yaml",
+        {"view": "mini", "group": True, "beside": "hierarchical_rnn,temporal_baseline"},
+    ),
+    Shot(
+        "changes",
+        "What a variant removes, with rows grouped",
+        "ommnist/rladder.yaml",
+        {"base": True, "view": "rolled", "group": True},
+        "no_decoder_to_encoder",
+    ),
+    Shot(
         "variant",
-        "What a variant removes stays in its place",
+        "What a variant removes, in grey",
         "ommnist/rladder.yaml",
         {"base": True},
         "no_decoder_to_encoder",
     ),
     Shot(
         "baseline",
-        "A variant that drops levels and decoders",
+        "A variant without a decoder and with fewer levels",
         "ommnist/rladder.yaml",
         {"base": True},
         "temporal_baseline",
     ),
     Shot(
         "plan",
-        "The plan: what loops over t, what needs nothing from its past",
+        "The plan: what loops over t, and what is computed for all t at once",
         "ommnist/rladder.yaml",
         {"view": "rolled", "plan": True},
         "no_decoder_to_encoder",
     ),
     Shot(
         "mini",
-        "The look of the paper's first figure",
+        "Without cells: the look of the paper's first figure",
         "related/unet.yaml",
         {"view": "mini"},
         "feedback",
@@ -102,7 +115,7 @@ SHOWN = [
     ),
     Shot(
         "groups",
-        "Perceptual grouping: K groups as a plate around all levels above the input",
+        "Perceptual grouping: a plate around the levels that all K groups share",
         "textured/rtagger_tiny.yaml",
         {},
     ),
@@ -115,12 +128,12 @@ SHOWN = [
     Shot("plate", "A plate around levels", "related/unet.yaml", {"plates": {"K": ["lstm*"]}}),
     Shot(
         "mono",
-        "For print in black: line styles carry the meaning",
+        "For print in black and white: roles differ in line style",
         "ommnist/appendix_c.yaml",
         {"theme": "mono", "fold": True},
     ),
     Shot("safe", "For colour-blind readers", "music/rladder.yaml", {"theme": "safe"}),
-    Shot("dark", "On dark", "related/video_ladder.yaml", {"theme": "dark"}),
+    Shot("dark", "On a dark background", "related/video_ladder.yaml", {"theme": "dark"}),
 ]
 
 
@@ -152,6 +165,8 @@ def paint(shot: Shot, folder: Path, form: str) -> Path:
     options = dict(shot.options)
     if options.get("base"):
         options["base"] = load(path)
+    if options.get("beside"):
+        options["beside"] = [load(path, name) for name in options["beside"].split(",")]
     (written,) = draw(load(path, shot.variant), folder / f"{shot.name}.{form}", **options)
     return written
 

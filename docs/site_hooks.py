@@ -1,13 +1,17 @@
 """The documentation site: pages from outside `docs/`, and links that lead out of it.
 
-README.md is the home page. Other pages of the repository keep their paths. Links to source files
-become plain text, because the site does not contain them.
+README.md is the home page. Other pages of the repository keep their paths, and notebooks become
+pages with their saved outputs. Links to source files become plain text, because the site does not
+contain them.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import posixpath
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +23,12 @@ PAGES = {
     "CONTRIBUTING.md": "CONTRIBUTING.md",
     "CHANGELOG.md": "CHANGELOG.md",
     "benchmarks/RESULTS.md": "benchmarks/RESULTS.md",
+    "examples/README.md": "examples/README.md",
     "examples/message_passing/README.md": "examples/message_passing/README.md",
+}
+NOTEBOOKS = {
+    path.relative_to(ROOT).with_suffix(".md").as_posix(): path.relative_to(ROOT).as_posix()
+    for path in sorted((ROOT / "examples").glob("*.ipynb"))
 }
 BESIDE = ("examples/message_passing/*.svg",)
 WHOLE = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:|#)([^)#\s]*)(#[^)\s]*)?\)")
@@ -34,13 +43,46 @@ def on_files(files: Files, config: Any) -> Files:
         for path in ROOT.glob(pattern):
             place = path.relative_to(ROOT).as_posix()
             files.append(File.generated(config, place, abs_src_path=str(path)))
+    for place, source in NOTEBOOKS.items():
+        for name, content in notebook(ROOT / source).items():
+            at = posixpath.join(posixpath.dirname(place), name)
+            files.append(File.generated(config, at, content=content))
     return files
+
+
+def notebook(path: Path) -> dict[str, str | bytes]:
+    """A notebook as a page and the pictures of its outputs, by name of the file."""
+    found: dict[str, str | bytes] = {}
+    lines = list[str]()
+    for cell in json.loads(path.read_text("utf-8"))["cells"]:
+        text = "".join(cell["source"])
+        lines += [text, ""] if cell["cell_type"] == "markdown" else _fenced(text, "python")
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {"text/plain": output.get("text", "")})
+            name = f"{path.stem}_{len(found)}"
+            if "image/svg+xml" in data:
+                found[f"{name}.svg"] = "".join(data["image/svg+xml"])
+                lines += [f"![the output of this cell]({name}.svg)", ""]
+            elif "image/png" in data:
+                found[f"{name}.png"] = base64.b64decode("".join(data["image/png"]))
+                lines += [f"![the output of this cell]({name}.png)", ""]
+            elif "text/html" in data:
+                lines += ["".join(data["text/html"]), ""]
+            else:
+                lines += _fenced("".join(data["text/plain"]).rstrip(), "text")
+    note = f"*The notebook `{path.relative_to(ROOT).as_posix()}`, with its outputs.*"
+    title, _, rest = "\n".join(lines).partition("\n")
+    return {**found, f"{path.stem}.md": f"{title}\n\n{note}\n{rest}"}
+
+
+def _fenced(text: str, kind: str) -> Iterator[str]:
+    yield from (f"```{kind}", text, "```", "")
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     """Rewrite links from places in the repository to places in the site."""
     here = page.file.src_uri
-    source = PAGES.get(here, f"docs/{here}")
+    source = (PAGES | NOTEBOOKS).get(here, f"docs/{here}")
     parts = re.split(r"(```.*?```)", markdown, flags=re.DOTALL)
     return "".join(
         part if part.startswith("```") else _rewritten(part, source, here, files) for part in parts
@@ -51,7 +93,8 @@ def _rewritten(text: str, source: str, here: str, files: Files) -> str:
     def target(path: str) -> str | None:
         """Where a file of the repository is in the site, seen from this page."""
         found = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
-        inside = next((place for place, origin in PAGES.items() if origin == found), None)
+        pages = PAGES | NOTEBOOKS
+        inside = next((place for place, origin in pages.items() if origin == found), None)
         inside = inside or found.removeprefix("docs/")
         if files.get_file_from_path(inside) is None:
             return None
@@ -67,4 +110,6 @@ def _rewritten(text: str, source: str, here: str, files: Files) -> str:
         up = "" if here.endswith("index.md") else "../"
         return found[1] if place is None else up + place
 
+    if here in NOTEBOOKS:  # the pictures of a notebook are beside it in the site alone
+        return text
     return IMAGE.sub(image, WHOLE.sub(link, text))

@@ -78,7 +78,11 @@ def test_the_site_has_every_page() -> None:
     nav = re.findall(r"^ +- [^:]+: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
     outside = {"index.md": "README.md"}
     for page in nav:
-        assert any((folder / outside.get(page, page)).exists() for folder in (ROOT, ROOT / "docs"))
+        at = outside.get(page, page)
+        paths = (ROOT / at, ROOT / "docs" / at, (ROOT / at).with_suffix(".ipynb"))
+        assert any(path.exists() for path in paths), page
+    notebooks = {f"examples/{path.stem}.md" for path in (ROOT / "examples").glob("*.ipynb")}
+    assert notebooks <= set(nav)
     pages = {path.name for path in (ROOT / "docs").glob("*.md")}
     assert {page for page in pages if not page.endswith("_intro.md")} <= set(nav)
 

@@ -16,7 +16,7 @@ from ladderspec.drawing.typesetting import MINUS, formula, width_of_runs
 from ladderspec.names import Role
 
 _PHASES = {
-    "once": "needs nothing from its past",
+    "once": "all $t$ at once",
     "loop": "loop over $t$",
 }
 _SPACE = 5.0  # between a sample and its text
@@ -41,14 +41,14 @@ def entries(
     yield from _roles(picture, wires, worth_of, theme)
     if any(wire.mark for wire in wires):
         more = any(wire.mark and wire.delay > 1 for wire in wires)
-        text = "one iteration later" + (" (or the number beside it)" if more else "")
+        text = "delay of one iteration" + (", or of the number beside it" if more else "")
         yield LegendEntry(text, partial(_square, theme.text))
     yield from _changes(picture, theme)
     if any(box.ink.width == STATEFUL for box in boxes):
         yield LegendEntry("cell with a state", partial(_frame, Ink(theme.text, STATEFUL), None, 4))
     if any(box.pills for box in boxes):
         sample = partial(_frame, Ink(theme.task.line, 0.7), theme.task.fill, 5)
-        yield LegendEntry("task, where it reads", sample)
+        yield LegendEntry("task and its cost", sample)
     phases = {part.phase for part in picture.parts.values()}
     for phase, text in _PHASES.items():
         if phase in phases:
@@ -164,10 +164,10 @@ def _frame(
 
 
 def _halo(theme: Theme, width: float, at: Point) -> list[Sample]:
-    inner = Rect(at[0] + 5, at[1] - 3.5, width - 10, 7)
+    inner = Rect(at[0] + 5, at[1] - 3, width - 10, 6)
     outline = Ink(theme.text, LINE)
     return [
-        Backdrop(inner.grown(2.5), None, theme.changed, 4),
+        Backdrop(inner.grown(2), None, theme.changed, 4),
         Backdrop(inner, outline, theme.background, 3),
     ]
 

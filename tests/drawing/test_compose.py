@@ -481,8 +481,8 @@ def test_the_legend_names_exactly_what_is_drawn(name: str, kind: str) -> None:
     texts = {text_of(text.runs) for text in scene.texts}
     drawn = {NAMES[wire.role] for wire in scene.wires if wire.role}
     assert texts & set(NAMES.values()) == drawn
-    assert ("one iteration later" in texts) == any(wire.mark for wire in scene.wires)
-    assert ("task, where it reads" in texts) == any(box.pills for box in scene.boxes)
+    assert ("delay of one iteration" in texts) == any(wire.mark for wire in scene.wires)
+    assert ("task and its cost" in texts) == any(box.pills for box in scene.boxes)
 
 
 def test_the_legend_has_a_square_if_all_arrows_of_a_role_are_delayed() -> None:
@@ -564,11 +564,11 @@ def test_invalid_plates() -> None:
 
 def test_phases_of_the_plan() -> None:
     scene = scene_of(load(RLADDER), plan=True)
-    assert {"needs nothing from its past", "loop over t"} <= set(all_texts(scene))
+    assert {"all t at once", "loop over t"} <= set(all_texts(scene))
     fills = {panel.fill for panel in scene.panels}
     assert fills == {PAPER.phases["once"], PAPER.phases["loop"]}
     variant = scene_of(load(RLADDER, "no_decoder_to_encoder"), plan=True)
-    assert {"needs nothing from its past", "loop over t"} <= set(all_texts(variant))
+    assert {"all t at once", "loop over t"} <= set(all_texts(variant))
 
 
 def test_phases_given_by_the_caller() -> None:
