@@ -23,7 +23,7 @@ from ladderspec.ablation.results import Measure, Results, TableCell, collect
 from ladderspec.ablation.statistics import difference, spread
 from ladderspec.ablation.study import Study as LeaveOut
 from ladderspec.ablation.study import make_study
-from ladderspec.ablation.table import label, tables, tables_by_time
+from ladderspec.ablation.table import BETTER, UNCLEAR, WORSE, label, tables, tables_by_time
 from ladderspec.experiments.reader import open_experiment
 from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.learn.run_folder import read_result
@@ -284,15 +284,15 @@ def _quoted(study: Study, results: Results, quote: Quote) -> str:
 
 
 def _against(cell: TableCell, others: list[TableCell], measure: Measure) -> str:
-    """Which other rows it is ahead of, or behind, by the intervals of paired differences."""
+    """Which other rows it is better or worse than, by the intervals of paired differences."""
     said: dict[str, list[str]] = {}
     for other in others:
         gap = difference(cell.values[measure.name], other.values.get(measure.name, {}))
         if gap is None:
             continue
-        ahead = "ahead of" if (gap.mean > 0) == measure.higher else "behind"
+        side = BETTER if (gap.mean > 0) == measure.higher else WORSE
         known = gap.low is not None and gap.clear
-        said.setdefault(ahead if known else "not resolved:", []).append(other.title)
+        said.setdefault(side if known else UNCLEAR, []).append(other.title)
     return "; ".join(f"{verdict} {', '.join(rows)}" for verdict, rows in said.items())
 
 

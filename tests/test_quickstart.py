@@ -43,7 +43,7 @@ def test_quickstart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = ["memoryless", "feedback", "state", "both", "no_lateral"]
     predictions = [f"predictions.{name}" for name in names]
     assert files == ["baselines", "table", "runs", *predictions, "curves", "bars"]
-    assert "so that validation and test differ" in printed
+    assert "so validation and test errors differ" in printed
 
 
 def test_grouping(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -75,8 +75,8 @@ def test_the_section_of_grouping_shows_iterations_baselines_and_orders(
         assert f"| {paper} |" in text
     for title, value in KMEANS.items():
         assert f"| {title} | - | - |  |  | {value:.2f} ± 0.00 |" in text
-    assert "In segment AMI, RTagger is ahead of Tagger," in text
+    assert "Segment AMI: RTagger is better than Tagger," in text
     summary = maker["summary"](results).splitlines()
     (line,) = (line for line in summary if "| segment AMI |" in line)
-    assert line.endswith("| 3 | width 16, 24x24, 3,000 updates | ahead of Tagger |")
+    assert line.endswith("| 3 | width 16, 24x24, 3,000 updates | better than Tagger |")
     assert not any("means" in line for line in summary)

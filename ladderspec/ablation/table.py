@@ -17,6 +17,8 @@ from ladderspec.experiments.config import Quoted
 
 NOTHING = "-"
 OURS, CHANGE, PAPER = "ours", "difference", "paper"
+BETTER, WORSE, UNCLEAR = "better than", "worse than", "not clearly different from"
+ONE_SEED = "One seed does not show how much is due to chance; --seeds 3 adds intervals."
 _DATA = {
     ("test",): "Test data",
     ("valid",): "Validation data",
@@ -88,20 +90,37 @@ class ColumnGroup:
 
     def verdict(self, base: str) -> str:
         """What the intervals of the differences say, as a sentence; empty if there are none."""
-        found: dict[str, list[str]] = {"ahead of": [], "behind": [], "": []}
+        found: dict[str, list[str]] = {BETTER: [], WORSE: [], UNCLEAR: []}
         for entry in self.entries:
             if entry.change is not None and entry.change.low is not None:
-                worse = (entry.change.mean > 0) != entry.measure.higher
-                side = "ahead of" if worse else "behind"
-                found[side if entry.change.clear else ""].append(entry.cell.title)
-        open_ones = found.pop("")
-        sides = [f"{side} {listed(titles)}" for side, titles in found.items() if titles]
-        parts = [f"{base} is {', but '.join(sides)}"] if sides else []
-        if open_ones:
-            one = len(open_ones) == 1
-            interval, contain = ("interval", "contains") if one else ("intervals", "contain")
-            parts.append(f"the {interval} of {listed(open_ones)} {contain} 0")
-        return f"In {self.heading}, {'; '.join(parts)}." if parts else ""
+                better = (entry.change.mean > 0) != entry.measure.higher
+                side = (BETTER if better else WORSE) if entry.change.clear else UNCLEAR
+                found[side].append(quoted(entry.cell.title))
+        parts = [f"{side} {listed(titles)}" for side, titles in found.items() if titles]
+        if unclear := found[UNCLEAR]:
+            why = "its interval contains 0" if len(unclear) == 1 else "their intervals contain 0"
+            parts[-1] += f" ({why})"
+        if not parts:
+            return ""
+        text = ", and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
+        return self._sentence(f"{quoted(base)} is {text}")
+
+    def best(self, base: str) -> str:
+        """Which of the trained networks is best, as a sentence; empty without differences."""
+        means = {
+            entry.cell.title: entry.ours.mean
+            for entry in self.entries
+            if entry.ours is not None and not entry.cell.baseline
+        }
+        shown = {entry.cell.title: entry.shown() for entry in self.entries}
+        if base not in means or all(entry.change is None for entry in self.entries):
+            return ""
+        best = (max if self.entries[0].measure.higher else min)(means, key=lambda each: means[each])
+        beside = "" if best == base else f"; {quoted(base)} has {shown[base]}"
+        return self._sentence(f"{quoted(best)} is best ({shown[best]}){beside}")
+
+    def _sentence(self, text: str) -> str:
+        return f"{self.heading[:1].upper()}{self.heading[1:]}: {text}."
 
 
 @dataclass(frozen=True)
@@ -123,8 +142,10 @@ class Table:
 
     @property
     def verdicts(self) -> str:
-        """Which rows the base row is ahead of and behind, as far as intervals exclude 0."""
-        return " ".join(filter(None, (group.verdict(self.base) for group in self.groups)))
+        """Which rows are better and worse, as far as intervals exclude 0; or the best of one seed."""
+        one = self.seeds == (1,)
+        said = [g.best(self.base) if one else g.verdict(self.base) for g in self.groups]
+        return " ".join(filter(None, [*said, ONE_SEED if one and any(said) else ""]))
 
     @property
     def note(self) -> str:
@@ -140,15 +161,21 @@ class Table:
         if changes:
             paired = "" if self.seeds == (1,) else ", paired by seed"
             sure = any(change.low is not None for change in changes)
-            paired += ", with their 95 % interval (Student's t)" if sure else ""
-            found += f" Differences are to {self.base}{paired}."
+            paired += ", with 95 % confidence intervals (Student's t)" if sure else ""
+            found += f" Differences are from {quoted(self.base)}{paired}."
         references = [entry.cell for entry in self.groups[0].entries if entry.cell.baseline]
         if references:
             lines = "line is a" if len(references) == 1 else f"{len(references)} lines are"
             method = "reference method" + ("" if len(references) == 1 else "s")
             items = max(cell.baseline for cell in references)
-            found += f" The last {lines} {method} without training, on the first {items:,} items."
+            found += f" The last {lines} {method} without training"
+            found += f", measured on the first {items:,} items."
         return f"{found} {self.about_data}".rstrip()
+
+
+def quoted(title: str) -> str:
+    """A title in a sentence: in quotation marks if it has several words."""
+    return f'"{title}"' if " " in title else title
 
 
 def listed(names: Sequence[str]) -> str:

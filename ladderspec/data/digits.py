@@ -33,8 +33,8 @@ DEFAULT_VALID = {"mnist": 10_000, "embedded": 300}
 # scikit-learn's digits are sorted by writer.
 NOTES = {
     "mnist": "",
-    "embedded": "Training, validation and test digits are by different writers, so that"
-    " validation and test differ.",
+    "embedded": "Training, validation and test digits come from different writers, so"
+    " validation and test errors differ.",
 }
 EMBEDDED_TEST = 300
 CLASSES = 10

@@ -203,7 +203,10 @@ def test_they_are_lines_of_the_table_and_of_the_picture(tmp_path: Path) -> None:
     results = collect(open_experiment(TABLE4), runs, tmp_path)
     (table,) = tables(results)
     assert table.rows[-2:] == tuple(KMEANS)
-    assert "The last 2 lines are reference methods without training, on the first" in table.note
+    assert (
+        "The last 2 lines are reference methods without training, measured on the first"
+        in table.note
+    )
     text = to_text(table)
     (line,) = (line for line in text.splitlines() if line.startswith("2-means"))
     own = [KMEANS["2-means of brightness"] + seed / 1000 for seed in range(3)]

@@ -138,7 +138,8 @@ def test_a_sentence_says_which_differences_are_resolved(tmp_path: Path) -> None:
         assert (change.low, change.high) == (pytest.approx(low), pytest.approx(high))
         assert low * high > 0
         assert (low > 0) == (name == "digit.error")
-        assert f"In {group.heading}, RTagger is ahead of Tagger, " in table.verdicts
+        assert f"{group.heading[1:]}: RTagger is better than Tagger, " in table.verdicts
     assert table.verdicts.endswith(
-        "but behind 2-means of brightness; the interval of RTagger (1000 labels) contains 0."
+        'worse than "2-means of brightness", and not clearly different from'
+        ' "RTagger (1000 labels)" (its interval contains 0).'
     )

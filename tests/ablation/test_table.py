@@ -21,7 +21,7 @@ from scipy import stats
 from ladderspec.ablation.figures import COLOURS, bars, curves, line_style, rendered
 from ladderspec.ablation.results import collect
 from ladderspec.ablation.statistics import difference, spread, student
-from ladderspec.ablation.table import Table, tables
+from ladderspec.ablation.table import Table, quoted, tables
 from ladderspec.ablation.writers import to_latex, to_markdown, to_text
 from ladderspec.api import graph
 from ladderspec.cli import main
@@ -251,16 +251,27 @@ def test_differences_to_another_row(tmp_path: Path) -> None:
     assert changes[0][0] is None
     assert changes[1][1] is None
     assert changes[1][0].mean == -changes[0][1].mean  # type: ignore[union-attr]
-    assert "Differences are to w/o decoder_to_encoder, paired by seed" in table.note
+    assert 'Differences are from "w/o decoder_to_encoder", paired by seed' in table.note
     with pytest.raises(SpecError, match="no row `opne`"):
         open_experiment(experiment(tmp_path, TEXT + "base: opne\n"))
+
+
+def test_one_seed_says_which_network_is_best(tmp_path: Path) -> None:
+    place, runs = finished(tmp_path, TEXT)
+    first = [run for run in runs if run.seed == 0]
+    (table,) = tables(collect(open_experiment(place), first, tmp_path / "out"))
+    numbers = dict(zip(table.rows, (e.ours.mean for e in table.groups[0].entries), strict=True))  # type: ignore[union-attr]
+    best = min(numbers, key=lambda title: numbers[title])
+    assert f"Digit error (%): {quoted(best)} is best ({numbers[best]:.2f})" in table.verdicts
+    assert table.verdicts.endswith("--seeds 3 adds intervals.")
+    assert table.verdicts in to_text(table).replace("\n", " ")
 
 
 def test_tables_say_which_data_they_are_of(tmp_path: Path) -> None:
     """Validation, where there are no test data."""
     (table,) = whole_table(tmp_path)
     assert table.note.startswith("Test data, mean ± standard deviation over 3 to 4 seeds.")
-    assert table.note.endswith("by different writers, so that validation and test differ.")
+    assert table.note.endswith("from different writers, so validation and test errors differ.")
     notes = []
     for result in sorted((tmp_path / "out").glob("*/result.json")):
         facts = json.loads(result.read_text())
