@@ -162,7 +162,7 @@ def curves(results: Results) -> Figure:
             for axes in [axes for axes in line if axes.axison][-1:]:
                 axes.set_xlabel("updates")
         if any(_tests(cell) for cell in results.cells):
-            _explain(figure, TESTED, "test data, after training; lines: validation data")
+            _explain(figure, TESTED, "test data, after training (lines: validation data)")
     return figure
 
 
@@ -425,7 +425,7 @@ def _compared(group: ColumnGroup) -> bool:
 
 
 def _fill(axes: Axes, panel: Panel | None, rows: list[int], results: Results, base: str) -> None:
-    """One panel, or an empty place; with `base`, differences to that row."""
+    """One panel, or an empty place; with `base`, differences from that row."""
     if panel is None or (base and not _compared(panel[1])):
         axes.set_visible(False)
         return
@@ -434,7 +434,7 @@ def _fill(axes: Axes, panel: Panel | None, rows: list[int], results: Results, ba
     colours = [line_style(results, entry.cell.row)["color"] for entry in shown]
     if base:
         _differences(axes, shown, colours)
-        axes.set_title(f"difference to {base}", loc="left")
+        axes.set_title(f"difference from {base}", loc="left")
     else:
         _bars(axes, shown, colours)
         axes.set_title(literal(group.heading), loc="left")
@@ -457,9 +457,9 @@ def _bar(axes: Axes, y: int, entry: TableEntry, colour: str) -> None:
     if entry.ours is None:
         return
     axes.barh(y - 0.08, entry.ours.mean, height=0.5, color=colour, alpha=0.7)
-    seeds, shown = list(entry.cell.values[entry.measure.name].values()), f"{entry.ours.mean:#.3g}"
-    end = max(0.0, entry.ours.mean, *seeds)
-    axes.annotate(shown.rstrip("."), (end, y - 0.08), (4, 0), va="center", fontsize=6,
+    seeds = list(entry.cell.values[entry.measure.name].values())
+    end, shown = max(0.0, entry.ours.mean, *seeds), f"{entry.ours.mean:,.{entry.decimals}f}"
+    axes.annotate(shown, (end, y - 0.08), (4, 0), va="center", fontsize=6,
                   textcoords="offset points", annotation_clip=False)  # fmt: skip
     if len(seeds) > 1:
         axes.plot(seeds, [y - 0.08] * len(seeds), "o", ms=2.6, mfc="white", mec="black", mew=0.6)

@@ -175,7 +175,7 @@ def list_files(written: Sequence[Path]) -> Iterator[str]:
 
 
 def worths(results: Results, study: Study, column: str, measure: Measure) -> dict[str, float]:
-    """What the metric loses by selector: the paired difference to the whole network."""
+    """What the metric loses by selector: the paired difference from the whole network."""
     found, sign = {}, -1 if measure.higher else 1
     for entry in group(results, column, measure, "").entries:
         if entry.change is not None:

@@ -1,4 +1,4 @@
-"""Results -> tables: our numbers, the difference to the base row, the paper's numbers.
+"""Results -> tables: our numbers, the difference from the base row, the paper's numbers.
 
 An experiment with one column has one table, with a group of columns for each metric. An experiment
 with several columns has a table for each metric, with a group for each column.
@@ -278,7 +278,7 @@ def group(
 def entry_of(
     results: Results, cell: TableCell, measure: Measure, t: int | None = None, decimals: int = 0
 ) -> TableEntry:
-    """A metric of a cell, and its difference to the base row; none at single iterations."""
+    """A metric of a cell, and its difference from the base row; none at single iterations."""
     base, own = results.cell(results.base, cell.column), cell.numbers(measure, t)
     compared = t is None and cell is not base
     change = difference(own, base.numbers(measure)) if compared else None

@@ -394,7 +394,7 @@ def test_validation_and_test_in_one_picture(tmp_path: Path) -> None:
     low, high = error.get_ylim()
     assert all(low < mean < high for mean in means)
     (text,) = figure.legends[1].get_texts()
-    assert text.get_text() == "test data, after training; lines: validation data"
+    assert text.get_text() == "test data, after training (lines: validation data)"
 
 
 def test_one_colour_per_network_in_every_figure(tmp_path: Path) -> None:
@@ -412,7 +412,7 @@ def test_one_colour_per_network_in_every_figure(tmp_path: Path) -> None:
     assert line_style(last, results.base)["color"] == COLOURS[0]
     assert bar.get_xlabel() == "digit error (%)"
     assert [text.get_text() for text in bar.texts] == [
-        f"{np.mean(list(results.cell(row, '').values['digit.error'].values())):#.3g}"
+        f"{np.mean(list(results.cell(row, '').values['digit.error'].values())):.2f}"
         for row in results.rows
     ]
 
