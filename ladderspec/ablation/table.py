@@ -142,7 +142,7 @@ class Table:
 
     @property
     def verdicts(self) -> str:
-        """Which rows are better and worse, as far as intervals exclude 0; or the best of one seed."""
+        """Which rows are better and worse by their intervals; or the best one of one seed."""
         one = self.seeds == (1,)
         said = [g.best(self.base) if one else g.verdict(self.base) for g in self.groups]
         return " ".join(filter(None, [*said, ONE_SEED if one and any(said) else ""]))
