@@ -458,7 +458,7 @@ def _bar(axes: Axes, y: int, entry: TableEntry, colour: str) -> None:
         return
     axes.barh(y - 0.08, entry.ours.mean, height=0.5, color=colour, alpha=0.7)
     seeds = list(entry.cell.values[entry.measure.name].values())
-    end, shown = max(0.0, entry.ours.mean, *seeds), f"{entry.ours.mean:,.{entry.decimals}f}"
+    end, shown = max(0.0, entry.ours.mean, *seeds), f"{entry.ours.mean:.{entry.decimals}f}"
     axes.annotate(shown, (end, y - 0.08), (4, 0), va="center", fontsize=6,
                   textcoords="offset points", annotation_clip=False)  # fmt: skip
     if len(seeds) > 1:
