@@ -37,7 +37,7 @@ class Filtered(Cell):
 
 
 class EncoderUnits(EncoderCell):
-    """An encoder that makes vectors; maps that arrive are flattened."""
+    """An encoder that makes vectors; incoming maps are flattened."""
 
     channels: Count = Field(description="Number of units.")
 

@@ -87,7 +87,7 @@ class DecoderConv(_Layer, EstimateMaps):
 
 @register
 class FC(_Layer, EncoderUnits):
-    """Dense layer with batch norm and activation; maps that arrive are flattened."""
+    """Dense layer with batch norm and activation; incoming maps are flattened."""
 
     cell: Literal["FC"] = "FC"
 

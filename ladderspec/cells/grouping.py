@@ -36,7 +36,7 @@ class Learned(Config):
 
 
 class Start(Config):
-    """The random start of pi: softmax over groups of pixel * N(0, 1) + group * N(0, 1)."""
+    """Random initial pi: softmax over groups of pixel * N(0, 1) + group * N(0, 1)."""
 
     # CHOICE: Tagger's code has {pixel: 1, group: 0}, with which no small network separated groups.
     pixel: Spread = Field(1.0, description="Standard deviation of the noise of each pixel.")
@@ -52,7 +52,7 @@ else:
 
 
 class Groups(Cell):
-    """What each group k reads: mu_k, pi_k (x - mu_k), pi_k and L(pi_k), from the iteration before.
+    """Input of each group k: mu_k, pi_k (x - mu_k), pi_k and L(pi_k), from the previous iteration.
 
     L(pi_k) is the likelihood of x under group k, normalised over the groups. With a Bernoulli
     likelihood the second map is d log p(x) / d mu_k.
@@ -237,7 +237,7 @@ def bernoulli_maps(
 
 @register
 class Readout(DecoderCell, Filtered):
-    """What each group explains: mu = c . BN(W * d) + b and pi = softmax over groups of c_pi BN(.).
+    """Output of each group: mu = c . BN(W * d) + b and pi = softmax over groups of c_pi BN(.).
 
     mu is in the units of the data: times their standard deviation, plus their mean. With a
     Bernoulli likelihood it is a probability, sigmoid(c . BN(W * d) + b + logit(mean)).

@@ -37,7 +37,7 @@ class InputCell(Cell):
 
 
 class Input(InputCell):
-    """What a frame is: its channels and size; without a size, a vector."""
+    """Channels and size of a frame. Without a size, a frame is a vector."""
 
     noise: Noise | None = Field(
         None, description="Noise on the input: {gaussian: 0.15} or {flip: 0.2}."
@@ -47,7 +47,7 @@ class Input(InputCell):
 
 
 class FurtherInput(InputCell):
-    """An input beside the frames, which single arrows read: `input.action -> encoder.lstm`."""
+    """An input beside the frames, read by arrows like `input.action -> encoder.lstm`."""
 
     per: Literal["frame", "sequence"] | None = Field(
         None,

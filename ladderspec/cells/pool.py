@@ -129,7 +129,7 @@ class Pool(EncoderCell):
 
 @register
 class Identity(DecoderCell):
-    """A copy: the estimate of the level below is what comes down, in its own shape."""
+    """Copy of the decoder above, in its own shape, as the estimate of the level below."""
 
     cell: Literal["Identity"] = "Identity"
 
@@ -146,7 +146,7 @@ class Identity(DecoderCell):
 
 @register
 class Average(DecoderCell):
-    """The inverse of an average pool: each pooled value, over its block of `stride` places."""
+    """Inverse of average pooling: each value is repeated over its block of `stride` places."""
 
     cell: Literal["Average"] = "Average"
 
@@ -210,7 +210,7 @@ class _Sum(Cell):
 
 @register
 class Sum(_Sum, EncoderCell):
-    """The sum of what arrives, without weights: residual connections, prediction errors."""
+    """Sum of all incoming arrows, without weights: residual connections, prediction errors."""
 
     cell: Literal["Sum"] = "Sum"
 
@@ -224,7 +224,7 @@ class Sum(_Sum, EncoderCell):
 
 @register
 class DecoderSum(_Sum, DecoderCell):
-    """The sum of what arrives, without weights, in the shape of the level that it estimates."""
+    """Sum of all incoming arrows, without weights, in the shape of the level that it estimates."""
 
     cell: Literal["Sum"] = "Sum"
 

@@ -162,7 +162,7 @@ class DecoderConvLSTM(_Decoder, _LSTM):
 
 @register
 class LSTM(_Dense, _LSTM):
-    """Dense LSTM with one bias vector; maps that arrive are flattened.
+    """Dense LSTM with one bias vector; incoming maps are flattened.
 
     a = W_x e_below + W_d d(t-1) + W_h h(t-1) + b
     """
@@ -189,6 +189,6 @@ class DecoderConvGRU(_Decoder, _GRU):
 
 @register
 class GRU(_Dense, _GRU):
-    """Dense GRU; maps that arrive are flattened."""
+    """Dense GRU; incoming maps are flattened."""
 
     cell: Literal["GRU"] = "GRU"

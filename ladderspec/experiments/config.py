@@ -206,7 +206,7 @@ class ExperimentConfig(SpecChanges):
     )
     baselines: Names = Field(
         (),
-        description="Reference methods without training that are lines of the tables: [kmeans]."
+        description="Reference methods without training, shown as lines of the tables: [kmeans]."
         " Each data set offers its own.",
     )
     training: Any = Field(description="Training: {updates: 1000, batch: 50}.")

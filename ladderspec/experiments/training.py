@@ -69,8 +69,8 @@ class OptimiserConfig(Config):
     kind: Annotated[str, BeforeValidator(_optimiser_name)] = Field(
         "adam",
         description="Optimiser: the name of a class of torch.optim in lower case, like adam, adamw,"
-        " sgd or rmsprop. Not lbfgs (it needs a closure), sparseadam (sparse gradients) and muon"
-        " (matrices alone).",
+        " sgd or rmsprop. Not supported: lbfgs (needs a closure), sparseadam (needs sparse"
+        " gradients) and muon (for matrices only).",
     )
     lr: Positive = Field(0.001, description="Learning rate.")
     betas: Annotated[tuple[Share, Share], AS_TUPLE] = Field(
@@ -339,10 +339,10 @@ class ClusterConfig(Config):
 
 
 class MachineConfig(Config):
-    """Where and how a run is computed: nothing that its numbers depend on."""
+    """Settings of the machine: where and how a run is computed. Results do not depend on them."""
 
     device: Annotated[str, WithJsonSchema({"type": "string"})] = Field(
-        "auto", description="Device: cpu, cuda, cuda:1, mps. auto: cuda if it is there, else cpu."
+        "auto", description="Device: cpu, cuda, cuda:1, mps. auto: cuda if available, else cpu."
     )
     threads: Annotated[int, Field(ge=1, le=1024)] | None = Field(
         None, description="CPU threads of one process. Default: torch decides."
@@ -359,8 +359,8 @@ class MachineConfig(Config):
     log: Count = Field(50, description="Logging interval in updates.")
     check: Count | None = Field(
         None,
-        description="Updates between two checks that costs are finite; an accelerator waits for"
-        " each. Default: 1 on a CPU, else `log`. Costs are always checked before a checkpoint.",
+        description="Number of updates between checks that costs are finite. A GPU waits for each"
+        " check. Default: 1 on a CPU, else `log`. Costs are always checked before a checkpoint.",
     )
     pictures: Whole = Field(
         4, description="Number of sequences drawn at every evaluation. 0: none."

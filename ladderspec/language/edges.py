@@ -302,7 +302,7 @@ else:
 
 
 class Edges(_Roles):
-    """Changes to the arrows that follow from the rows: one field per row of the table of roles."""
+    """Changes to the arrows that follow from the rows, by role."""
 
     add: Annotated[tuple[ArrowField, ...], BeforeValidator(as_list)] = Field(
         (), description="Single arrows to add."

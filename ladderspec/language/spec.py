@@ -115,7 +115,7 @@ LevelName = Annotated[str, BeforeValidator(_level_name)]
 
 
 class Row(Config):
-    """One row of the table: the cell that makes a level, and the decoder that inverts it."""
+    """One row of the table: the cell that computes a level, and the decoder that inverts it."""
 
     name: LevelName | None = Field(
         None, description="Name of the level. Default: cell and position, like `pool5`."
@@ -152,7 +152,7 @@ def _time(value: Any) -> Any:
 
 
 class Expect(Config):
-    """Properties that the network must have, checked on every read."""
+    """Properties that the network must have, checked whenever the spec is read."""
 
     parameters: Annotated[int, Field(ge=0)] | None = Field(
         None, description="Number of parameters."

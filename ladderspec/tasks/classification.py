@@ -24,7 +24,7 @@ class ClassScores(Task):
     )
     none: Literal["last"] | None = Field(
         None,
-        description="With groups: the class `no object`, which is left out when the groups are"
+        description="With groups: the class for `no object`, which is left out when groups are"
         " combined.",
     )
 

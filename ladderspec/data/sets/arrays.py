@@ -30,10 +30,12 @@ SPLITS = (Split.TRAIN, Split.VALID, Split.TEST)
 
 @register
 class Arrays(DataConfig):
-    """Named arrays of the user's own."""
+    """Your own arrays, by name."""
 
     set: Literal["arrays"] = "arrays"
-    path: str = Field(description="Path of an .npz file or a folder, also inside the data folder.")
+    path: str = Field(
+        description="Path of an .npz file or a folder. It may be relative to the data folder."
+    )
     scale: Annotated[float, Field(gt=0)] | None = Field(
         None,
         description="Divisor of the input and of all fields of the same form but `groups`:"

@@ -61,8 +61,8 @@ class Music(DataConfig):
     )
     file: str | None = Field(
         None,
-        description="Path of another .mat or .npz file with piano rolls, also inside the data"
-        " folder.",
+        description="Path of another .mat or .npz file with piano rolls. It may be relative"
+        " to the data folder.",
     )
     transpose: Annotated[int, Field(ge=0, le=NOTES)] = Field(
         0,

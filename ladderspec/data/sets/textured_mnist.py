@@ -63,7 +63,7 @@ class TexturedMnist(LabelledDigitConfig):
     textures: str = Field(
         "brodatz",
         description="Textures: `builtin` (24 computed patterns, no download), `brodatz` (20), `cc0`"
-        " (3 photographs), or a folder of pictures, also one inside the data folder.",
+        " (3 photographs), or a folder of pictures, which may be relative to the data folder.",
     )
     canvas: Annotated[int, Field(ge=8, le=512)] = Field(
         96, description="Side of an image in pixels."
