@@ -11,34 +11,32 @@ from dataclasses import replace
 from math import sqrt
 
 import torch
+from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from ladderspec.names import BOTTOM, size_of
-from ladderspec.network.carry import Carry
-from ladderspec.network.executor import Call, Executor, Values
+from ladderspec.network.executor import Call, Executor
 from ladderspec.network.history import History, Row
-from ladderspec.network.inputs import check_count
+from ladderspec.network.inputs import Given, check_count
 from ladderspec.nn import TimeStep
 
 TENSORS_PER_VALUE = 3  # that wait for the backward pass, about, for one value of a node
 Found = tuple[dict[str, Row], dict[str, Row]]  # what is read at the end, and the next past
 
 
-def run_checkpointed(
-    executor: Executor, frames: Values, call: Call, carry: Carry | None, segment: bool | int
-) -> History:
+def run_checkpointed(executor: Executor, given: Given, call: Call, segment: bool | int) -> History:
     """Like `Executor.run`, in segments of so many t; True chooses for the least memory."""
     if segment is not True:
         check_count(segment, 1, "checkpoint is True, or a number of t")
-    size = _best_segment(executor, call.length) if segment is True else segment
-    history = executor.begin(frames, call, carry)
-    steps, lead = list(executor.steps(frames, call, carry)), history.lead
+    size = _best_segment(executor, given.length) if segment is True else segment
+    history = executor.begin(given)
+    steps, lead = list(executor.steps(given, call)), history.lead
     past = {name: row[:lead] for name, row in history.rows.items()}
-    for start in range(0, call.length, size):
-        stop = min(start + size, call.length)
+    for start in range(0, given.length, size):
+        stop = min(start + size, given.length)
         part = {
             name: value[:, start:stop] if executor.is_timed(name, value) else value
-            for name, value in frames.items()
+            for name, value in given.values.items()
         }
         later = {node: mask >> start for node, mask in call.needs.items()}
         compute = _segment(executor, replace(call, needs=later), steps[start:stop])
@@ -46,7 +44,7 @@ def run_checkpointed(
         for name, row in found.items():
             history.rows[name][lead + start : lead + stop] = row
     for name in executor.carried:
-        history.rows[name][call.length :] = past[name]
+        history.rows[name][given.length :] = past[name]
     return history
 
 
@@ -60,16 +58,17 @@ def _best_segment(executor: Executor, length: int) -> int:
 
 def _segment(
     executor: Executor, call: Call, steps: list[TimeStep]
-) -> Callable[[Values, dict[str, Row]], Found]:
+) -> Callable[[dict[str, Tensor], dict[str, Row]], Found]:
     """The iterations of `steps` as a function of their frames and their past."""
     computed = False
 
-    def compute(frames: Values, past: dict[str, Row]) -> Found:
+    def compute(values: dict[str, Tensor], past: dict[str, Row]) -> Found:
         nonlocal computed
-        history = History(executor.slots, len(steps), frames[BOTTOM], call.batch)
+        frames = values[BOTTOM]
+        history = History(executor.slots, len(steps), frames, frames.shape[0])
         for name, row in past.items():
             history.rows[name][: history.lead] = row
-        executor.read_input(history, frames)
+        executor.read_input(history, values)
         timed = [replace(step, recomputed=computed) for step in steps]
         if not torch.compiler.is_compiling():  # which traces one pass, and recomputes by itself
             computed = True

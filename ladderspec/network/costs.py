@@ -57,10 +57,9 @@ class TaskCost:
     def name(self) -> str:
         return self.reader.name
 
-    def needed(self) -> Reader:
-        """What the plan needs to know of it."""
-        when = tuple(float(t in self.times) for t in range(self.length))
-        return replace(self.reader, when=when, ahead=0)
+    def reads(self, nodes: Iterable[str]) -> list[tuple[str, int]]:
+        """Each of these nodes, at all t that the task reads."""
+        return [(node, sum(1 << t for t in self.times)) for node in nodes]
 
     def cost(self, seen: Tensor, likelihood: Mapping[str, Any]) -> Tensor:
         """The mean over samples and iterations of what is seen, (n, B, ...)."""

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
-from ladderspec.names import BOTTOM, Role, is_input
-from ladderspec.network.carry import Carry
+from ladderspec.names import Role, is_input
 from ladderspec.network.history import History, Slot, channels_last
+from ladderspec.network.inputs import Given
 from ladderspec.nn import CellModule, TimeStep
 from ladderspec.nn.modules import ModulePath, path_to
 from ladderspec.ops import choose
-from ladderspec.schedule.equations import Reader
-from ladderspec.schedule.plan import Needs, Plan, depths, need_masks
+from ladderspec.schedule.plan import Needs, Plan, Reads, depths, need_masks
 
 TAPPED = ("normalised", "mean", "std")  # what a cell whose norm is tapped returns besides
-
-Values = Mapping[str, Tensor]  # of the inputs by node: (B, T, ...), or (B, ...) for all t
 
 
 class Read(NamedTuple):
@@ -51,9 +48,6 @@ class ExecutorNode(NamedTuple):
 class Call:
     """What a call asks for, resolved by `Executor.call`."""
 
-    batch: int
-    length: int
-    ends: tuple[int, ...] | None  # of every sequence, if they differ
     needs: Needs  # at which t each node is needed
     kept: frozenset[str]  # the slots whose values are read at the end
     clean: bool = False  # without the noise of cells; norms return their moments
@@ -94,17 +88,17 @@ class Executor:
 
     # --- the loop ---------------------------------------------------------------------------------
 
-    def run(self, frames: Values, call: Call, carry: Carry | None) -> History:
+    def run(self, given: Given, call: Call) -> History:
         """All values that a call asks for, from its inputs."""
-        history = self.begin(frames, call, carry)
-        self.loop(history, self.steps(frames, call, carry), call)
+        history = self.begin(given)
+        self.loop(history, self.steps(given, call), call)
         return history
 
-    def begin(self, frames: Values, call: Call, carry: Carry | None) -> History:
+    def begin(self, given: Given) -> History:
         """A history with its past and its inputs."""
-        history = History(self.slots, call.length, frames[BOTTOM], call.batch)
-        history.begin(self.initial_values(call.batch) if carry is None else {}, carry)
-        self.read_input(history, frames)
+        history = History(self.slots, given.length, given.frames, given.batch)
+        history.begin(self.initial_values(given.batch) if given.carry is None else {}, given.carry)
+        self.read_input(history, given.values)
         return history
 
     def loop(self, history: History, steps: Iterable[TimeStep], call: Call) -> None:
@@ -143,9 +137,9 @@ class Executor:
             if key in node.further:
                 rows[node.further[key]][now] = value
 
-    def read_input(self, history: History, frames: Values) -> None:
-        """Put the inputs into a history."""
-        for name, value in frames.items():
+    def read_input(self, history: History, values: Mapping[str, Tensor]) -> None:
+        """Put the inputs, (B, T, ...) or (B, ...) for all t, into a history."""
+        for name, value in values.items():
             if self.is_timed(name, value):
                 each = [channels_last(frame) for frame in value.unbind(1)]
             else:
@@ -156,31 +150,30 @@ class Executor:
         """Whether an input has a value for each t."""
         return value.dim() > 1 + len(self.slots[name].shape)
 
-    def steps(self, frames: Values, call: Call, carry: Carry | None) -> Iterator[TimeStep]:
+    def steps(self, given: Given, call: Call) -> Iterator[TimeStep]:
         """The time steps of a call."""
-        bottom = frames[BOTTOM]
-        start, ops = 0 if carry is None else carry.t, choose(bottom)
-        noise = self.draw_noise(bottom, call)
-        ends = None if call.ends is None else torch.tensor(call.ends, device=bottom.device)
-        for t in range(call.length):
+        ops, noise = choose(given.frames), self.draw_noise(given, call)
+        ends = None if given.ends is None else torch.tensor(given.ends, device=given.frames.device)
+        for t in range(given.length):
             alive = None if ends is None else t < ends
-            yield TimeStep(start + t, alive, ops=ops, noise=noise[t], clean=call.clean)
+            yield TimeStep(given.start + t, alive, ops=ops, noise=noise[t], clean=call.clean)
 
-    def draw_noise(self, frames: Tensor, call: Call) -> list[dict[str, Tensor]]:
+    def draw_noise(self, given: Given, call: Call) -> list[dict[str, Tensor]]:
         """The noise of cells in training, for each t by node.
 
         It is drawn node by node, up the encoders and down the decoders, for all t; iterations on
         one input share it, as they share the noise of that input.
         """
-        found: list[dict[str, Tensor]] = [{} for _ in range(call.length)]
+        found: list[dict[str, Tensor]] = [{} for _ in range(given.length)]
+        kind, device = given.frames.dtype, given.frames.device
         for name in self.noisy if not call.clean else ():
             module = self.nodes[name].module
             for t, now in enumerate(found if module.training else ()):
                 if t and self.plan.iterations:
                     now[name] = found[0][name]
                 else:
-                    shape = call.batch, *(module.normalised or ())
-                    drawn = torch.randn(shape, dtype=frames.dtype, device=frames.device)
+                    shape = given.batch, *(module.normalised or ())
+                    drawn = torch.randn(shape, dtype=kind, device=device)
                     now[name] = channels_last(module.deviation * drawn)
         return found
 
@@ -188,38 +181,36 @@ class Executor:
 
     def call(
         self,
-        batch: int,
-        length: int,
-        ends: tuple[int, ...] | None = None,
-        readers: Sequence[Reader] | None = None,
+        given: Given,
+        reads: Reads | None = None,
         *,
         carries: bool = True,
         keep: Collection[str] = (),
         clean: bool = False,
+        counted: Collection[str] = (),
     ) -> Call:
         """What a call asks for.
 
         Args:
-            batch: The number of sequences, times that of groups.
-            length: The number of t.
-            ends: The length of each sequence, if they differ.
-            readers: What is read. Default: all nodes at all t.
+            given: What the call was given.
+            reads: What is read at the end. Default: what tasks see, computing all nodes at all t.
             carries: Whether the next carry is read too.
             keep: Further slots that are read at the end.
             clean: Whether the noise of cells is left out.
+            counted: Nodes whose running statistics another pass counts.
         """
-        needs = dict.fromkeys(self.nodes, (1 << length) - 1)
-        if readers is not None:
-            carried = self.plan.carry.values() if carries else ()
-            # A sequence may end at any t.
-            last = {each.node: length if ends else min(each.depth, length) for each in carried}
-            whens = {name: (0.0,) * (length - n) + (1.0,) * n for name, n in last.items()}
-            past = [Reader(name, (name,), when, 0, 0, 0) for name, when in whens.items()]
-            needs = need_masks(self.plan, length, [*readers, *past])
-        seen = self.plan.tasks if readers is None else readers
-        kept = {self.nodes[node].seen for reader in seen for node in reader.at} | {*keep}
-        kept |= {*self.carried} if ends else set()
-        return Call(batch, length, ends, needs, frozenset(kept), clean)
+        every = (1 << given.length) - 1
+        if reads is None:
+            needs = dict.fromkeys(self.nodes, every)
+            reads = [(node, every) for task in self.plan.tasks for node in task.at]
+        else:
+            # The last t are carried on; a sequence may end at any t.
+            carried = self.plan.carry.items() if carries else ()
+            past = [(n, every if given.ends else every ^ every >> c.depth) for n, c in carried]
+            needs = need_masks(self.plan, given.length, [*reads, *past])
+        kept = {self.nodes[node].seen for node, _ in reads} | {*keep}
+        kept |= {*self.carried} if given.ends else set()
+        return Call(needs, frozenset(kept), clean, frozenset(counted))
 
     def has_unused_delays(self, call: Call) -> bool:
         """Whether a delayed edge is never read after its initial values."""

@@ -55,14 +55,13 @@ class History:
             raise RuntimeError(f"not all values of {name} were kept")
         return torch.stack(values)
 
-    def carry(self, before: Carry | None, ends: tuple[int, ...] | None) -> Carry:
-        """What the next iteration reads, after what was carried before."""
+    def carry(self, start: int | Tensor = 0, ends: tuple[int, ...] | None = None) -> Carry:
+        """What the next iteration reads, after a call that began after `start` iterations."""
         values = {
             name: tuple(self._last(name, age, ends) for age in range(1, slot.depth + 1))
             for name, slot in self.slots.items()
             if slot.depth
         }
-        start = 0 if before is None else before.t
         steps = self.length if ends is None else torch.tensor(ends, device=self.like.device)
         return Carry(start + steps, values)
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ladderspec.cells.fields import Noise
 from ladderspec.names import BOTTOM, INPUT, Shape, is_input
-from ladderspec.network.carry import Carry, fold
+from ladderspec.network.carry import Carry, fold, fold_carry
 from ladderspec.network.history import Slot
 from ladderspec.wiring.graph import Graph, InputForm, forms_of
 from ladderspec.wiring.selection import missing_node
@@ -25,9 +25,9 @@ Lengths = Tensor | Sequence[int] | None
 
 @dataclass(frozen=True)
 class Given:
-    """What a call was given, checked."""
+    """What a call was given, checked; or as the executor reads it (`Inputs.shown`)."""
 
-    values: dict[str, Tensor]  # inputs by node, (B, T, ...) or (B, ...), without noise
+    values: dict[str, Tensor]  # inputs by node, (B, T, ...) or (B, ...)
     length: int
     ends: tuple[int, ...] | None  # of every sequence, if they differ
     carry: Carry | None
@@ -35,6 +35,15 @@ class Given:
     @property
     def frames(self) -> Tensor:
         return self.values[BOTTOM]
+
+    @property
+    def batch(self) -> int:
+        return self.frames.shape[0]
+
+    @property
+    def start(self) -> int | Tensor:
+        """The iterations before this call."""
+        return 0 if self.carry is None else self.carry.t
 
 
 class Inputs:
@@ -82,17 +91,18 @@ class Inputs:
                 values[form.node] = _zero_from(lasts, values[form.node])
         return Given(values, length, ends, carry)
 
-    def shown(self, given: Given, noise: Noise | None) -> dict[str, Tensor]:
-        """Inputs as the executor reads them: with noise, hidden after `until`, for every group."""
+    def shown(self, given: Given, noise: Noise | None) -> Given:
+        """What the executor reads: inputs with noise, hidden after `until`; all for every group."""
         found = {**given.values, BOTTOM: noisy(given.frames, noise)}
-        start = 0 if given.carry is None else given.carry.t
         for form in self.forms:
             if form.until is not None:
                 value = found[form.node]
                 if value.dim() == 1 + len(form.shape):
                     value = value[:, None].expand(-1, given.length, *form.shape)
-                found[form.node] = _zero_from(form.until - start, value)
-        return {node: fold(value, self.groups) for node, value in found.items()}
+                found[form.node] = _zero_from(form.until - given.start, value)
+        values = {node: fold(value, self.groups) for node, value in found.items()}
+        ends = given.ends and tuple(end for end in given.ends for _ in range(self.groups or 1))
+        return Given(values, given.length, ends, fold_carry(given.carry, self.groups))
 
     def _values(self, given: Any, like: Tensor | None, alone: bool) -> dict[str, Tensor]:
         """All inputs by node, (B, T, ...) or (B, ...), in the type of the network's weights."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -13,7 +12,7 @@ from ladderspec.cells.grouping import Groups
 from ladderspec.display import svg
 from ladderspec.errors import UsageError, tick
 from ladderspec.names import BOTTOM, is_input
-from ladderspec.network.carry import Carry, fold_carry, unfold, unfold_carry
+from ladderspec.network.carry import Carry, unfold, unfold_carry
 from ladderspec.network.checkpointing import run_checkpointed
 from ladderspec.network.costs import (
     Clean,
@@ -26,7 +25,7 @@ from ladderspec.network.costs import (
     mean_of_nodes,
     tied,
 )
-from ladderspec.network.executor import TAPPED, Call, Executor, Values
+from ladderspec.network.executor import TAPPED, Call, Executor
 from ladderspec.network.generate import generate
 from ladderspec.network.history import History, channels_last
 from ladderspec.network.inputs import (
@@ -40,9 +39,8 @@ from ladderspec.network.inputs import (
 )
 from ladderspec.network.modules import TaskReadout, nest_cells, nest_readouts
 from ladderspec.network.replay import Replay
-from ladderspec.nn import BatchNorm, CellModule, initialise
+from ladderspec.nn import CellModule, initialise
 from ladderspec.nn.modules import path_to
-from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.plan import Plan
 from ladderspec.tasks import Task
 from ladderspec.wiring.graph import Graph, copies, describe
@@ -107,12 +105,11 @@ class Net(nn.Module):
                 sequence mean nothing.
             carry: What the network remembers of earlier frames. Default: the initial values.
         """
-        given = self._enter(frames, lengths, carry)
-        call = self._call(given)
-        history = self._run(given, self._shown(given), call)
-        times = list(range(given.length))
+        shown = self._shown(self._enter(frames, lengths, carry))
+        history = self.executor.run(shown, self.executor.call(shown))
+        times = list(range(shown.length))
         outputs = Outputs(self._outputs(history, times, lambda value: value.transpose(0, 1)))
-        outputs.carry = self._carry(history, given, call)
+        outputs.carry = self._carry(history, shown)
         return outputs
 
     def cost(
@@ -146,16 +143,13 @@ class Net(nn.Module):
         chosen = {name: task for name, task in self.tasks.items() if name in counting}
         readers = self.plan.tasks if carry is None else later(self.plan.tasks, carry.t)
         found = costs_of(chosen, readers, given, targets, self.groups is not None)
-        shown = self._shown(given)
-        needed = [each.needed() for each in found]
-        call = self._call(given, needed, carries=carry is not None)
-        clean: History | None = None
-        if (clean_call := self._clean_call(given, found)) is not None:
-            without = self._shown(given, noise=False)
-            clean = self._run(given, without, clean_call, checkpoint)
-            counted = frozenset(node for node, mask in clean_call.needs.items() if mask)
-            call = replace(call, counted=counted)
-        history = self._run(given, shown, call, checkpoint)
+        shown, clean, counted = self._shown(given), None, list[str]()
+        if (clean_call := self._clean_call(shown, found)) is not None:
+            clean = self._run(self._shown(given, noise=False), clean_call, checkpoint)
+            counted = [node for node, mask in clean_call.needs.items() if mask]
+        reads = [read for each in found for read in each.reads(each.reader.at)]
+        call = self.executor.call(shown, reads, carries=carry is not None, counted=counted)
+        history = self._run(shown, call, checkpoint)
         costs = Costs()
         costs.total = zero = given.frames.new_zeros(())
         for each in found:
@@ -163,7 +157,7 @@ class Net(nn.Module):
             weight = (weights or {}).get(each.name, each.task.weight_at())
             costs[each.name], costs.total = cost, costs.total + weight * cost
         if carry is not None:
-            costs.carry = self._carry(history, given, call)
+            costs.carry = self._carry(history, shown)
         elif self.executor.has_unused_delays(call):
             costs.total = tied(costs.total, self.parameters())
         if learned := self.executor.learned_initial_values():  # a call need not read them
@@ -180,25 +174,25 @@ class Net(nn.Module):
                 costs[node] = task.cost(seen, self.likelihood())
         return mean_of_nodes(costs, self.node_weights[task.name])
 
-    def _clean_call(self, given: Given, costs: Sequence[TaskCost]) -> Call | None:
+    def _clean_call(self, shown: Given, costs: Sequence[TaskCost]) -> Call | None:
         """The pass without noise, if a task compares with it.
 
         It also computes what the other tasks read: running statistics are those of this pass.
         """
-        readers: list[Reader] = []
+        reads: list[tuple[str, int]] = []
         keep: list[str] = []
         for each in costs:
-            reader = each.needed()
+            nodes: Iterable[str] = each.reader.at
             if each.task.clean:
                 targets = self.clean_targets(each.name).values()
-                reader = replace(reader, at=tuple(dict.fromkeys(node for node, _ in targets)))
+                nodes = [node for node, _ in targets]
                 for node, tap in targets:
                     further = TAPPED if tap == "normalised" else ()
                     keep += [node, *(f"{node}.{name}" for name in further)]
-            readers.append(reader)
+            reads += each.reads(nodes)
         if not keep:
             return None
-        return self._call(given, readers, carries=False, keep=keep, clean=True)
+        return self.executor.call(shown, reads, carries=False, keep=keep, clean=True)
 
     def clean_targets(self, task: str) -> dict[str, tuple[str, str]]:
         """What each node of a task is compared with in a pass without noise: a node, and a tap."""
@@ -234,12 +228,12 @@ class Net(nn.Module):
             The values of one node, or for several nodes a dict by name.
         """
         names = nodes_of(nodes, self.executor.slots, self.graph)
-        owners = tuple(".".join(name.split(".")[:2]) for name in names)
-        reader = Reader("values", owners, "all", 0, 0, 0)
-        given = self._enter(frames, lengths, carry)
-        call = self._call(given, [reader], carries=False, keep=names)
-        history = self._run(given, self._shown(given), call)
-        times, found = list(range(given.length)), {}
+        shown = self._shown(self._enter(frames, lengths, carry))
+        every = (1 << shown.length) - 1
+        reads = [(".".join(name.split(".")[:2]), every) for name in names]
+        call = self.executor.call(shown, reads, carries=False, keep=names)
+        history = self.executor.run(shown, call)
+        times, found = list(range(shown.length)), {}
         for name in names:
             series = unfold(history.series(name, times), self.groups, 1).transpose(0, 1)
             found[name] = series[:, :, 0] if self.groups and is_input(name) else series
@@ -262,7 +256,7 @@ class Net(nn.Module):
         values = {
             # Apart from each other: torch.export takes one tensor twice for one input.
             name: tuple(channels_last(value).clone() for value in kept)
-            for name, kept in start.carry(None, None).values.items()
+            for name, kept in start.carry().values.items()
         }
         return unfold_carry(Carry(0, values), self.groups)
 
@@ -276,16 +270,14 @@ class Net(nn.Module):
         Returns:
             What each task reads, by its name, and the next carry.
         """
-        given = self._enter(frame, None, carry, alone=True)
-        shown = self._shown(given)
+        shown = self._shown(self._enter(frame, None, carry, alone=True))
 
         def plain() -> tuple[dict[str, Any], Carry]:
-            call = self._call(given)
-            history = self._run(given, shown, call)
+            history = self.executor.run(shown, self.executor.call(shown))
             outputs = self._outputs(history, [0], lambda value: value[0])
-            return outputs, self._carry(history, given, call)
+            return outputs, self._carry(history, shown)
 
-        return self.replay.iterate(self, plain, shown, carry)
+        return self.replay.iterate(self, plain, shown.values, carry)
 
     def generate(
         self,
@@ -364,12 +356,7 @@ class Net(nn.Module):
         own = self.state_dict()
         shared = [name for name in own if name in weights]
         kept = [name for name in shared if own[name].shape == weights[name].shape]
-        with torch.no_grad():
-            for name in kept:
-                own[name].copy_(weights[name])
-        for module in self.modules():
-            if isinstance(module, BatchNorm) and not module.training:
-                module.fill_untrained()
+        self.load_state_dict({name: weights[name] for name in kept}, strict=False)
         return Adopted(
             tuple(kept),
             tuple(name for name in own if name not in weights),
@@ -386,39 +373,18 @@ class Net(nn.Module):
         like = None if torch.compiler.is_compiling() else next(self.parameters(), None)
         return self.inputs.check(frames, like, lengths, carry, alone)
 
-    def _shown(self, given: Given, noise: bool = True) -> dict[str, Tensor]:
-        """Inputs as the executor reads them: in training with noise, and for every group."""
+    def _shown(self, given: Given, noise: bool = True) -> Given:
+        """What the executor reads: in training with noise, and for every group."""
         return self.inputs.shown(given, self.noise if noise and self.training else None)
 
-    def _call(
-        self,
-        given: Given,
-        readers: Sequence[Reader] | None = None,
-        *,
-        carries: bool = True,
-        keep: Collection[str] = (),
-        clean: bool = False,
-    ) -> Call:
-        """What is asked of the executor, which has the groups in its batch."""
-        groups = self.groups or 1
-        ends = None if given.ends is None else tuple(n for n in given.ends for _ in range(groups))
-        batch = given.frames.shape[0] * groups
-        return self.executor.call(
-            batch, given.length, ends, readers, carries=carries, keep=keep, clean=clean
-        )
-
-    def _run(
-        self, given: Given, shown: Values, call: Call, checkpoint: bool | int = False
-    ) -> History:
-        before = fold_carry(given.carry, self.groups)
+    def _run(self, shown: Given, call: Call, checkpoint: bool | int) -> History:
         if checkpoint is False:
-            return self.executor.run(shown, call, before)
-        return run_checkpointed(self.executor, shown, call, before, checkpoint)
+            return self.executor.run(shown, call)
+        return run_checkpointed(self.executor, shown, call, checkpoint)
 
-    def _carry(self, history: History, given: Given, call: Call) -> Carry:
+    def _carry(self, history: History, shown: Given) -> Carry:
         """The carry of the next iteration, as users see it."""
-        before = fold_carry(given.carry, self.groups)
-        return unfold_carry(history.carry(before, call.ends), self.groups)
+        return unfold_carry(history.carry(shown.start, shown.ends), self.groups)
 
     def _outputs(
         self, history: History, times: list[int], form: Callable[[Tensor], Tensor]

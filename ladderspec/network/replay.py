@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from ladderspec.network.carry import Carry
-from ladderspec.network.executor import Values
 from ladderspec.network.modules import TaskReadout
 from ladderspec.nn import BatchNorm, CellModule, Edge
 from ladderspec.nn.modules import Declared
@@ -45,7 +44,11 @@ class Replay:
         return Replay, ()  # a copy of a network captures its own
 
     def iterate(
-        self, net: nn.Module, plain: Callable[[], Iterated], frames: Values, carry: Carry
+        self,
+        net: nn.Module,
+        plain: Callable[[], Iterated],
+        frames: dict[str, Tensor],
+        carry: Carry,
     ) -> Iterated:
         """`plain()`, one iteration from these frames and this carry; captured if it comes again."""
         given = (*frames.values(), *chain.from_iterable(carry.values.values()))
@@ -119,7 +122,7 @@ class Guard:
 
 # Attributes of modules that decide what they compute.
 _DECISIVE = (
-    "training", "cell", "projection", "norm_name", "groups", "iterations", "teaches", "headed"
+    "training", "cell", "projection", "norm_name", "groups", "nearest", "teaches", "headed"
 )  # fmt: skip
 
 

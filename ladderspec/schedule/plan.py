@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ladderspec.display import svg
@@ -104,6 +104,7 @@ def _carry(equations: Mapping[str, Equation]) -> dict[str, Carried]:
 # --- what is needed -------------------------------------------------------------------------------
 
 Needs = dict[str, int]  # by node, the t at which it is needed, as bits: bit 0 is t = 1
+Reads = Iterable[tuple[str, int]]  # a node, and the t at which it is read
 
 
 def times(reader: Reader, length: int) -> int:
@@ -119,16 +120,20 @@ def times(reader: Reader, length: int) -> int:
     return every if reader.when == "all" else every ^ (every >> 1)
 
 
-def need_masks(plan: Plan, length: int, readers: Sequence[Reader] | None = None) -> Needs:
-    """For every node, at which of t = 1..length the tasks (default: those of the plan) need it.
+def reads_of(readers: Iterable[Reader], length: int) -> list[tuple[str, int]]:
+    """What tasks read. A task whose weight is 0 still reads: its cost is reported."""
+    return [(node, times(reader, length)) for reader in readers for node in reader.at]
 
-    A task whose weight is 0 still reads: its cost is reported. What is needed is no prefix: with a
-    state of delay 2, the last t needs every second one before it.
+
+def need_masks(plan: Plan, length: int, reads: Reads) -> Needs:
+    """For every node, at which of t = 1..length it is needed for what is read.
+
+    What is needed is no prefix: with a state of delay 2, the last t needs every second one before
+    it.
     """
     masks = dict.fromkeys(plan.equations, 0)
-    for reader in plan.tasks if readers is None else readers:
-        for node in reader.at:
-            masks[node] |= times(reader, length)
+    for node, read in reads:
+        masks[node] |= read
     for phase in reversed(plan.phases):
         if phase.kind is not Kind.ONCE:
             _need_past(plan, phase, masks, length)

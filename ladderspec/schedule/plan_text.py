@@ -12,7 +12,7 @@ from ladderspec.names import Role, Side, split_node
 from ladderspec.schedule.equations import Equation, Reader
 from ladderspec.schedule.letters import arrow, iterations, last_values, ranges, sides, value
 from ladderspec.schedule.phases import Kind, Phase
-from ladderspec.schedule.plan import Plan, need_masks, times
+from ladderspec.schedule.plan import Plan, need_masks, reads_of, times
 from ladderspec.schedule.reasons import Reason, Why, explain, grouped
 from ladderspec.schedule.work import Work, flop_of_costs, show_bytes, show_flop, work_of
 
@@ -144,7 +144,7 @@ def _costs(plan: Plan, position: Mapping[str, int], wrapped: Wrap) -> list[str]:
             text += f", against {ranges(targets, position)} of a pass without noise"
         lines += wrapped(start, text)
     length = plan.length or max(map(_settled, plan.tasks))
-    always, masks = (1 << length) - 1, need_masks(plan, length)
+    always, masks = (1 << length) - 1, need_masks(plan, length, reads_of(plan.tasks, length))
     if plan.length is None:  # only what is so for every T can be said: at the last t
         masks = {node: mask | always >> 1 for node, mask in masks.items()}
     unread: dict[int, list[str]] = {}

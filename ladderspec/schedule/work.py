@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ladderspec.schedule.equations import Equation, Reader
 from ladderspec.schedule.phases import Phase
-from ladderspec.schedule.plan import Plan, need_masks, times
+from ladderspec.schedule.plan import Plan, need_masks, reads_of, times
 
 BYTES = 4  # of a number in float32
 
@@ -44,7 +44,7 @@ def flop_of_costs(plan: Plan, length: int) -> int:
     if any(each.clean for each in plan.tasks):  # a second one, without noise
         passes.append(tuple(replace(each, at=each.clean or each.at) for each in plan.tasks))
     for readers in passes:
-        for node, mask in need_masks(plan, length, readers).items():
+        for node, mask in need_masks(plan, length, reads_of(readers, length)).items():
             total += 2 * plan.equations[node].multiplications * mask.bit_count()
     return total
 

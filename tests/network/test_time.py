@@ -12,6 +12,7 @@ from ladderspec.api import build, load, loads
 from ladderspec.language.read import Spec
 from ladderspec.names import BOTTOM
 from ladderspec.network.carry import Carry
+from ladderspec.network.inputs import Given
 from ladderspec.network.net import Net
 from tests.network.test_equality import _float64, by_node, close, frames_of, pair_of  # noqa: F401
 from tests.random_specs import specs
@@ -42,8 +43,9 @@ def over_frames(net: Net) -> bool:
 
 def test_in_training_too_values_that_no_later_t_reads_are_let_go() -> None:
     net = build(load(OMMNIST))
-    call = net.executor.call(2, 5)
-    history = net.executor.run({BOTTOM: torch.rand(2, 5, *net.shape)}, call, None)
+    given = Given({BOTTOM: torch.rand(2, 5, *net.shape)}, 5, None, None)
+    call = net.executor.call(given)
+    history = net.executor.run(given, call)
     for name, slot in net.executor.slots.items():
         there = [value is not None for value in history.rows[name]]
         wanted = 5 if name in call.kept else slot.depth

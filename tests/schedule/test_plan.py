@@ -24,7 +24,7 @@ from ladderspec.cells.recurrent import GRU, LSTM, ConvLSTM
 from ladderspec.language.read import Spec
 from ladderspec.names import Role, Side, edge_key, split_node
 from ladderspec.schedule.phases import Kind
-from ladderspec.schedule.plan import Plan, PlanError, check, need_masks, schedule
+from ladderspec.schedule.plan import Plan, PlanError, check, need_masks, reads_of, schedule
 from ladderspec.schedule.plan_text import WIDTH, as_dict, to_text
 from ladderspec.schedule.reasons import Why, explain
 from ladderspec.schedule.work import flop_of_costs, work_of
@@ -99,7 +99,7 @@ def needs(
 ) -> dict[str, tuple[bool, ...]]:
     """At which of t = 1..length each node is needed."""
     readers = [reader for reader in plan.tasks if tasks is None or reader.name in tasks]
-    masks = need_masks(plan, length, readers)
+    masks = need_masks(plan, length, reads_of(readers, length))
     return {node: tuple(bool(mask >> t & 1) for t in range(length)) for node, mask in masks.items()}
 
 
