@@ -94,20 +94,16 @@ def recalibrated(net: Net, batches: Iterable[TensorBatch]) -> Iterator[None]:
     measured with the present weights, over several training batches.
     """
     norms = [part for part in net.modules() if isinstance(part, BatchNorm)]
-    before = [
-        (norm.running_mean.clone(), norm.running_var.clone(), dict(norm.filled)) for norm in norms
-    ]
+    before = [(norm.running_mean.clone(), norm.running_var.clone()) for norm in norms]
     training = net.training
     net.eval()
     try:
         _recalibrate(net, norms, batches)
         yield
     finally:
-        for norm, (mean, var, filled) in zip(norms, before, strict=True):
+        for norm, (mean, var) in zip(norms, before, strict=True):
             norm.running_mean.copy_(mean)
             norm.running_var.copy_(var)
-            norm.filled.clear()
-            norm.filled.update(filled)
         net.train(training)
 
 
@@ -131,10 +127,9 @@ def _recalibrate(net: Net, norms: list[BatchNorm], batches: Iterable[TensorBatch
     finally:
         for hook in hooks:
             hook.remove()
-        for norm in norms:
-            norm.eval()
     for norm, one in zip(norms, moments, strict=True):
         one.apply(norm)
+        norm.eval()
 
 
 class _Moments:

@@ -92,10 +92,11 @@ class BatchNorm(nn.Module):
     """BN(x) = gain . (x - mean) / std + bias, with the statistics of each iteration by itself.
 
     Running statistics of the first `iterations` iterations are kept for evaluation; later ones use
-    the last. `iterations=1` shares one set. Those that training never computed, because no cost
-    reads them, get the statistics of the nearest trained iteration when evaluation begins. Gain and
-    bias belong to the caller. If only one sequence is still alive at some t, it is normalised by
-    the running statistics. Across processes, training statistics are those of the whole batch.
+    the last. `iterations=1` shares one set. Evaluation of an iteration that training never
+    computed, because no cost reads it, uses the statistics of the nearest one that it did: `eval()`
+    and `load_state_dict` find out which. Gain and bias belong to the caller. If only one sequence
+    is still alive at some t, it is normalised by the running statistics. Across processes, training
+    statistics are those of the whole batch.
 
     Args:
         channels: The number of channels.
@@ -108,41 +109,25 @@ class BatchNorm(nn.Module):
     def __init__(self, channels: int, iterations: int = 1) -> None:
         super().__init__()
         self.iterations = iterations
-        self.filled: dict[int, int] = {}  # rows that were never trained, and which row they copy
+        self.nearest = tuple(range(iterations))  # by t: the row that evaluation uses
         self.register_buffer("running_mean", torch.zeros(iterations, channels))
         self.register_buffer("running_var", torch.ones(iterations, channels))
-        self.register_load_state_dict_post_hook(_after_loading)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_post_hook(BatchNorm._find_nearest)  # type: ignore[no-untyped-call]
 
     def train(self, mode: bool = True) -> Self:
-        if self.training and not mode:
-            self.fill_untrained()
-        elif mode:
-            self._clear_filled()
+        if not mode:
+            self._find_nearest()
         return super().train(mode)
 
-    @torch.no_grad()
-    def _clear_filled(self) -> None:
+    def _find_nearest(self, *_: Any) -> None:
+        """Find the trained row that is nearest to each t."""
         mean, var = self.running_mean, self.running_var
-        for row, nearest in self.filled.items():
-            # If they differ by now, others have been loaded.
-            if torch.equal(mean[row], mean[nearest]) and torch.equal(var[row], var[nearest]):
-                mean[row], var[row] = 0.0, 1.0
-        self.filled.clear()
-
-    @torch.no_grad()
-    def fill_untrained(self) -> None:
-        """Give iterations that were never trained the statistics of the nearest trained one."""
-        statistics = self.running_mean, self.running_var
-        # Not if there are no numbers yet, or none that may change.
-        if self.iterations == 1 or any(map(_is_fixed, statistics)):
+        if self.iterations == 1 or type(mean) is not Tensor or mean.is_meta:
             return
-        counted = ((statistics[0] != 0) | (statistics[1] != 1)).any(1).tolist()
-        known = [row for row, is_counted in enumerate(counted) if is_counted]
-        for row in {*range(self.iterations)} - {*known} if known else ():
-            nearest = min(known, key=lambda other: abs(other - row))
-            for each in statistics:
-                each[row] = each[nearest]
-            self.filled[row] = nearest
+        rows = range(self.iterations)
+        is_trained = ((mean != 0) | (var != 1)).any(1).tolist()
+        trained = [row for row in rows if is_trained[row]] or rows
+        self.nearest = tuple(min(trained, key=lambda row: abs(row - t)) for t in rows)
 
     def forward(
         self,
@@ -176,20 +161,25 @@ class BatchNorm(nn.Module):
         if self.training:
             mean, var = self._or_running(*statistics_of(x, step.alive), step)
         else:
-            t = step.t if isinstance(step.t, Tensor) else torch.tensor(step.t)
-            rows = t.clamp(max=self.iterations - 1).reshape(-1).to(x.device)
-            mean, var = self.running_mean[rows], self.running_var[rows]
+            mean, var = self._running(step.t)
         channels = x.shape[1]
         return mean.view(-1, channels), (var + EPS).sqrt().view(-1, channels)
+
+    def _running(self, t: int | Tensor) -> tuple[Tensor, Tensor]:
+        """The statistics of evaluation: (C,), or (n, C) for a tensor of n iterations."""
+        if isinstance(t, Tensor):
+            nearest = torch.tensor(self.nearest, device=t.device)
+            rows = nearest[t.clamp(max=self.iterations - 1).reshape(-1)]
+            return self.running_mean[rows], self.running_var[rows]
+        row = self.nearest[min(t, self.iterations - 1)]
+        return self.running_mean[row], self.running_var[row]
 
     def _evaluate(
         self, x: Tensor, gain: Tensor | None, bias: Tensor | None, step: TimeStep
     ) -> Tensor:
+        mean, var = self._running(step.t)
         if isinstance(step.t, Tensor):
-            rows = step.t.clamp(max=self.iterations - 1).reshape(-1)
-            return _normalise(x, self.running_mean[rows], self.running_var[rows], gain, bias)
-        row = min(step.t, self.iterations - 1)
-        mean, var = self.running_mean[row], self.running_var[row]
+            return _normalise(x, mean, var, gain, bias)
         return functional.batch_norm(x, mean, var, gain, bias, False, MOMENTUM, EPS)
 
     def _train_on_part(
@@ -213,21 +203,11 @@ class BatchNorm(nn.Module):
         return torch.where(enough, mean, running[0]), torch.where(enough, var, running[1])
 
 
-def _after_loading(norm: BatchNorm, _: Any) -> None:
-    """Statistics that are loaded in evaluation are filled as those loaded before it."""
-    if not norm.training:
-        norm.fill_untrained()
-
-
 def make_norm(kind: str, channels: int, groups: int = 1, iterations: int = 1) -> nn.Module | None:
     """The norm of that name; None for `none`."""
     if kind == "none":
         return None
     return BatchNorm(channels, iterations) if NORMS[kind].statistics else Stateless(kind, groups)
-
-
-def _is_fixed(statistics: Tensor) -> bool:
-    return type(statistics) is not Tensor or statistics.is_meta or statistics.is_inference()
 
 
 def _normalise(

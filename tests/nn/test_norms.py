@@ -254,27 +254,36 @@ def test_two_processes_equal_one_on_the_whole_batch(tmp_path):
             torch.testing.assert_close(two[name], buffer)
 
 
+def evaluated(norm: BatchNorm) -> Tensor:
+    """What evaluation makes of one value at each t, by int and by tensor."""
+    x = torch.linspace(-1, 1, 6).view(2, 3)
+    one_by_one = [norm(x, step=TimeStep(t)) for t in range(norm.iterations)]
+    for t, y in enumerate(one_by_one):
+        torch.testing.assert_close(norm(x, step=TimeStep(torch.tensor(t))), y)
+        mean, std = norm.moments(x, TimeStep(t))
+        torch.testing.assert_close((x - mean) / std, y)
+    return torch.stack(one_by_one)
+
+
 def test_what_training_never_computed_is_evaluated_like_the_nearest_t():
     norm, like = BatchNorm(3, iterations=6), BatchNorm(3, iterations=6)
     for _ in range(4):
         for t in (1, 4):
             norm(torch.randn(8, 3) + t, step=TimeStep(t))
-    like.load_state_dict(norm.state_dict())
+    trained = {name: kept.clone() for name, kept in norm.state_dict().items()}
     for row, nearest in enumerate([1, 1, 1, 4, 4, 4]):
-        for name in ("running_mean", "running_var"):
-            getattr(like, name)[row] = getattr(norm, name)[nearest]
-    for (name, found), wanted in zip(norm.eval().named_buffers(), like.buffers(), strict=True):
-        assert torch.equal(found, wanted), name
-    norm.train()(torch.randn(8, 3), step=TimeStep(1))  # goes on as if nothing had been filled in
-    assert (norm.running_var[5] == 1).all()
-    assert torch.equal(norm.eval().running_mean[0], norm.running_mean[1])
-    loaded = {name: torch.rand_like(kept) for name, kept in norm.state_dict().items()}
-    norm.load_state_dict(loaded)  # in evaluation, over what was filled in
-    norm.train()
+        for name, kept in like.named_buffers():
+            kept[row] = trained[name][nearest]
+    assert torch.equal(evaluated(norm.eval()), evaluated(like.eval()))
     for name, kept in norm.state_dict().items():
-        assert torch.equal(kept, loaded[name]), name
+        assert torch.equal(kept, trained[name]), name
+    norm.train()(torch.randn(8, 3), step=TimeStep(5))  # now there is another one
+    seen = evaluated(norm.eval())
+    assert torch.equal(seen[3], seen[4])
+    assert not torch.equal(seen[4], seen[5])
     fresh = BatchNorm(3, iterations=6).eval()
-    assert not fresh.running_mean.any()
+    unchanged = torch.linspace(-1, 1, 6).view(2, 3)
+    torch.testing.assert_close(evaluated(fresh)[0], unchanged, rtol=1e-5, atol=0)  # but for eps
 
 
 def test_statistics_may_be_loaded_before_or_after_evaluation_begins():
@@ -284,8 +293,7 @@ def test_statistics_may_be_loaded_before_or_after_evaluation_begins():
     before.eval()
     after.eval()
     after.load_state_dict(trained.state_dict())
-    for (name, found), wanted in zip(after.named_buffers(), before.buffers(), strict=True):
-        assert torch.equal(found, wanted), name
-    assert after.running_mean[0].any()
-    after.train()
-    assert not after.running_mean[0].any()
+    assert torch.equal(evaluated(after), evaluated(before))
+    assert torch.equal(evaluated(after)[0], evaluated(after)[2])
+    after.load_state_dict({name: torch.rand(4, 3) for name in ("running_mean", "running_var")})
+    assert not torch.equal(evaluated(after)[0], evaluated(after)[2])
