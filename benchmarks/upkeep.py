@@ -205,7 +205,7 @@ def algorithms(args: argparse.Namespace) -> None:
         _gain("FFT convolution", f"{name}, step at batch 16", step, _without_fft(step), args)
         frames, _ = case.batch(1)
         net, plain = case.ours(), case.ours()
-        plain.replay.iterate = lambda net, iterate, frames, carry: iterate()
+        plain.replay.iterate = lambda net, iterate, shown: iterate()
         turns = (streaming(each, frames[:, :10]) for each in (net, plain))
         _gain("replay", f"{name}, stream of 10 frames", *turns, args)
 

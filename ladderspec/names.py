@@ -188,3 +188,14 @@ def size_of(shape: Shape) -> int:
     for n in shape:
         product *= n
     return product
+
+
+def equal_but_for_ones(one: Shape, other: Shape) -> bool:
+    """Whether two shapes agree but for axes of length 1: a vector may also be a map of width 1.
+
+    >>> equal_but_for_ones((10,), (10, 1, 1)), equal_but_for_ones((), (1,))
+    (True, False)
+    """
+    if not one or not other:
+        return one == other
+    return [n for n in one if n != 1] == [n for n in other if n != 1]

@@ -252,7 +252,7 @@ def deviation(cell: Cell) -> float:
 
 
 def normalised_shape(cell: Cell, projections: Mapping[str, Projection]) -> Shape:
-    """The shape of z in a = gain . z + offset, where one norm makes z from all that arrives.
+    """The shape of z in a = gain . z + offset, if one norm makes z from all edges.
 
     Noise is added to z, and arrows with `tap: normalised` carry it.
 

@@ -54,7 +54,7 @@ class EncoderMaps(EncoderCell):
         (1, 1), description="Stride: output size = input size / stride, rounded up."
     )
 
-    on_vectors: ClassVar[str]  # the cell to use instead, where vectors arrive
+    on_vectors: ClassVar[str]  # the cell to use instead if vectors arrive
 
     @property
     def row_stride(self) -> Pair:

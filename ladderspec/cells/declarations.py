@@ -16,7 +16,8 @@ from ladderspec.errors import UsageError, did_you_mean, one_of
 from ladderspec.names import Role
 from ladderspec.plugins import is_built_in
 
-NOT_MISTAKES = (ShapeProblem, UsageError, StopIteration, IndexError)  # of cells in odd places
+# Raised by cells in a place that does not fit them: not mistakes of their authors.
+NOT_MISTAKES = (ShapeProblem, UsageError, StopIteration, IndexError)
 
 
 def _is_shape(value: Any) -> bool:

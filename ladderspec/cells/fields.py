@@ -41,12 +41,12 @@ AS_TUPLE = BeforeValidator(lambda value: tuple(value) if isinstance(value, list)
 
 
 def refusal(code: str, message: str, hint: str = "") -> PydanticCustomError:
-    """A mistake in a field, in the words and with the code that users see."""
+    """A mistake in a field, with the code, the message and the hint that users see."""
     return PydanticCustomError(code, "{message}", {"message": message, "hint": hint})
 
 
 def pair(value: Any) -> Any:
-    """One number stands for two alike."""
+    """One number stands for two equal ones."""
     if isinstance(value, int) and not isinstance(value, bool):
         return (value, value)
     if isinstance(value, list) and len(value) == 2:
@@ -82,7 +82,7 @@ PairField = Annotated[tuple[Size, Size], BeforeValidator(pair), WithJsonSchema(P
 
 
 def by_form(**forms: Any) -> Any:
-    """A union told apart by its form (mapping, list or word), so that a mistake is said once."""
+    """A union discriminated by form (mapping, list or word), so that a mistake is reported once."""
 
     def form(value: Any) -> str:
         if isinstance(value, dict | BaseModel):

@@ -90,7 +90,7 @@ class Groups(Cell):
 
     @property
     def text(self) -> str:
-        """Count, likelihood and variance in words.
+        """Count, likelihood and variance as text.
 
         >>> Groups(count=3, variance={"learned": 0.01}).text
         '3, gaussian, variance learned from 0.01'
@@ -110,7 +110,7 @@ class Groups(Cell):
         return (2 * (below[0] + places(below)), *below[1:])
 
     def _check(self, site: Site) -> None:
-        """Refuse words that contradict each other."""
+        """Refuse fields that contradict each other."""
         bernoulli = self.likelihood == "bernoulli"
         if site.noise is not None and bernoulli and site.noise.gaussian:
             raise ShapeProblem(

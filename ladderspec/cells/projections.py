@@ -32,7 +32,7 @@ MAIN_ROLES = (Role.ENCODER, Role.LATERAL, Role.DECODER)  # present at every t
 
 
 class ShapeProblem(Exception):
-    """A cell that cannot stand where it stands."""
+    """A cell that cannot work in its place: shapes or arrows do not fit."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -49,7 +49,7 @@ class Inlet:
     shape: Shape
     filter: Pair | None = None  # what the arrow itself says
     norm: NormName | None = None
-    stride: Pair | None = None  # of the rows between its ends; below 0 where it leads back down
+    stride: Pair | None = None  # of the rows between its ends; below 0 if it leads back down
     gain: float | None = None  # initial gain of its norm
     map: Literal["identity"] | None = None  # None: a map with weights, if the cell has one
     resample: Literal["nearest", "bilinear"] | None = None  # of an identity between two sizes
@@ -219,6 +219,17 @@ def _check(p: Projection) -> None:
         )
 
 
+def unused_options(inlet: Inlet, projection: Projection) -> list[str]:
+    """What an arrow says of itself, but its cell does not follow."""
+    p, gained = projection, projection.gain if projection.norm != "none" else None
+    follows = {"filter": p.filter, "norm": p.norm, "gain": gained}
+    found = [name for name, own in follows.items() if getattr(inlet, name) not in (None, own)]
+    if p.kind in WEIGHTLESS and inlet.scale in (None, p.factor):
+        return found
+    weightless = [name for name in ("map", "resample", "scale") if getattr(inlet, name) is not None]
+    return found + weightless[:1]
+
+
 def check_norm(kind: str, shape: Shape, groups: int) -> None:
     """Refuse a norm that cannot normalise a pre-activation of this shape."""
     if kind != "none" and (problem := NORMS[kind].problem(shape, groups)):
@@ -261,8 +272,8 @@ def between(
 ) -> Projection:
     """The linear map from one shape to another: dense, convolution, or transposed convolution.
 
-    `same_filter` replaces `filter` where the two have the same size. `stride` is that of the rows
-    in between, where it is known (see `Inlet`).
+    `same_filter` replaces `filter` if the two have the same size. `stride` is that of the rows in
+    between, if it is known (see `Inlet`).
     """
     if len(source) != 3 or len(target) != 3:
         return Projection("dense", source, target)
@@ -281,7 +292,7 @@ def between(
 
 
 def _stride(n: int, m: int, rows: int = 1) -> int | None:
-    """s > 0 with m = ceil(n / s), or s < 0 with n = ceil(m / -s); None where there is none.
+    """s > 0 with m = ceil(n / s), or s < 0 with n = ceil(m / -s); None if there is none.
 
     That of the `rows` if it fits, else the smallest.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ladderspec.data import DataError, DataSet, Split
 from ladderspec.data.batching import Batch
-from ladderspec.names import BOTTOM, Shape, show_shape
+from ladderspec.names import BOTTOM, Shape, equal_but_for_ones, show_shape
 from ladderspec.tasks import Task
 from ladderspec.wiring.graph import Graph, InputForm, TaskAttributes, forms_of, groups_of
 
@@ -83,7 +83,7 @@ def _check_task(graph: Graph, data: DataSet, entry: TaskAttributes) -> None:
         if target is not None:
             wanted = task.target_shape(seen)
             comparable = groups is None or task.explains or task.classes(shape) is not None
-            if comparable and not _alike(data.forms[target].shape, wanted):
+            if comparable and not equal_but_for_ones(data.forms[target].shape, wanted):
                 raise DataError(
                     f"{reader} is {show_shape(shape)}: its target is {_shown(wanted)}, but"
                     f" `{target}` of {data.config.set} is {_shown(data.forms[target].shape)}"
@@ -148,11 +148,6 @@ def _check_values(graph: Graph, data: DataSet, name: str, entry: TaskAttributes)
 def _within(values: NDArray[Any], low: float, high: float) -> bool:
     """Whether all values that are numbers lie in a range; NaN is reported elsewhere."""
     return not ((values < low) | (values > high)).any()
-
-
-def _alike(given: Shape, wanted: Shape) -> bool:
-    """The same shape, but for axes of 1."""
-    return [n for n in given if n != 1] == [n for n in wanted if n != 1] if wanted else not given
 
 
 def _shown(shape: Shape) -> str:

@@ -51,12 +51,12 @@ def docstring(graph: Graph, config: SpecConfig | None, name: str) -> list[str]:
 def about(graph: Graph) -> list[str]:
     """The docstring of the class: what the letters in its loop mean."""
     nodes = [graph.nodes[node] for node in graph]
-    sides = {facts["side"] for facts in nodes}
+    sides = {node["side"] for node in nodes}
     letters = "At level x, e_x is the output of the encoder"
     letters += ", h_x of the lateral cell" if Side.LATERAL in sides else ""
     letters += ", d_x of the decoder" if Side.DECODER in sides else ""
     letters += "; x_NAME is a further input" if Side.INPUT in sides else ""
-    if any(facts["cell"].state_shapes(facts["shape"]) for facts in nodes):
+    if any(node["cell"].state_shapes(node["shape"]) for node in nodes):
         letters += "; c_x is the cell state of an LSTM"
     if any(is_tapped_by_arrows(graph, node) for node in graph):
         letters += "; z_x is the normalised pre-activation"

@@ -14,7 +14,15 @@ from ladderspec.export.source import fit
 from ladderspec.export.table import comment, fields_of, quoted, table_lines
 from ladderspec.names import BOTTOM, Role, Shape, Side, is_input, node_name, split_node
 from ladderspec.schedule.equations import equation_of
-from ladderspec.wiring.graph import Graph, copies, forms_of, in_order, is_tapped_by_arrows, now
+from ladderspec.wiring.graph import (
+    Graph,
+    copies,
+    forms_of,
+    in_order,
+    is_tapped_by_arrows,
+    now,
+    readouts_of,
+)
 from ladderspec.wiring.sharing import holders
 
 # --- what tasks see -------------------------------------------------------------------------------
@@ -41,20 +49,14 @@ def axes(graph: Graph) -> str:
 def outputs_of(graph: Graph) -> list[Output]:
     """All that tasks see; without any task, every node."""
     found = []
-    for name, entry in graph.graph["tasks"].items():
-        task, several = entry["task"], len(entry["at"]) > 1
-        for node in entry["at"]:
-            shape: Shape = graph.nodes[node]["shape"]
-            weight = entry["own"].get(f"{node}.weight" if several else "weight", ())
-            shape = (*weight[:1], *shape[1:]) if weight else shape
-            offset = task.starts_at_mean and not several
-            given = ", ".join(map(str, weight or shape))
-            module = f"Head({given})" if weight else f"Offset({given})" if offset else ""
-            if weight and offset:
-                module = f"HeadOffset({given}, offset={shape})"
-            full = f"{name}.{node}" if several else name
-            text = f"{task.kind} at {node}"
-            found.append(Output(full, node, shape, name, text, module, not task.teaches))
+    for name, node, full, head, shape, offset in readouts_of(graph):
+        task = graph.graph["tasks"][name]["task"]
+        given = ", ".join(map(str, head["weight"] if head else shape))
+        module = f"Head({given})" if head else f"Offset({given})" if offset else ""
+        if head and offset:
+            module = f"HeadOffset({given}, offset={shape})"
+        text = f"{task.kind} at {node}"
+        found.append(Output(full, node, shape, name, text, module, not task.teaches))
     nodes = [] if graph.graph["tasks"] else [node for node in graph if not is_input(node)]
     return found or [Output(node, node, graph.nodes[node]["shape"]) for node in nodes]
 
@@ -105,7 +107,7 @@ class Network:
         self.equations = {node: equation_of(graph, node) for node in order}
         self.depths = self._depths()
         self.learned = {  # initial values, by their slot
-            f"{node}{key.removeprefix('initial').replace('_', '.')}": (key, own[key].shape[0])
+            f"{node}{key.removeprefix('initial').replace('_', '.', 1)}": (key, own[key].shape[0])
             for node, own in graph.nodes(data="own")
             for key in own
             if key.startswith("initial")

@@ -3,8 +3,8 @@
 Inputs are `frame`, further inputs like `input.action`, then `carry.encoder.lstm1`,
 `carry.encoder.lstm1.c`, ...; outputs are the tasks by name, then `next.encoder.lstm1`, ...: every
 `next.NAME` goes back in as `carry.NAME`. A value of two iterations ago is `carry.NAME.2`. `carry.t`
-counts from 0; it is there where batch norms keep statistics by t, or where an input is shown
-`until` some t. What is remembered at first is zero, or as in the metadata `initial`: arrays by the
+counts from 0; it is there if batch norms keep statistics by t, or if an input is shown `until`
+some t. What is remembered at first is zero, or as in the metadata `initial`: arrays by the
 name of the input, to be broadcast to its shape. With groups, carries are (batch, K, ...).
 """
 
@@ -28,6 +28,7 @@ from ladderspec.network.net import Net
 from ladderspec.network.portable import Iteration
 from ladderspec.nn import BatchNorm
 from ladderspec.version import __version__
+from ladderspec.wiring.graph import readouts_of
 
 OPSET = 18  # what the exporter of torch is written for
 
@@ -94,11 +95,7 @@ class _Flat(nn.Module):
             for age in range(1, depth + 1)
         ]
         kept += ["t"] if self.timed else []
-        tasks = [
-            f"{name}.{node}" if len(readouts) > 1 else name
-            for name, readouts in net.readouts.items()
-            for node in readouts
-        ]
+        tasks = [form.name for form in readouts_of(net.graph)]
         if not tasks:
             raise UsageError("the spec has no task: an iteration would give nothing")
         given = ["frame", *(form.node for form in net.inputs.forms[1:])]
@@ -122,7 +119,7 @@ class _Flat(nn.Module):
 
 
 def _initial(net: Net) -> str:
-    """What is remembered at first where it is not zero: learned by channel, or the start of groups.
+    """Initial values that are not zero: learned by channel, or the start of groups.
 
     Each is an array by the input's name, to be broadcast to its shape.
     """
@@ -136,7 +133,7 @@ def _initial(net: Net) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what the exporter tells of itself."""
+    """Without the messages of torch's exporter."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -21,7 +21,7 @@ class Carry(NamedTuple):
 
     `values["encoder.lstm1"]` are the last outputs of that node, as many as the largest delay that
     leaves it; `values["encoder.lstm1.c"]` what its cell remembers besides. `t` counts the
-    iterations so far; a tensor (B,) where sequences of unequal length ended at different t.
+    iterations so far; a tensor (B,) if sequences of unequal length ended at different t.
     """
 
     t: int | Tensor

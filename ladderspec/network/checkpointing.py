@@ -64,8 +64,7 @@ def _segment(
 
     def compute(values: dict[str, Tensor], past: dict[str, Row]) -> Found:
         nonlocal computed
-        frames = values[BOTTOM]
-        history = History(executor.slots, len(steps), frames, frames.shape[0])
+        history = History(executor.slots, len(steps), values[BOTTOM])
         for name, row in past.items():
             history.rows[name][: history.lead] = row
         executor.read_input(history, values)

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ladderspec.names import Shape
+from ladderspec.names import equal_but_for_ones
 from ladderspec.network.carry import Carry
 from ladderspec.network.inputs import Given, as_tensor, check_names
-from ladderspec.ops.transforms import is_transformed
 from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.plan import times
 from ladderspec.tasks import Task
@@ -102,9 +101,9 @@ class TaskCost:
             return seen.new_zeros(seen.shape[:2])
         batch, shape = seen.shape[1], self.task.target_shape(tuple(seen.shape[2:]))
         given = tuple(self.target.shape)
-        if given[:1] == (batch,) and _alike(given[1:], shape):
+        if given[:1] == (batch,) and equal_but_for_ones(given[1:], shape):
             return self.target.reshape(batch, *shape).expand(seen.shape[0], batch, *shape)
-        if given[:2] != (batch, self.length) or not _alike(given[2:], shape):
+        if given[:2] != (batch, self.length) or not equal_but_for_ones(given[2:], shape):
             raise ValueError(
                 f"task `{self.name}` sees {tuple(seen.shape[1:])} at each of {self.length} t: its"
                 f" target is {(batch, *shape)}, or {(batch, self.length, *shape)} over time, but"
@@ -115,13 +114,6 @@ class TaskCost:
         if times[-1] - times[0] + 1 == len(times):
             return later[times[0] : times[-1] + 1]
         return later[times]
-
-
-def _alike(given: Shape, wanted: Shape) -> bool:
-    """The same shape; a vector may also be read out of a map of width 1, and the other way."""
-    if not wanted:
-        return not given
-    return [n for n in given if n != 1] == [n for n in wanted if n != 1]
 
 
 def costs_of(
@@ -216,25 +208,11 @@ def mean_of_nodes(costs: Mapping[str, Tensor], weights: Mapping[str, float] | No
     return torch.stack(each).mean() if weights is None else torch.stack(each).sum()
 
 
-class _Tied(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, value: Tensor, *parameters: Tensor) -> Tensor:
-        ctx.parameters = parameters
-        return value.clone()
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Any:
-        return gradient, *(torch.zeros_like(parameter) for parameter in ctx.parameters)
-
-
 def tied(value: Tensor, parameters: Iterable[Tensor]) -> Tensor:
     """The same value, with a gradient of zero for parameters.
 
     Sequences too short for some edge or task would leave its parameters without a gradient:
     distributed training waits for each of them.
     """
-    learning = [parameter for parameter in parameters if parameter.requires_grad]
-    if is_transformed():  # which does not take the function below, or not without a warning
-        return value + sum((0.0 * parameter.sum() for parameter in learning), value.new_zeros(()))
-    found: Tensor = _Tied.apply(value, *learning)  # type: ignore[no-untyped-call]
-    return found
+    nothing = [each[:0].sum(dtype=value.dtype) for each in parameters if each.requires_grad]
+    return sum(nothing, value)

@@ -96,7 +96,7 @@ class Executor:
 
     def begin(self, given: Given) -> History:
         """A history with its past and its inputs."""
-        history = History(self.slots, given.length, given.frames, given.batch)
+        history = History(self.slots, given.length, given.frames)
         history.begin(self.initial_values(given.batch) if given.carry is None else {}, given.carry)
         self.read_input(history, given.values)
         return history
@@ -152,11 +152,12 @@ class Executor:
 
     def steps(self, given: Given, call: Call) -> Iterator[TimeStep]:
         """The time steps of a call."""
-        ops, noise = choose(given.frames), self.draw_noise(given, call)
+        project, noise = choose(given.frames), self.draw_noise(given, call)
         ends = None if given.ends is None else torch.tensor(given.ends, device=given.frames.device)
         for t in range(given.length):
             alive = None if ends is None else t < ends
-            yield TimeStep(given.start + t, alive, ops=ops, noise=noise[t], clean=call.clean)
+            now = given.start + t
+            yield TimeStep(now, alive, project=project, noise=noise[t], clean=call.clean)
 
     def draw_noise(self, given: Given, call: Call) -> list[dict[str, Tensor]]:
         """The noise of cells in training, for each t by node.

@@ -26,11 +26,12 @@ class Slot:
 class History:
     """One row of values per slot: first the past (`lead` values), then t = 0, 1, ...
 
-    None is a value that does not exist: from before the first t, not needed, or dropped.
+    None is a value that does not exist: from before the first t, not needed, or dropped. Values
+    have the batch size, type and device of the tensor `like`.
     """
 
-    def __init__(self, slots: Mapping[str, Slot], length: int, like: Tensor, batch: int) -> None:
-        self.slots, self.length, self.like, self.batch = slots, length, like, batch
+    def __init__(self, slots: Mapping[str, Slot], length: int, like: Tensor) -> None:
+        self.slots, self.length, self.like = slots, length, like
         self.lead = max([0, *(slot.depth for slot in slots.values())])
         self.rows: dict[str, Row] = {name: [None] * (self.lead + length) for name in slots}
 
@@ -43,7 +44,7 @@ class History:
                 self.rows[name][: self.lead] = [initial[name]] * self.lead
 
     def zeros(self, name: str) -> Tensor:
-        return self.like.new_zeros(self.batch, *self.slots[name].shape)
+        return self.like.new_zeros(self.like.shape[0], *self.slots[name].shape)
 
     def at(self, name: str, t: int) -> Tensor | None:
         return self.rows[name][self.lead + t]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import cast
 
 import torch
@@ -11,10 +10,10 @@ from torch.nn import functional
 
 from ladderspec.cells.base import iterations_of
 from ladderspec.cells.parameters import weight, zeros
-from ladderspec.names import Shape
+from ladderspec.names import equal_but_for_ones
 from ladderspec.nn import CellModule
 from ladderspec.nn.modules import Declared, ModulePath, nest, path_to
-from ladderspec.wiring.graph import Graph, is_tapped, steps_of
+from ladderspec.wiring.graph import Graph, ReadoutForm, is_tapped, readouts_of, steps_of
 from ladderspec.wiring.shapes import site_of
 from ladderspec.wiring.sharing import holders
 
@@ -31,23 +30,13 @@ class TaskReadout(Declared):
     bias: Tensor
     offset: Tensor
 
-    def __init__(
-        self,
-        own: Mapping[str, Shape],
-        shape: Shape,
-        offset: bool,
-        teaches: bool,
-        draw: bool = True,
-    ) -> None:
+    def __init__(self, form: ReadoutForm, teaches: bool) -> None:
         super().__init__()
-        self.teaches = teaches
-        self.headed = bool(own)
-        if own:
-            head = {"weight": weight(*own["weight"], fan_in=own["weight"][1])}
-            self.declare({**head, "bias": zeros(*own["bias"])}, draw)
-            shape = (own["weight"][0], *shape[1:])
-        self.shape = shape
-        self.register_buffer("offset", torch.zeros(shape) if offset else None)
+        self.shape, self.teaches, self.headed = form.shape, teaches, bool(form.head)
+        if form.head:
+            shapes = form.head["weight"], form.head["bias"]
+            self.declare({"weight": weight(*shapes[0]), "bias": zeros(*shapes[1])})
+        self.register_buffer("offset", torch.zeros(form.shape) if form.offset else None)
 
     def forward(self, x: Tensor) -> Tensor:
         """Of values (B, ...), or of several t, (n, B, ...)."""
@@ -59,28 +48,28 @@ class TaskReadout(Declared):
         return x if self.offset is None else x + self.offset
 
     def start_at(self, mean: Tensor | float, logits: bool) -> None:
-        """Set the offset, where there is one, from the mean of the data: a number, or a frame.
+        """Set the offset, if there is one, from the mean of the data: a number, or a frame.
 
         A head may make a frame as a vector.
         """
-        if self.offset is None:
-            return
-        try:
-            wide = torch.promote_types(self.offset.dtype, torch.float32)  # 1 - 1e-6 is 1 in halves
-            value = torch.as_tensor(mean, dtype=wide)
-            if _wide(value) == _wide(self.offset):
-                value = value.reshape(self.offset.shape)
-            value = value.expand_as(self.offset)
-        except (TypeError, ValueError, RuntimeError):
-            given = tuple(mean.shape) if isinstance(mean, Tensor) else repr(mean)
-            shape = tuple(self.offset.shape)
-            raise ValueError(f"a mean is a number or a frame {shape}, not {given}") from None
-        self.offset.copy_(value.logit(1e-6) if logits else value)
+        if self.offset is not None:
+            value = expanded(mean, self.offset, f"a mean is a number or a frame {self.shape}")
+            self.offset.copy_(value.logit(1e-6) if logits else value)
 
 
-def _wide(value: Tensor) -> list[int]:
-    """Its shape but for what is 1 wide: a vector may also be a map."""
-    return [n for n in value.shape if n != 1]
+def expanded(value: Tensor | float, like: Tensor, what: str) -> Tensor:
+    """A number, or a tensor of the shape of another one, in that shape.
+
+    A vector may also be a map of width 1. `what` begins the message: "a mean is a number".
+    """
+    try:
+        wide = torch.promote_types(like.dtype, torch.float32)  # 1 - 1e-6 is 1 in half precision
+        found = torch.as_tensor(value, dtype=wide)
+        same = equal_but_for_ones(tuple(found.shape), tuple(like.shape))
+        return found.reshape(like.shape) if same else found.expand_as(like)
+    except (TypeError, ValueError, RuntimeError):
+        given = tuple(value.shape) if isinstance(value, Tensor) else repr(value)
+        raise ValueError(f"{what}, not {given}") from None
 
 
 def nest_readouts(root: nn.Module, graph: Graph) -> dict[str, dict[str, ModulePath]]:
@@ -89,16 +78,12 @@ def nest_readouts(root: nn.Module, graph: Graph) -> dict[str, dict[str, ModulePa
     Returns:
         Where each stands, by task and node.
     """
-    found: dict[str, dict[str, ModulePath]] = {}
-    for name, entry in graph.graph["tasks"].items():
-        task, own, several = entry["task"], entry["own"], len(entry["at"]) > 1
-        found[name] = {}
-        for node in entry["at"]:
-            prefix, path = (f"{node}.", f"task.{name}.{node}") if several else ("", f"task.{name}")
-            head = {key: own[prefix + key] for key in ("weight", "bias") if own}
-            offset, shape = task.starts_at_mean and not several, graph.nodes[node]["shape"]
-            nest(root, {path: TaskReadout(head, shape, offset, task.teaches, draw=False)})
-            found[name][node] = path_to(root, path)
+    tasks = graph.graph["tasks"]
+    found: dict[str, dict[str, ModulePath]] = {name: {} for name in tasks}
+    for form in readouts_of(graph):
+        path = f"task.{form.name}"
+        nest(root, {path: TaskReadout(form, tasks[form.task]["task"].teaches)})
+        found[form.task][form.node] = path_to(root, path)
     return found
 
 

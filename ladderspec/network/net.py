@@ -37,7 +37,7 @@ from ladderspec.network.inputs import (
     check_names,
     nodes_of,
 )
-from ladderspec.network.modules import TaskReadout, nest_cells, nest_readouts
+from ladderspec.network.modules import TaskReadout, expanded, nest_cells, nest_readouts
 from ladderspec.network.replay import Replay
 from ladderspec.nn import CellModule, initialise
 from ladderspec.nn.modules import path_to
@@ -49,7 +49,7 @@ GROUPS = "encoder.groups"
 
 
 class Outputs(dict[str, Any]):
-    """What each task sees by its name, (B, T, ...); by node where it reads several."""
+    """What each task sees by its name, (B, T, ...); by node if it reads several."""
 
     carry: Carry
 
@@ -68,7 +68,7 @@ class Net(nn.Module):
         nest_cells(self, graph)
         self.readout_paths = nest_readouts(self, graph)
         initialise(self, seed)
-        # What convolves with such weights follows. (The stubs of torch do not know the word.)
+        # Convolutions with such weights return maps in that format. (torch's stubs lack it.)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.noise = graph.nodes[BOTTOM]["cell"].noise
         self.shape = tuple(graph.nodes[BOTTOM]["shape"])
@@ -251,7 +251,7 @@ class Net(nn.Module):
             check_count(batch, 1, "a batch is a number of sequences")
         like = next(self.parameters(), torch.zeros(()))
         folded = batch * (self.groups or 1)
-        start = History(self.executor.slots, 0, like, folded)
+        start = History(self.executor.slots, 0, like.new_empty(folded))
         start.begin(self.executor.initial_values(folded), None)
         values = {
             # Apart from each other: torch.export takes one tensor twice for one input.
@@ -277,7 +277,7 @@ class Net(nn.Module):
             outputs = self._outputs(history, [0], lambda value: value[0])
             return outputs, self._carry(history, shown)
 
-        return self.replay.iterate(self, plain, shown.values, carry)
+        return self.replay.iterate(self, plain, shown)
 
     def generate(
         self,
@@ -308,7 +308,7 @@ class Net(nn.Module):
             mean: A number or a frame: the mean pixel; with `cost: bce`, the rate of ones.
             task: The task. Default: all tasks that have an offset.
         """
-        known = [name for name, words in self.tasks.items() if words.starts_at_mean]
+        known = [name for name, task in self.tasks.items() if task.starts_at_mean]
         check_names([] if task is None else [task], known, "task with an offset")
         for name in known if task is None else [task]:
             for readout in self.readouts[name].values():
@@ -389,7 +389,7 @@ class Net(nn.Module):
     def _outputs(
         self, history: History, times: list[int], form: Callable[[Tensor], Tensor]
     ) -> dict[str, Any]:
-        """What each task sees in some form by its name; by node where it reads several."""
+        """What each task sees in some form by its name; by node if it reads several."""
         found = {}
         for name in self.tasks:
             seen = self._see(history, name, times)
@@ -418,11 +418,7 @@ class Net(nn.Module):
 
 def _set_buffer(kept: Tensor, name: str, value: Tensor | float) -> None:
     """Set a statistic of the data: a number, or one for each channel."""
-    try:
-        wide = torch.as_tensor(value, dtype=kept.dtype).expand_as(kept)
-    except (TypeError, ValueError, RuntimeError):
-        given = tuple(value.shape) if isinstance(value, Tensor) else repr(value)
-        raise ValueError(f"{name} is a number, or {len(kept)} by channel, not {given}") from None
+    wide = expanded(value, kept, f"{name} is a number, or {len(kept)} by channel")
     if not bool(wide.isfinite().all()) or (name == "std" and bool((wide <= 0).any())):
         raise ValueError(f"{name} is {wide.tolist()}: it must be finite, and a std above 0")
     kept.copy_(wide)

@@ -2,9 +2,9 @@
 
     torch.export.export(ls.Iteration(net.eval()), (frame, net.initial_carry(2)), ...)
 
-The traced program reaches each weight by an attribute, and levels may bear names that Python keeps
-for itself, like `class`, or torch, like `half`: so the weights, the network's own, stand here under
-one name each.
+The traced program reaches each weight by an attribute, but the name of a level may be a keyword of
+Python, like `class`, or a method of modules, like `half`. So the weights, which are the network's
+own, are registered here under one flat name each.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from ladderspec.network.carry import Carry
+from ladderspec.network.inputs import Given
 from ladderspec.network.modules import TaskReadout
 from ladderspec.nn import BatchNorm, CellModule, Edge
 from ladderspec.nn.modules import Declared
@@ -36,23 +37,18 @@ class Replay:
     """The captured programs of one network."""
 
     def __init__(self) -> None:
-        self.programs: dict[Any, Callable[..., Any]] = {}
-        self.seen: dict[Any, int] = {}
         self.guard: Guard | None = None
+        self.programs: dict[Any, Callable[..., Any]] = {}
+        self.seen: dict[Any, int] = {}  # how many calls of a kind there were
 
     def __reduce__(self) -> tuple[type[Replay], tuple[()]]:
         return Replay, ()  # a copy of a network captures its own
 
-    def iterate(
-        self,
-        net: nn.Module,
-        plain: Callable[[], Iterated],
-        frames: dict[str, Tensor],
-        carry: Carry,
-    ) -> Iterated:
-        """`plain()`, one iteration from these frames and this carry; captured if it comes again."""
-        given = (*frames.values(), *chain.from_iterable(carry.values.values()))
-        if torch.is_grad_enabled() or not isinstance(carry.t, int) or not _is_usual(given):
+    def iterate(self, net: nn.Module, plain: Callable[[], Iterated], shown: Given) -> Iterated:
+        """`plain()`, one iteration of what is shown; captured if it comes again."""
+        t, past = shown.start, {} if shown.carry is None else shown.carry.values
+        given = (*shown.values.values(), *chain.from_iterable(past.values()))
+        if not isinstance(t, int) or not _is_usual(given):
             return plain()
         if self.guard is None or not self.guard.holds():
             self.guard, self.programs, self.seen = Guard(net), {}, {}
@@ -60,15 +56,14 @@ class Replay:
             return plain()
         ids = [id(x) for x in given]
         key = (
-            min(carry.t, self.guard.last),
-            tuple((name, len(kept)) for name, kept in carry.values.items()),
+            min(t, self.guard.last),
+            tuple(past),
             tuple([(x.shape, x.dtype, x.device) for x in given]),
             tuple(map(ids.index, ids)),  # which of them are one tensor
         )
-        program = self.programs.get(key)
-        if program is not None:
-            outputs, values = program(*given)
-            return outputs, Carry(carry.t + 1, values)
+        if key in self.programs:
+            outputs, values = self.programs[key](*given)
+            return outputs, Carry(t + 1, values)
         self.seen[key] = self.seen.get(key, 0) + 1
         if self.seen[key] != AFTER or len(self.programs) >= MOST:  # a failed capture stays so
             return plain()
@@ -80,13 +75,21 @@ class Replay:
 
 
 def _is_usual(given: tuple[Tensor, ...]) -> bool:
-    """Whether torch computes the call as it stands."""
+    """Whether torch computes the call as it stands, without gradients."""
     return (
-        not is_transformed()
+        not torch.is_grad_enabled()
+        and not is_transformed()
         and not torch.is_autocast_enabled(given[0].device.type)
         and not has_global_hooks()
         and all(type(x) is Tensor for x in given)
     )
+
+
+# Attributes of modules that decide what they compute.
+_DECISIVE = (
+    "forward", "training", "cell", "projection", "norm_name", "groups", "nearest", "teaches",
+    "headed",
+)  # fmt: skip
 
 
 class Guard:
@@ -94,50 +97,41 @@ class Guard:
 
     def __init__(self, net: nn.Module) -> None:
         modules = list(net.modules())
-        tables = [t for m in modules for t in (m._modules, m._parameters, m._buffers) if t]
-        self.tables: list[dict[str, Any]] = tables
-        self.own = [vars(m) for m in modules]
-        self.decisive = [(own, name) for own in self.own for name in _DECISIVE if name in own]
-        self.hooks = [h for m in modules[1:] for h in (m._forward_hooks, m._forward_pre_hooks)]
-        self.parts, self.values = self._state()
-        self.usable = not net.training and all(map(_is_plain, modules[1:]))
+        self.tables: list[Any] = []  # of the parts of modules; an empty one may be filled later
+        self.decisive: list[tuple[dict[str, Any], str]] = []
+        for m in modules:
+            self.tables += [m._modules, m._parameters, m._buffers]
+            self.tables += [m._forward_hooks, m._forward_pre_hooks]
+            there = vars(m)
+            self.decisive += [(there, key) for key in _DECISIVE if key in there or key == "forward"]
+        self.parts, self.forms = self._state()
+        self.usable = all(map(_is_plain, modules[1:])) and not net.training
         # Later iterations use the last row of running statistics.
-        rows = [m.iterations for m in modules if isinstance(m, BatchNorm)]
+        rows = [len(m.nearest) for m in modules if isinstance(m, BatchNorm)]
         self.last = max(rows, default=1) - 1
 
     def _state(self) -> tuple[list[Any], list[Any]]:
-        """Objects that must stay the same objects, and values that must stay equal."""
+        """Objects that must stay the same objects, and the forms of tensors among them."""
         parts = [part for table in self.tables for part in table.values()]
-        values: list[Any] = [(x.shape, x.dtype, x.device) for x in parts if isinstance(x, Tensor)]
-        values += map(bool, self.hooks)
-        values += ["forward" in own for own in self.own]
-        return parts + [own[name] for own, name in self.decisive], values
+        parts += [attributes.get(name) for attributes, name in self.decisive]
+        return parts, [(x.shape, x.dtype, x.device) for x in parts if isinstance(x, Tensor)]
 
     def holds(self) -> bool:
         """Whether all is as it was."""
-        parts, values = self._state()
+        parts, forms = self._state()
         same = len(parts) == len(self.parts) and all(map(operator.is_, parts, self.parts))
-        return same and values == self.values
-
-
-# Attributes of modules that decide what they compute.
-_DECISIVE = (
-    "training", "cell", "projection", "norm_name", "groups", "nearest", "teaches", "headed"
-)  # fmt: skip
+        return same and forms == self.forms
 
 
 def _is_plain(module: nn.Module) -> bool:
     """Whether a module is one of this library in evaluation, without hooks or other changes."""
+    kinds = nn.Module, CellModule, Edge, Declared, Stateless, BatchNorm, TaskReadout
     changed = module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module)
-    if module.training or changed:
-        return False
-    if type(module) is nn.Module:  # the name of a side, or of a task
-        return not module._parameters
-    if type(module) not in (CellModule, Edge, Declared, Stateless, BatchNorm, TaskReadout):
+    if type(module) not in kinds or module.training or changed:
         return False
     if isinstance(module, CellModule) and module.checked:
         return False
-    return all(type(x) is nn.Parameter for x in module._parameters.values() if x is not None)
+    return all(type(x) is nn.Parameter for x in module.parameters(recurse=False))
 
 
 # Properties and methods of tensors that tell no numbers.
@@ -153,8 +147,7 @@ class Recorder(TorchFunctionMode):
         super().__init__()
         self.failed = False
         self.lines: list[str] = []
-        # As `repr` writes them; then functions, tables of modules and other objects.
-        self.constants: dict[str, Any] = {"inf": torch.inf, "nan": torch.nan}
+        self.constants: dict[str, Any] = {}  # functions, tables of modules and other objects
         self.kept: list[Any] = []  # so that no id is used twice
         self.arguments = [f"x{i}" for i in range(len(given))]
         self.names = {id(x): name for x, name in zip(given, self.arguments, strict=True)}
@@ -188,7 +181,7 @@ class Recorder(TorchFunctionMode):
         if type(value) in (tuple, list):
             items = "".join(f"{self._text(item)}, " for item in value)
             return f"[{items}]" if isinstance(value, list) else f"({items})"
-        if value is None or type(value) in (bool, int, float, str):
+        if value is None or type(value) in (bool, int, str):
             return repr(value)
         name = f"c{id(value)}"
         self.constants[name] = value

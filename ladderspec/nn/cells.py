@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import BeforeValidator, Field, ValidationError
 from torch import Tensor
 
-from ladderspec.cells import Cell, Config, Inlet, Projection, ShapeProblem, Site, registered
+from ladderspec.cells import Cell, Config, Inlet, ShapeProblem, Site, registered
 from ladderspec.cells.fields import Count, NormName, Pair, PairField, refusal
 from ladderspec.cells.grouping import Groups
-from ladderspec.cells.projections import WEIGHTLESS, strided
+from ladderspec.cells.projections import strided, unused_options
 from ladderspec.errors import did_you_mean, one_of
 from ladderspec.names import TABLE, Role, Shape, Side, show_shape
 from ladderspec.nn.modules import CellModule, Result, Values
@@ -183,8 +183,9 @@ def _make(cell: Cell, side: Side, roles: Mapping[str, Role], place: Position) ->
         inlets[key] = replace(inlets[key], **own.model_dump(exclude_unset=True))
     site = replace(site, inlets=tuple(inlets.values()))
     projections = {key: cell.project(site, inlet, shape) for key, inlet in inlets.items()}
-    for key, own in place.edges.items():
-        _check_used(key, own.model_dump(exclude_unset=True), projections[key])
+    for key, inlet in inlets.items():
+        for option in unused_options(inlet, projections[key]):
+            raise ShapeProblem(f"it gives its {key!r} edge no `{option}` of its own")
     return cell, site, shape, projections, cell.parameters(site, shape)
 
 
@@ -215,15 +216,6 @@ def _check_stride(source: Shape, target: Shape, stride: Pair) -> None:
             f"stride {stride} leads from {show_shape(target[1:])} to"
             f" {show_shape(strided(target, stride))}, not to {show_shape(source[1:])}"
         )
-
-
-def _check_used(key: str, options: Mapping[str, Any], projection: Projection) -> None:
-    """Some edges have no filter, others no norm, and without a norm there is no gain."""
-    used = dict.fromkeys(("map", "resample", "scale"), projection.kind in WEIGHTLESS)
-    used |= {"filter": projection.kind in ("conv", "transposed"), "gain": projection.norm != "none"}
-    for field, value in options.items():
-        if not used.get(field, projection.norm == value):
-            raise ShapeProblem(f"it gives its {key!r} edge no `{field}` of its own")
 
 
 def _validated(kind: type[C], fields: Mapping[str, Any]) -> C:

@@ -153,8 +153,8 @@ class Edge(Declared):
             x = functional.dropout(x, self.drop)
         weight = self.tensor("weight") if self.projection.has_weight else None
         if self.norm is None:
-            return step.ops.project(self.projection, x, weight, bias)
-        y = step.ops.project(self.projection, x, weight, None)
+            return step.project(self.projection, x, weight, bias)
+        y = step.project(self.projection, x, weight, None)
         gain = self.tensor("gain")
         if normalise is not None:
             return normalise(self.norm, y, gain, bias, step)

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from ladderspec.cells.norms import NORMS
 from ladderspec.nn.own import returning_its_form
-from ladderspec.ops import PLAIN, Plain, transforms
+from ladderspec.ops import Project, plain_project, transforms
 
 # CHOICE: the original Ladder uses 1e-10, whose 1 / sqrt(eps) = 1e5 explodes where u is constant.
 EPS = 1e-5
@@ -28,7 +28,7 @@ class TimeStep:
         t: The index of the iteration; 0 is the first. In evaluation it may be a tensor.
         alive: A mask (B,) of the sequences that have not ended. Default: all.
         recomputed: Whether this is a second pass, which running statistics do not count again.
-        ops: The algorithms with which edges compute their maps.
+        project: The algorithm with which edges compute their maps.
         noise: The noise of cells by node, drawn before the first iteration. Default: a cell in
             training draws its own.
         clean: Whether a cell also returns the mean and standard deviation of its norm.
@@ -37,7 +37,7 @@ class TimeStep:
     t: int | Tensor = 0
     alive: Tensor | None = None
     recomputed: bool = False
-    ops: Plain = PLAIN
+    project: Project = plain_project
     noise: Mapping[str, Tensor] | None = None
     clean: bool = False
 

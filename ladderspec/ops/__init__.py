@@ -5,6 +5,6 @@ from ladderspec.errors import require_torch
 require_torch()
 
 from ladderspec.ops import transforms  # noqa: E402
-from ladderspec.ops.choose import FAST, PLAIN, Plain, choose  # noqa: E402
+from ladderspec.ops.choose import Project, choose, fast_project, plain_project  # noqa: E402
 
-__all__ = ["FAST", "PLAIN", "Plain", "choose", "transforms"]
+__all__ = ["Project", "choose", "fast_project", "plain_project", "transforms"]

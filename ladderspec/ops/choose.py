@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -10,46 +12,29 @@ from ladderspec.cells.projections import Projection
 from ladderspec.ops import fft_conv
 from ladderspec.ops.transforms import is_transformed
 
+# The map of an edge: its projection, a value, the weight and the bias -> the value of the map.
+Project = Callable[[Projection, Tensor, Tensor | None, Tensor | None], Tensor]
 
-class Plain:
-    """Every map as its cell declares it."""
-
-    def project(
-        self, projection: Projection, x: Tensor, weight: Tensor | None, bias: Tensor | None
-    ) -> Tensor:
-        return projection.compute(x, weight, bias)
+plain_project: Project = Projection.compute  # every map as its cell declares it
 
 
-class Fast(Plain):
-    """Maps by the algorithm that takes the fewest multiplications."""
-
-    def project(
-        self, projection: Projection, x: Tensor, weight: Tensor | None, bias: Tensor | None
-    ) -> Tensor:
-        if (
-            projection.function is convolve
-            and fft_conv.pays(
-                projection.source,
-                projection.target,
-                projection.filter,
-                projection.stride,
-                x.shape[0],
-            )
-            and weight is not None
-            and x.dtype == weight.dtype
-        ):
-            y = fft_conv.fft_convolve(x, weight)
-            return y if bias is None else y + per_channel(bias, y)
-        return projection.compute(x, weight, bias)
+def fast_project(p: Projection, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    """The map by the algorithm that takes the fewest multiplications."""
+    if (
+        weight is not None
+        and p.function is convolve
+        and fft_conv.pays(p.source, p.target, p.filter, p.stride, x.shape[0])
+        and x.dtype == weight.dtype
+    ):
+        y = fft_conv.fft_convolve(x, weight)
+        return y if bias is None else y + per_channel(bias, y)
+    return plain_project(p, x, weight, bias)
 
 
-PLAIN, FAST = Plain(), Fast()
+def choose(frames: Tensor) -> Project:
+    """The algorithm for the maps of a call with these frames.
 
-
-def choose(frames: Tensor) -> Plain:
-    """The algorithms for a call with these frames.
-
-    Plain ones if torch compiles, traces or transforms the call, under autocast, for types other
+    The plain one if torch compiles, traces or transforms the call, under autocast, for types other
     than float32 and float64, and on devices on which nothing else was measured.
     """
     plain = (
@@ -59,4 +44,4 @@ def choose(frames: Tensor) -> Plain:
         or frames.dtype not in (torch.float32, torch.float64)
         or torch.is_autocast_enabled("cpu")
     )
-    return PLAIN if plain else FAST
+    return plain_project if plain else fast_project

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ladderspec.names import Role, Shape, show_arrow, size_of
 from ladderspec.wiring.graph import Graph, copies_of
 
-FUNCTION = frozenset({"w", "w_s"})  # coefficients of f(u, w) [eq:fdec]: used number by number
+FUNCTION = frozenset({"w", "w_s"})  # coefficients of f(u, w) [eq:fdec]: applied elementwise
 
 
 class Term(NamedTuple):
@@ -111,9 +111,9 @@ def multiplications(graph: Graph, node: str) -> int:
     """Multiply-adds of a node for one t of one sample, all groups: those of its linear maps.
 
     Each arrow that enters has its own map; the gates of LSTM and GRU are rows of these maps. What
-    the node owns itself counts where it is a weight: a filter (W_s, D, E of convG3; D of convG2) is
+    the node owns itself counts if it is a weight: a filter (W_s, D, E of convG3; D of convG2) is
     used at every position of the output, a matrix once. Biases, gains and the coefficients of
-    f(u, w) work number by number and count for nothing, as do norms, activations and pools.
+    f(u, w) are applied elementwise and are not counted, nor are norms, activations and pools.
     """
     attributes = graph.nodes[node]
     arrows = graph.in_edges(node, data="projection")

@@ -17,11 +17,9 @@ from ladderspec.wiring.graph import Graph, copies, in_order, steps_of
 class Carried:
     """What the next t remembers of a node: its last values, and the last values of its state."""
 
-    node: str
     depth: int  # the largest delay that leaves the node
-    shape: Shape
     state: tuple[tuple[str, Shape], ...]
-    state_depth: int  # the delay of its state arrow; 0 where it has no state besides its output
+    state_depth: int  # the delay of its state arrow; 0 if it has no state besides its output
     initial: str
 
 
@@ -31,7 +29,7 @@ class Plan:
 
     name: str
     title: str
-    length: int | None  # how many frames or iterations, where that is fixed
+    length: int | None  # how many frames or iterations, if that is fixed
     iterations: bool  # t counts iterations on one input, not frames
     phases: tuple[Phase, ...]
     equations: Mapping[str, Equation]
@@ -96,8 +94,7 @@ def _carry(equations: Mapping[str, Equation]) -> dict[str, Carried]:
     for node, each in equations.items():
         if depth[node]:
             state_depth = max((depth[f"{node}.{key}"] for key, _ in each.state), default=0)
-            kept = depth[node], each.shape, each.state, state_depth, each.initial
-            found[node] = Carried(node, *kept)
+            found[node] = Carried(depth[node], each.state, state_depth, each.initial)
     return found
 
 
@@ -110,7 +107,7 @@ Reads = Iterable[tuple[str, int]]  # a node, and the t at which it is read
 def times(reader: Reader, length: int) -> int:
     """The t at which a task reads, as bits: bit 0 is t = 1.
 
-    Only where its target is there: t = 1..length - ahead. `last` is the last of them. Weights are
+    Only if there is a target: t = 1..length - ahead. `last` is the last of them. Weights are
     those of t = 1, 2, ...; beyond the last weight nothing is read.
     """
     last = max(0, length - reader.ahead)
@@ -176,7 +173,7 @@ class PlanError(Exception):
 
 
 def check(plan: Plan, graph: Graph) -> None:
-    """The rules of a plan, each said of the node or arrow that breaks it."""
+    """Check the rules of a plan; a message names the node or arrow that breaks one."""
     for rule in (_each_node_once, _known_before_use, _carry_is_read):
         for problem in rule(plan, graph):
             raise PlanError(f"plan of {plan.name}: {problem}")

@@ -145,7 +145,7 @@ def _costs(plan: Plan, position: Mapping[str, int], wrapped: Wrap) -> list[str]:
         lines += wrapped(start, text)
     length = plan.length or max(map(_settled, plan.tasks))
     always, masks = (1 << length) - 1, need_masks(plan, length, reads_of(plan.tasks, length))
-    if plan.length is None:  # only what is so for every T can be said: at the last t
+    if plan.length is None:  # only what holds for every T can be stated: the last t
         masks = {node: mask | always >> 1 for node, mask in masks.items()}
     unread: dict[int, list[str]] = {}
     for node in position:
@@ -196,12 +196,12 @@ def phrase(plan: Plan, reason: Reason) -> str:
         case Why.ALONE:
             return f"from the {'input' if plan.iterations else 'frame at t'} alone"
         case Why.BEFORE:
-            said = "a way leads into a later loop, and none back"
+            text = "a path leads into a later loop, and none back"
         case Why.AFTER:
-            said = "read by no loop, now or at a later t"
+            text = "read by no loop, now or at a later t"
     if not edges:
-        return said
-    return f"{said}; {past} {'is a shift' if len(edges) == 1 else 'are shifts'} in time"
+        return text
+    return f"{text}; {past} {'is a shift' if len(edges) == 1 else 'are shifts'} in time"
 
 
 def _time(phase: Phase) -> str:

@@ -50,7 +50,7 @@ def explain(plan: Plan) -> dict[str, Reason]:
 
 
 def _leading_on(plan: Plan) -> set[str]:
-    """The nodes from which a way leads into a later loop."""
+    """The nodes from which a path leads into a later loop."""
     found: set[str] = set()
     for phase in reversed(plan.phases):
         for node in reversed(phase.nodes):

@@ -105,7 +105,7 @@ MAP_OPTIONS = OPTIONS[:6]  # those that its cell follows
 
 
 class TaskAttributes(TypedDict):
-    """A task and the nodes that it reads; the last two are set by shape inference."""
+    """A task and the nodes that it reads; shape inference sets `parameters`."""
 
     task: Task
     at: list[str]
@@ -113,7 +113,6 @@ class TaskAttributes(TypedDict):
     path: str
     # With `target: clean`: the node that each one is compared with, and which value of it.
     clean: dict[str, tuple[str, str]]
-    own: NotRequired[dict[str, Any]]
     parameters: NotRequired[int]
 
 
@@ -265,6 +264,33 @@ def forms_of(graph: Graph) -> list[InputForm]:
         if isinstance(cell, FurtherInput):
             timed, field = cell.per == "frame", cell.field
         found.append(InputForm(node, shape, timed, cell.until, field))
+    return found
+
+
+class ReadoutForm(NamedTuple):
+    """What one task sees of one node."""
+
+    task: str
+    node: str
+    name: str  # that of the task, or TASK.NODE if it reads several nodes
+    head: dict[str, Shape]  # weight and bias, if the task has a linear map of its own
+    shape: Shape  # of what it sees
+    offset: bool  # whether a mean of the data is added
+
+
+def readouts_of(graph: Graph) -> list[ReadoutForm]:
+    """What all tasks see, in their order."""
+    found = []
+    for name, entry in graph.graph["tasks"].items():
+        several = len(entry["at"]) > 1
+        offset = entry["task"].starts_at_mean and not several
+        for node in entry["at"]:
+            shape = graph.nodes[node]["shape"]
+            head = entry["task"].head_parameters(shape)
+            if head:
+                shape = (head["weight"][0], *shape[1:])
+            full = f"{name}.{node}" if several else name
+            found.append(ReadoutForm(name, node, full, head, shape, offset))
     return found
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from ladderspec.cells import Cell, Inlet, Parameters, ShapeProblem, Site, UnknownShape, zeros
 from ladderspec.cells.base import NoNorm, normalised_shape
 from ladderspec.cells.fields import Noise
-from ladderspec.cells.projections import WEIGHTLESS, Projection, check_norm
+from ladderspec.cells.projections import Projection, check_norm, unused_options
 from ladderspec.errors import Findings, Place, did_you_mean, tick
 from ladderspec.names import (
     BOTTOM,
@@ -180,8 +179,9 @@ def _infer_parameters(work: Compilation, node: str) -> None:
         except ShapeProblem as problem:
             _report(work, node, problem, source, edge)
             continue
-        for unused in _unused_words(work, cell, inlet.role, edge, projection):
-            _report(work, node, unused, source, edge)
+        for option in unused_options(inlet, projection):
+            if option != "gain" or inlet.role not in work.gains:  # which is for those with a norm
+                _report(work, node, _unused(cell, option), source, edge)
         if site.groups is not None and projection.kind == "transposed":
             # CHOICE: the phases of strided transposed filters start alike, or groups settle on a
             # checkerboard and never leave it.
@@ -198,24 +198,14 @@ def _infer_parameters(work: Compilation, node: str) -> None:
     attributes["parameters"] = sum(each.size for each in own.values())
 
 
-def _unused_words(
-    work: Compilation, cell: Cell, role: Role, edge: EdgeAttributes, map: Projection
-) -> Iterator[ShapeProblem]:
-    """What a spec says of an edge, but the cell that it enters does not follow."""
-    for word in ("filter", "norm", "gain"):
-        lacks_norm = word == "gain" and map.norm == "none"
-        said = edge.get(word)
-        of_role = word == "gain" and role in work.gains  # for those arrows that have a norm
-        if said is not None and (lacks_norm or said != getattr(map, word)) and not of_role:
-            yield ShapeProblem(f"{cell.cell} gives this arrow no `{word}` of its own")
-    weightless = [word for word in ("map", "resample", "scale") if edge.get(word) is not None]
-    if weightless and map.kind in WEIGHTLESS and map.factor == (edge["scale"] or map.factor):
-        return
-    if "map" in weightless:
-        yield ShapeProblem(f"{cell.cell} takes no `map: identity` here")
-    elif weightless:
-        message = f"`{weightless[0]}` is for arrows without weights"
-        yield ShapeProblem(message, "add `map: identity`, or enter a Sum")
+def _unused(cell: Cell, option: str) -> ShapeProblem:
+    """An option of an arrow that the cell does not follow."""
+    if option == "map":
+        return ShapeProblem(f"{cell.cell} takes no `map: identity` here")
+    if option in ("resample", "scale"):
+        message = f"`{option}` is for arrows without weights"
+        return ShapeProblem(message, "add `map: identity`, or enter a Sum")
+    return ShapeProblem(f"{cell.cell} gives this arrow no `{option}` of its own")
 
 
 def _check_initial(graph: Graph, node: str) -> None:
@@ -371,7 +361,7 @@ def _report(
 
 def _check_task(work: Compilation, name: str, entry: TaskAttributes) -> None:
     graph, task = work.graph, entry["task"]
-    own: dict[str, Shape] = {}
+    heads: list[Shape] = []
     for node in entry["at"]:
         shape = graph.nodes[node].get("shape")
         if shape is None or graph.nodes[BOTTOM].get("shape") is None:
@@ -382,12 +372,9 @@ def _check_task(work: Compilation, name: str, entry: TaskAttributes) -> None:
             work.report("H302", f"task `{name}`: {problem[0]}", at, problem[1])
         if node in entry["clean"]:
             entry["clean"][node] = _clean_target(work, node, *entry["clean"][node])
-        many = len(entry["at"]) > 1
-        for key, size in task.head_parameters(shape).items():
-            own[f"{node}.{key}" if many else key] = size
+        heads += task.head_parameters(shape).values()
     _check_weights(work, name, entry)
-    entry["own"] = own
-    entry["parameters"] = 0 if task.counted_apart else sum(map(size_of, own.values()))
+    entry["parameters"] = 0 if task.counted_apart else sum(map(size_of, heads))
 
 
 def _clean_target(work: Compilation, node: str, source: str, known: str) -> tuple[str, str]:

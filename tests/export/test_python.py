@@ -722,6 +722,18 @@ def test_parameters_and_buffers_may_have_any_name_and_size(own_cells, tmp_path, 
         assert torch.equal(ours[name], theirs[name])
 
 
+def test_states_may_have_an_underscore_in_their_name(own_cells, tmp_path):
+    text = OWN.replace("    stateful:", '    returns: ClassVar = ("old_trace",)\n    stateful:')
+    text = text.replace("h=None", "old_trace=None").replace("if h is", "if old_trace is")
+    text = text.replace("return bend(a)", "return bend(a), bend(a)")
+    text = text.replace("return (1 - rate) * h + rate * bend(a)", "return a + old_trace, rate * a")
+    text += "\n    def state_shapes(self, out):\n        return {'old_trace': out}\n"
+    (tmp_path / "state.py").write_text(text)
+    load_plugin(tmp_path / "state.py")
+    cell = "{cell: Trace, channels: 3, initial: learned}"
+    check_equal(loads(f"{HEAD}levels: [{{name: a, encoder: {cell}}}]"))
+
+
 @pytest.mark.parametrize("gain", ["", ', "gain": ones(out[0])'])
 def test_cells_may_apply_the_norm_of_their_sum_themselves(own_cells, tmp_path, gain):
     text = OWN.replace('"bias": zeros(out[0])', f'"bias": ones(out[0]){gain}')

@@ -18,7 +18,7 @@ from ladderspec.language.read import Spec
 from ladderspec.names import is_input, size_of
 from ladderspec.network.net import Net
 from ladderspec.schedule.plan import schedule
-from ladderspec.wiring.graph import Graph, groups_of, parameters
+from ladderspec.wiring.graph import Graph, groups_of, parameters, readouts_of
 from ladderspec.wiring.sharing import holders
 from tests.interpreter import Interpreter, Iteration, apart, read
 from tests.random_specs import FEATURES, features, sizes_of, specs
@@ -316,9 +316,9 @@ def test_predicted_shapes_and_counts_are_those_of_the_module(spec: Spec) -> None
     total = sum(p.numel() for p in net.parameters())
     assert total == parameters(wired) + sum(
         size_of(shape)
-        for entry in wired.graph["tasks"].values()
-        if entry["task"].counted_apart
-        for shape in entry["own"].values()
+        for form in readouts_of(wired)
+        if wired.graph["tasks"][form.task]["task"].counted_apart
+        for shape in form.head.values()
     )
     frames = frames_of(net, batch=2)
     values = net.values(frames, *wired)

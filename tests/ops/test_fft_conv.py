@@ -11,7 +11,7 @@ from torch.func import functional_call, jvp, vmap
 from ladderspec.api import build, load
 from ladderspec.cells import Projection
 from ladderspec.cells.functions import convolve
-from ladderspec.ops import FAST, PLAIN, choose, fft_conv, transforms
+from ladderspec.ops import choose, fast_project, fft_conv, plain_project, transforms
 
 sizes = st.tuples(st.integers(1, 9), st.integers(1, 9))
 filters = st.tuples(st.integers(1, 9), st.integers(1, 9))
@@ -73,23 +73,23 @@ def test_where_it_pays() -> None:
 @pytest.mark.filterwarnings("ignore:`torch.jit.script`")  # torch.func.jvp uses it
 def test_the_choice_is_plain_when_torch_rewrites_the_call() -> None:
     frames = torch.zeros(2, 3, 1, 4, 4)
-    assert choose(frames) is FAST
-    assert choose(frames.double()) is FAST
-    assert choose(frames.half()) is PLAIN
-    assert choose(frames.to("meta")) is PLAIN
+    assert choose(frames) is fast_project
+    assert choose(frames.double()) is fast_project
+    assert choose(frames.half()) is plain_project
+    assert choose(frames.to("meta")) is plain_project
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert choose(frames) is PLAIN
+        assert choose(frames) is plain_project
     seen = []
     vmap(lambda x: (seen.append(choose(x)), x)[1])(frames)
     jvp(lambda x: (seen.append(choose(x)), x)[1], (frames,), (frames,))
-    assert seen == [PLAIN, PLAIN]
+    assert seen == [plain_project, plain_project]
 
 
 def test_both_choices_give_the_same_maps() -> None:
     projection = Projection("conv", (8, 16, 16), (8, 16, 16), (9, 9))
     x, w, b = torch.randn(64, 8, 16, 16), torch.randn(8, 8, 9, 9), torch.randn(8)
     assert fft_conv.pays(projection.source, projection.target, (9, 9), (1, 1), 64)
-    ours, theirs = (ops.project(projection, x, w, b) for ops in (FAST, PLAIN))
+    ours, theirs = (project(projection, x, w, b) for project in (fast_project, plain_project))
     torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-3)
 
 
