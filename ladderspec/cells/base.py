@@ -69,10 +69,9 @@ class Signature(NamedTuple):
     keywords: tuple[str, ...]
     optional: frozenset[str]  # None if absent
 
-    @property
-    def separate(self) -> frozenset[str]:
-        """The edges that do not enter the sum."""
-        return frozenset(self.positional) & frozenset(Role)
+    def sums(self, key: str) -> bool:
+        """Whether an edge enters the pre-activation `a`."""
+        return key not in self.positional and "edges" not in self.positional
 
 
 class Cell(Config):
@@ -264,7 +263,7 @@ def normalised_shape(cell: Cell, projections: Mapping[str, Projection]) -> Shape
         ShapeProblem: if the cell has no such norm.
     """
     signature, (_, kind, _) = cell.signature(), cell.node_norm()
-    summed = [each for key, each in projections.items() if key not in signature.separate]
+    summed = [each for key, each in projections.items() if signature.sums(key)]
     if kind != "none" and "norm" in signature.keywords:
         raise ShapeProblem(
             f"{cell.cell} normalises its candidate by itself, inside its gates",

@@ -55,8 +55,7 @@ def bind(
         UsageError: if the declarations of the cell contradict its `compute`.
     """
     signature = cell.signature()
-    separate = frozenset(projections if "edges" in signature.positional else signature.separate)
-    terms = {key: each for key, each in projections.items() if key not in separate}
+    terms = {key: each for key, each in projections.items() if signature.sums(key)}
     carrier = str(next((key for key in MAIN_ROLES if key in terms), next(iter(terms), "")))
     owners = {name: key for key, each in projections.items() for name in each.extra}
     owners |= dict.fromkeys(parameters, "")
@@ -76,7 +75,7 @@ def bind(
     first = inspect.signature(cell.first_value).parameters if cell.first_value else ()
     found = Binding(
         signature,
-        separate,
+        frozenset(projections.keys() - terms.keys()),
         carrier,
         terms[carrier].target[0] if terms else 0,
         sources([each for each in signature.keywords if each != "norm"], signature.optional),

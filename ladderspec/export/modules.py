@@ -139,7 +139,7 @@ class CellClass(ModuleClass):
             if found[key].kind != "none" or found[key].parameters:
                 edge = EdgeClass(definitions, found[key], self.rows, key != self.carrier)
                 self.edges[key] = edge
-        self.out, self.separate = out, set(projections) & cell.signature().separate
+        self.out, self.separate = out, {*projections} & {*self.binding.signature.positional}
         self.keys = tuple(projections)
         self.states = self.cell.state_shapes(out) if "state" in self.keys else {}
         owner = next(c for c in type(cell).__mro__ if "compute" in vars(c))

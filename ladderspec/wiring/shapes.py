@@ -221,9 +221,9 @@ def _check_initial(graph: Graph, node: str) -> None:
 def _check_node_norm(graph: Graph, node: str) -> None:
     """The norm of a node must fit the pre-activation, the sum of its arrows."""
     cell = graph.nodes[node]["cell"]
-    separate, (_, kind, groups) = cell.signature().separate, cell.node_norm()
+    signature, (_, kind, groups) = cell.signature(), cell.node_norm()
     for _, _, key, edge in graph.in_edges(node, keys=True, data=True):
-        if key not in separate and "projection" in edge:
+        if signature.sums(key) and "projection" in edge:
             check_norm(kind, edge["projection"].target, groups)
             return
 

@@ -9,7 +9,17 @@ import torch
 from torch import Tensor, nn
 
 from ladderspec.api import build, graph, load, loads
-from ladderspec.cells import EncoderCell, Inlet, Parameters, Projection, Site, ones, weight, zeros
+from ladderspec.cells import (
+    EncoderCell,
+    Inlet,
+    Parameters,
+    Projection,
+    ShapeProblem,
+    Site,
+    ones,
+    weight,
+    zeros,
+)
 from ladderspec.errors import UsageError
 from ladderspec.names import Role, Shape, Side
 from ladderspec.nn import CellModule, Conv, Edge, initialise
@@ -292,6 +302,15 @@ def test_edges_reads_all_of_them_by_key() -> None:
     module = _module(_compute(lambda edges: edges["encoder"] - edges["decoder_to_encoder"]), BOTH)
     x, d = torch.randn(2, 3), torch.randn(2, 3)
     assert torch.equal(module({"encoder": x, "decoder_to_encoder": d})[0], x - d)
+
+
+def test_noise_is_refused_if_no_edge_enters_the_sum() -> None:
+    def project(self: Any, site: Site, inlet: Inlet, out: Shape) -> Projection:
+        return Projection("none", inlet.shape, out, norm="layer")
+
+    kind = _compute(lambda edges: edges["encoder"], project=project)
+    with pytest.raises(ShapeProblem, match="has no norm"):
+        _module(kind, {"encoder": (3,)}, noise={"gaussian": 0.3})
 
 
 GAINS = """
