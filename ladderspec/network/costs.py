@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,17 +27,6 @@ class Costs(dict[str, Tensor]):
 
     total: Tensor
     carry: Carry | None = None
-
-
-class Clean(NamedTuple):
-    """A level in a pass without noise, (n, B, ...), and the moments of its batch norm, if any."""
-
-    target: Tensor
-    mean: Tensor | None  # (n, 1, C) or (n, B, C)
-    std: Tensor | None
-
-    def detached(self) -> Clean:
-        return Clean(*(None if value is None else value.detach() for value in self))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -75,15 +64,17 @@ class TaskCost:
         each = self.task.compare(seen.flatten(0, 1), target.flatten(0, 1), **given)
         return self._mean(each, seen)
 
-    def clean_cost(self, seen: Tensor, clean: Clean) -> Tensor:
+    def clean_cost(self, seen: Tensor, target: Tensor, moments: Tensor | None) -> Tensor:
         """The cost against a level in a pass without noise, both (n, B, ...).
 
-        An estimate of a batch-normalised level is normalised by the statistics of that pass.
+        An estimate of a batch-normalised level is normalised by the `moments` of that pass: mean
+        and standard deviation, (n, 2, B or 1, C).
         """
-        target, mean, std = clean.detached() if self.task.stops else clean
-        if mean is not None and std is not None:
-            wide = (*mean.shape, *(1 for _ in seen.shape[3:]))
-            seen = (seen - mean.view(wide)) / std.view(wide)
+        if moments is not None:
+            moments = moments.detach() if self.task.stops else moments
+            wide = moments.view(*moments.shape, *(1 for _ in seen.shape[3:]))
+            seen = (seen - wide[:, 0]) / wide[:, 1]
+        target = target.detach() if self.task.stops else target
         return self._mean(self.task.compare(seen.flatten(0, 1), target.flatten(0, 1)), seen)
 
     def _mean(self, each: Tensor, seen: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from ladderspec.nn.modules import ModulePath, path_to
 from ladderspec.ops import choose
 from ladderspec.schedule.plan import Needs, Plan, Reads, depths, need_masks
 
-TAPPED = ("normalised", "mean", "std")  # what a cell whose norm is tapped returns besides
+TAPPED = ("normalised", "moments")  # what a cell whose norm is tapped returns besides
 
 
 class Read(NamedTuple):

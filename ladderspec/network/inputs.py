@@ -17,7 +17,7 @@ from ladderspec.network.carry import Carry, fold, fold_carry
 from ladderspec.network.history import Slot
 from ladderspec.wiring.graph import Graph, InputForm, forms_of
 from ladderspec.wiring.selection import missing_node
-from ladderspec.wording import did_you_mean
+from ladderspec.wording import did_you_mean, first_of
 
 Frames = Tensor | Mapping[str, Any]  # of the one input, or of several by name
 Lengths = Tensor | Sequence[int] | None
@@ -157,11 +157,8 @@ class Inputs:
         if carry.values.keys() != self.carried.keys():
             lacks = [name for name in self.carried if name not in carry.values]
             extra = [name for name in carry.values if name not in self.carried]
-            both = [
-                f"{verb} {_few(names)}"
-                for verb, names in (("lacks", lacks), ("has", extra))
-                if names
-            ]
+            differences = (("lacks", lacks), ("has", extra))
+            both = [f"{verb} {first_of(names)}" for verb, names in differences if names]
             raise ValueError(f"this carry is of another network: it {' and '.join(both)}")
         autocast = torch.is_autocast_enabled(frames.device.type)  # which chooses types by itself
         for name, (depth, shape) in self.carried.items():
@@ -244,10 +241,6 @@ def _sizes(sizes: Sequence[int]) -> str:
     """
     words = ("sequence", "frame")
     return " of ".join(f"{n} {word}{'s' * (n != 1)}" for n, word in zip(sizes, words, strict=False))
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join([*names[:3], *(["..."] if len(names) > 3 else [])])
 
 
 # --- noise ----------------------------------------------------------------------------------------

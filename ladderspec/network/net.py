@@ -15,7 +15,6 @@ from ladderspec.names import BOTTOM, is_input
 from ladderspec.network.carry import Carry, unfold, unfold_carry
 from ladderspec.network.checkpointing import run_checkpointed
 from ladderspec.network.costs import (
-    Clean,
     Costs,
     Targets,
     TaskCost,
@@ -143,7 +142,8 @@ class Net(nn.Module):
         chosen = {name: task for name, task in self.tasks.items() if name in counting}
         readers = self.plan.tasks if carry is None else later(self.plan.tasks, carry.t)
         found = costs_of(chosen, readers, given, targets, self.groups is not None)
-        shown, clean, counted = self._shown(given), None, list[str]()
+        shown, clean = self._shown(given), None
+        counted: list[str] = []  # nodes whose statistics the pass without noise counts
         if (clean_call := self._clean_call(shown, found)) is not None:
             clean = self._run(self._shown(given, noise=False), clean_call, checkpoint)
             counted = [node for node, mask in clean_call.needs.items() if mask]
@@ -169,7 +169,7 @@ class Net(nn.Module):
         costs = {}
         for node, seen in self._see(history, task.name, task.times).items():
             if clean is not None and task.task.clean:
-                costs[node] = task.clean_cost(seen, self._see_clean(clean, task, node))
+                costs[node] = task.clean_cost(seen, *self._see_clean(clean, task, node))
             else:
                 costs[node] = task.cost(seen, self.likelihood())
         return mean_of_nodes(costs, self.node_weights[task.name])
@@ -198,15 +198,19 @@ class Net(nn.Module):
         """What each node of a task is compared with in a pass without noise: a node, and a tap."""
         return self.graph.graph["tasks"][task]["clean"]
 
-    def _see_clean(self, history: History, task: TaskCost, node: str) -> Clean:
-        """What a task compares a node with, (n, B, ...), and how that was normalised."""
+    def _see_clean(
+        self, history: History, task: TaskCost, node: str
+    ) -> tuple[Tensor, Tensor | None]:
+        """What a task compares a node with, (n, B, ...), and the moments of its batch norm."""
         target, tap = self.clean_targets(task.name)[node]
         if tap == "output":
-            return Clean(history.series(target, task.times), None, None)
-        value, mean, std = (f"{target}.{name}" for name in TAPPED)
-        if history.at(mean, task.times[0]) is None:  # of a norm without statistics
-            return Clean(history.series(value, task.times), None, None)
-        return Clean(*(history.series(slot, task.times) for slot in (value, mean, std)))
+            return history.series(target, task.times), None
+        value, moments = (f"{target}.{name}" for name in TAPPED)
+        batch_norm = history.at(moments, task.times[0]) is not None
+        return (
+            history.series(value, task.times),
+            history.series(moments, task.times) if batch_norm else None,
+        )
 
     def values(
         self,

@@ -322,10 +322,10 @@ class CellModule(Declared):
     ) -> Tensor:
         """gain . (z + noise) + bias, with z = norm(x); z with its noise is added to `further`.
 
-        So are `mean` and `std` of the norm in a clean pass.
+        So are the `moments` of the norm in a clean pass.
         """
         if step.clean and isinstance(norm, BatchNorm):
-            further["mean"], further["std"] = norm.moments(x, step)
+            further["moments"] = norm.moments(x, step)
         z: Tensor = norm(x, None, None, step)
         if step.noise is not None:
             z = z + step.noise[self.node].to(z.dtype) if self.node in step.noise else z

@@ -31,7 +31,7 @@ class TimeStep:
         project: The algorithm with which edges compute their maps.
         noise: The noise of cells by node, drawn before the first iteration. Default: a cell in
             training draws its own.
-        clean: Whether a cell also returns the mean and standard deviation of its norm.
+        clean: Whether a cell also returns the mean and standard deviation of its batch norm.
     """
 
     t: int | Tensor = 0
@@ -156,23 +156,25 @@ class BatchNorm(nn.Module):
         t = step.t if isinstance(step.t, int) else int(step.t.max())
         return min(t, self.iterations - 1)
 
-    def moments(self, x: Tensor, step: TimeStep) -> tuple[Tensor, Tensor]:
-        """The mean and standard deviation by which x is normalised: (1, C) or (B, C)."""
+    def moments(self, x: Tensor, step: TimeStep) -> Tensor:
+        """The mean and standard deviation by which x is normalised: (2, 1, C) or (2, B, C)."""
         if self.training:
             mean, var = self._or_running(*statistics_of(x, step.alive), step)
         else:
             mean, var = self._running(step.t)
-        channels = x.shape[1]
-        return mean.view(-1, channels), (var + EPS).sqrt().view(-1, channels)
+        return torch.stack([mean, (var + EPS).sqrt()]).view(2, -1, x.shape[1])
 
     def _running(self, t: int | Tensor) -> tuple[Tensor, Tensor]:
         """The statistics of evaluation: (C,), or (n, C) for a tensor of n iterations."""
-        if isinstance(t, Tensor):
-            nearest = torch.tensor(self.nearest, device=t.device)
-            rows = nearest[t.clamp(max=self.iterations - 1).reshape(-1)]
-            return self.running_mean[rows], self.running_var[rows]
-        row = self.nearest[min(t, self.iterations - 1)]
-        return self.running_mean[row], self.running_var[row]
+        mean, var, last = self.running_mean, self.running_var, self.iterations - 1
+        if not isinstance(t, Tensor):
+            row = self.nearest[min(t, last)]
+            return mean[row], var[row]
+        if self.nearest != tuple(range(self.iterations)):
+            # Not by a tensor of rows: torch.export fails on constants of a level called `class`.
+            mean, var = (torch.stack([each[row] for row in self.nearest]) for each in (mean, var))
+        rows = t.clamp(max=last).reshape(-1)
+        return mean[rows], var[rows]
 
     def _evaluate(
         self, x: Tensor, gain: Tensor | None, bias: Tensor | None, step: TimeStep

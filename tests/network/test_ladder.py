@@ -173,9 +173,10 @@ def plain_cost(net: Net, plain: Interpreter, frames: Tensor) -> Tensor:
             target = further["normalised"] if tap == "normalised" else output
             further = {k: v.detach() if task.stops else v for k, v in further.items()}
             target = target.detach() if task.stops else target
-            if tap == "normalised" and "mean" in further:
+            if tap == "normalised" and "moments" in further:
                 wide = (1, -1, *(1 for _ in made.shape[2:]))
-                made = (made - further["mean"].view(wide)) / further["std"].view(wide)
+                mean, std = further["moments"]
+                made = (made - mean.view(wide)) / std.view(wide)
             costs.append((made - target).pow(2).mean())
         total = total + weights[node] * torch.stack(costs).mean()
     return total
