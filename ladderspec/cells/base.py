@@ -232,7 +232,7 @@ def iterations_of(cell: Cell, length: int | None) -> int:
     if asked == "per_iteration" and length is None:
         raise ValueError(
             f"{cell.cell} keeps statistics per iteration, but their number is not fixed:"
-            " say `time: {frames: 5}`, or `statistics: shared`"
+            " write `time: {frames: 5}`, or `statistics: shared`"
         )
     return 1 if asked == "shared" else length or 1
 

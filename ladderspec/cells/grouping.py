@@ -135,8 +135,8 @@ class Groups(Cell):
         made = (below[0] + places(below), *below[1:])
         if inlet.role is Role.UPWARD_DIAGONAL and inlet.shape != made:
             raise ShapeProblem(
-                f"groups compare the input with mu and pi, {show_shape(made)}, but what comes down"
-                f" is {show_shape(inlet.shape)}",
+                f"groups compare the input with mu and pi, {show_shape(made)}, but the decoder"
+                f" makes {show_shape(inlet.shape)}",
                 "the decoder of the first row is `Readout`",
             )
         return super().project(site, inlet, out)

@@ -129,7 +129,7 @@ class Pool(EncoderCell):
 
 @register
 class Identity(DecoderCell):
-    """Copy of the decoder above, in its own shape, as the estimate of the level below."""
+    """A copy: the estimate of the level below is the value from above, in its own shape."""
 
     cell: Literal["Identity"] = "Identity"
 

@@ -359,14 +359,14 @@ def identity(inlet: Inlet, target: Shape, resample: str | None = None) -> Projec
         raise ShapeProblem(
             f"an arrow without weights keeps its channels: {show_shape(source)} cannot be added to"
             f" {show_shape(target)}",
-            f"bring {target[0]} channels, or let the arrow have weights",
+            f"give the source {target[0]} channels, or let the arrow have weights",
         )
     if source == target:
         kind: MapKind = "none" if factor == 1 else "scaled"
         found = Projection(kind, source, target, factor=factor)
     elif mode is None:
         message = f"an arrow without weights leads from {show_shape(source)} to"
-        hint = "say how to resample: `resample: nearest` or `resample: bilinear`"
+        hint = "add `resample: nearest` or `resample: bilinear`"
         raise ShapeProblem(f"{message} {show_shape(target)}", hint)
     else:
         found = Projection("resampled", source, target, factor=factor, mode=mode)

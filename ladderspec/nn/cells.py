@@ -106,7 +106,7 @@ class Standalone(CellModule):
                 given["stride"] = fields.pop("stride", None)
             place = _validated(Position, {**given, "edges": edges or {}})
             if strange := [field for field in fields if field in Cell.model_fields]:
-                raise ShapeProblem(f"`{strange[0]}` belongs to specs")
+                raise ShapeProblem(f"`{strange[0]}` is a field of specs, not of modules")
             made = _make(_validated(kinds[side], fields), side, roles, place)
         except ShapeProblem as problem:
             hint = f" ({problem.hint})" if problem.hint else ""
@@ -167,9 +167,9 @@ def _make(cell: Cell, side: Side, roles: Mapping[str, Role], place: Position) ->
     }
     level = place.out or (shapes.get("lateral") if side is Side.DECODER else None)
     if side is Side.ENCODER and level is not None:
-        raise ShapeProblem("`out` is for decoders; what an encoder gives follows")
+        raise ShapeProblem("`out` is for decoders; the shape of an encoder follows from its input")
     if side is Side.DECODER and level is None and cell.cell != "Identity":
-        raise ShapeProblem("say `out`, the shape that it estimates, or bring a `lateral`")
+        raise ShapeProblem("give `out`, the shape that it estimates, or a `lateral` edge")
     if row and level and "decoder" in shapes:
         _check_stride(shapes["decoder"], level, row)
     above = shapes.get("decoder", level)

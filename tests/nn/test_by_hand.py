@@ -175,7 +175,7 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     "of: state": (lambda: LSTM.of({"state": (3,)}, channels=2), "`state` edge follows"),
     "of: shape": (lambda: GRU.of(3, channels=2), "`inputs.encoder` is 3: a shape is"),
     "of: maps": (lambda: ConvLSTM.of((3,), channels=2), "works on maps, not on a vector"),
-    "of: level": (lambda: ConvG3.of((2, 3, 3)), "ConvG3: say `out`"),
+    "of: level": (lambda: ConvG3.of((2, 3, 3)), "ConvG3: give `out`"),
     "of: out shape": (lambda: ConvG3.of(MAP, out=(1, 9)), r"`out` is \(1, 9\): a shape is"),
     "of: out": (lambda: Conv.of(MAP, out=MAP, channels=2), "`out` is for decoders"),
     "of: single": (lambda: Identity.of({"decoder": MAP, "lateral": MAP}), "exactly one edge"),
@@ -196,7 +196,7 @@ MISTAKES: dict[str, tuple[Any, str]] = {
         lambda: Readout.of(MAP, out=MAP, groups={"cuont": 3}),
         "`groups`: it has no field `cuont`",
     ),
-    "of: specs": (lambda: Conv.of(MAP, channels=2, initial="learned"), "`initial` belongs to spec"),
+    "of: specs": (lambda: Conv.of(MAP, channels=2, initial="learned"), "`initial` is a field of s"),
 }
 
 
