@@ -34,7 +34,7 @@ def docstring(graph: Graph, config: SpecConfig | None, name: str) -> list[str]:
         f'"""{_plain(title)}.',
         "",
         *([*description, ""] if description else []),
-        *(f"    {line}".rstrip() for line in table.layers(graph, WIDTH - 4, counts=False)),
+        *(f"    {line}".rstrip() for line in table.layers(graph, WIDTH - 4, brief=True)),
         "",
         *wrap(f"Takes {given} and returns for each task, at every t{groups}:", WIDTH),
         "",

@@ -51,31 +51,32 @@ _RIGHT = {2, 3, 6, 8, 12}
 _BESIDE = 7  # the first column of what stands beside the encoder
 
 
-def lines(graph: Graph) -> list[TableRow]:
-    """The rows of the table, in the order of the spec."""
+def lines(graph: Graph, brief: bool = False) -> list[TableRow]:
+    """The rows of the table, in the order of the spec; if `brief`, cells by their name alone."""
     levels = graph.graph["levels"]
     found = []
     for node in inputs_of(graph):
         level = INPUT if node == BOTTOM else node
-        found.append(_line(graph, level, node, ""))
+        found.append(_line(graph, level, node, "", brief))
     for level, below in table_rows(graph):
         encoder = node_name(Side.ENCODER, level)
         decoder = node_name(Side.DECODER, below) if below else ""
         if encoder in graph or decoder in graph:
-            found.append(_line(graph, level, encoder, decoder))
+            found.append(_line(graph, level, encoder, decoder, brief))
     top = node_name(Side.DECODER, levels[-1])
     if top in graph:
-        found.append(_line(graph, levels[-1], "", top))
+        found.append(_line(graph, levels[-1], "", top, brief))
     return found
 
 
-def _line(graph: Graph, level: str, encoder: str, decoder: str) -> TableRow:
+def _line(graph: Graph, level: str, encoder: str, decoder: str, brief: bool) -> TableRow:
     nodes = graph.nodes
     cell = nodes[encoder]["cell"] if encoder in graph else None
+    layer = _cell(cell, brief) if cell else "" if encoder else "top"
     beside = node_name(Side.LATERAL, level)
     fields: dict[str, Any] = {
         "level": level,
-        "layer": "Input" if level == INPUT else _cell(cell) if cell else "" if encoder else "top",
+        "layer": "Input" if level == INPUT else layer,
         "stride": _pair(_stride(cell)),
         "channels": _channels(cell),
         "filter": _pair(window_of(cell, nodes[encoder]["shape"])) if cell else "",
@@ -83,12 +84,12 @@ def _line(graph: Graph, level: str, encoder: str, decoder: str) -> TableRow:
         "encoder": node_parameters(graph, encoder) if cell else None,
     }
     if beside in graph and cell:
-        fields["lateral"] = _cell(nodes[beside]["cell"])
+        fields["lateral"] = _cell(nodes[beside]["cell"], brief)
         fields["lateral_parameters"] = node_parameters(graph, beside)
     if decoder in graph:
         down = nodes[decoder]["cell"]
         fields |= {
-            "decoder": _cell(down),
+            "decoder": _cell(down, brief),
             "decoder_filter": _pair(window_of(down, nodes[decoder]["shape"])),
             "estimates": f"{nodes[decoder]['level']} {show_shape(nodes[decoder]['shape'])}",
             "decoder_parameters": node_parameters(graph, decoder),
@@ -96,10 +97,10 @@ def _line(graph: Graph, level: str, encoder: str, decoder: str) -> TableRow:
     return TableRow(**fields)
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: Cell, brief: bool) -> str:
     """Its name, the row with which it shares weights, and what differs from the defaults."""
     name = f"{cell.cell} = {cell.share}" if cell.share else cell.cell
-    return ", ".join([name, *options_of(cell)])
+    return name if brief else ", ".join([name, *options_of(cell)])
 
 
 def node_parameters(graph: Graph, node: str) -> int:
@@ -134,9 +135,9 @@ def _text(value: str | int | None) -> str:
     return "" if value is None else f"{value:,}" if isinstance(value, int) else value
 
 
-def _used(graph: Graph) -> tuple[list[int], list[list[str]]]:
+def _used(graph: Graph, brief: bool = False) -> tuple[list[int], list[list[str]]]:
     """The columns that hold anything, and the rows."""
-    rows = [[*map(_text, astuple(line))] for line in lines(graph)]
+    rows = [[*map(_text, astuple(line))] for line in lines(graph, brief)]
     used = [i for i in range(len(HEADINGS)) if any(row[i] for row in rows)]
     return used, rows
 
@@ -146,10 +147,10 @@ def to_text(graph: Graph, width: int | None = None) -> str:
     return "\n".join(fitted([*heading(graph), *layers(graph, width), "", *footer(graph)], width))
 
 
-def layers(graph: Graph, width: int | None = None, counts: bool = True) -> list[str]:
-    """The lines of the table alone, with or without the numbers of parameters."""
-    used, rows = _used(graph)
-    used = [i for i in used if counts or HEADINGS[i] != "parameters"]
+def layers(graph: Graph, width: int | None = None, brief: bool = False) -> list[str]:
+    """The lines of the table alone; `brief`: without options of cells and numbers of parameters."""
+    used, rows = _used(graph, brief)
+    used = [i for i in used if not brief or HEADINGS[i] != "parameters"]
     if width is None or len(_aligned(rows, used)[1]) <= width:
         return _aligned(rows, used)
     found = _aligned(rows, [i for i in used if i < _BESIDE])
