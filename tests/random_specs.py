@@ -34,6 +34,7 @@ MAP_NORMS = st.sampled_from(
 PLAIN_NORMS = st.sampled_from(["batch", "layer", "none"])
 RESAMPLE = st.sampled_from(["nearest", "bilinear"])
 DELAYS = st.sampled_from([1, 1, 2])
+COSTS = ["mse", "bce", "l1", "huber"]
 FEATURES = {
     "batch norm",
     "layer norm",
@@ -65,10 +66,19 @@ FEATURES = {
     "decoder to encoder",
     "no decoder to encoder",
     "noise in a cell",
+    "noise in gates",
+    "gain",
+    "shared arrow",
     "tap",
+    "tap of logits",
     "delayed tap",
     "clean target",
     "decoder on top",
+    "cost mse",
+    "cost bce",
+    "cost l1",
+    "cost huber",
+    "activity",
 }
 
 
@@ -206,6 +216,7 @@ def with_inputs(draw: st.DrawFn, spec: Words) -> Words:
 
 
 DENSE = ("FC", "LSTM", "GRU", "SoftMax")
+GATED = ("ConvLSTM", "ConvGRU", "LSTM", "GRU")  # z has a part for each gate
 
 
 @st.composite
@@ -241,6 +252,8 @@ def encoder_cells(draw: st.DrawFn, maps: bool, below: int) -> Words:
         kind = "batch" if cell["channels"] == 1 else kind
         norm = GROUP if cell["norm"] in GROUPS else {"kind": kind}
         cell |= {"norm": {**norm, "terms": "joint"}, "noise": {"gaussian": 0.3}}
+    elif "stride" in cell and cell["norm"] != "none" and draw(st.booleans()):
+        cell |= {"norm": "joint", "noise": {"gaussian": 0.3}}  # behind the norm of all gates
     if draw(st.integers(0, 3)) == 0:
         cell["initial"] = "learned"
     return cell
@@ -330,13 +343,29 @@ def edges(draw: st.DrawFn, spec: Words) -> Words:
         st.sampled_from(nodes), st.sampled_from(nodes[1:]), st.sampled_from([0, 1, 1, 2]),
     )  # fmt: skip
     found["add"] = draw(st.lists(arrow, max_size=3, unique=True))
-    noisy = [f"encoder.{row['name']}" for row in spec["levels"] if "noise" in row["encoder"]]
+    noisy = [
+        f"encoder.{row['name']}"
+        for row in spec["levels"]
+        if "noise" in row["encoder"] and row["encoder"]["cell"] not in GATED
+    ]
     if noisy and draw(st.booleans()):  # their sum has one norm
         ends = {"from": draw(st.sampled_from(noisy)), "to": draw(st.sampled_from(nodes[1:]))}
         found["add"].append({**ends, "delay": draw(DELAYS), "tap": "normalised"})
     if draw(st.integers(0, 2)) == 0:  # several arrows between the same two nodes
         a, b = draw(st.sampled_from(nodes)), draw(st.sampled_from(nodes[1:]))
-        found["add"] += [each for d in (1, 2) if (each := f"{a}(t-{d}) -> {b}") not in found["add"]]
+        both = [f"{a}(t-{d}) -> {b}" for d in (1, 2)]
+        found["add"] += [each for each in both if each not in found["add"]]
+        if draw(st.booleans()):
+            found["add"].remove(both[1])
+            found["add"].append({"arrow": both[1], "share": both[0]})
+    if names[-1] == "class" and draw(st.booleans()):
+        target = draw(st.sampled_from(nodes[1:]))
+        logits = {"from": "encoder.class", "to": target, "delay": draw(DELAYS), "tap": "logits"}
+        found["add"].append(logits)
+    if draw(st.integers(0, 2)) == 0:
+        role = draw(st.sampled_from(["encoder", "lateral", "state"]))
+        if not isinstance(found.get(role, {}), (str, list)):
+            found[role] = {**found.get(role, {}), "gain": 0.5}
     return found
 
 
@@ -344,7 +373,7 @@ def _can_tap(row: Words) -> bool:
     """Whether a row has one norm for all that arrives, or none; LSTMs have four gates."""
     norm = row["encoder"].get("norm", "none")
     joint = norm == "joint" or (isinstance(norm, dict) and norm.get("terms") == "joint")
-    return row["encoder"]["cell"] not in ("ConvLSTM", "ConvGRU", "LSTM", "GRU") and (
+    return row["encoder"]["cell"] not in GATED and (
         joint or row["encoder"]["cell"] in ("Conv", "FC", "SoftMax", "Pool", "Sum")
     )
 
@@ -391,13 +420,16 @@ def tasks(draw: st.DrawFn, spec: Words) -> Words:
         found["digit"] = {"kind": "classification", "at": "encoder.class", "when": draw(when)}
     if "decoder" in rows[0] and draw(st.integers(0, 4)):
         kind = draw(st.sampled_from(["prediction", "denoising"])) if frames else "denoising"
-        cost = draw(st.sampled_from(["mse", "bce"]))
+        cost = draw(st.sampled_from(COSTS))
         found["pixels"] = {"kind": kind, "at": "decoder.input", "cost": cost, "weight": 2.0}
         found["pixels"] |= {"when": draw(when)}
     if "decoder" in rows[0] and "groups" not in spec and draw(st.integers(0, 2)) == 0:
         weight = {"decoder.input": 2.0, "else": 0.5} if draw(st.booleans()) else 0.7
         found["levels"] = {"kind": "denoising", "at": "decoder.*", "target": "clean"}
         found["levels"] |= {"weight": weight, "when": draw(when), "stop": draw(st.booleans())}
+    if draw(st.integers(0, 5)) == 0:
+        at = f"encoder.{draw(st.sampled_from(names[1:]))}"
+        found["still"] = {"kind": "activity", "at": at, "weight": 0.5}
     if not found or draw(st.integers(0, 4)) == 0:
         at = f"encoder.{draw(st.sampled_from(names[1:]))}"
         found["digit"] = {"kind": "classification", "at": at, "head": 4, "when": draw(when)}
@@ -453,13 +485,22 @@ def features(spec: Spec, plan: Plan) -> set[str]:
         "noise in a cell": any(
             facts["cell"].noise and facts["cell"].cell != "Input" for facts in nodes
         ),
+        "noise in gates": any(
+            facts["cell"].noise and facts["cell"].cell in GATED for facts in nodes
+        ),
+        "gain": any(edge["gain"] is not None for *_, edge in wired.edges(data=True)),
+        "shared arrow": any(edge["share"] for *_, edge in wired.edges(data=True)),
         "tap": bool(taps),
+        "tap of logits": any(edge["tap"] == "logits" for edge in taps),
         "delayed tap": any(edge["delay"] for edge in taps),
         "clean target": any(entry["clean"] for entry in wired.graph["tasks"].values()),
         "decoder on top": any(getattr(facts["cell"], "weights", "") == "none" for facts in nodes),
         "decoder to encoder": "decoder_to_encoder" in roles,
         "no decoder to encoder": "decoder_to_encoder" not in roles,
     }
+    kinds = {(task.kind, getattr(task, "cost", "")) for task in spec.config.tasks.values()}
+    has |= {f"cost {cost}": any(c == cost for _, c in kinds) for cost in COSTS}
+    has["activity"] = ("activity", "") in kinds
     has |= {kind.value: any(phase.kind is kind for phase in plan.phases) for kind in Kind}
     assert has.keys() == FEATURES
     return {name for name, there in has.items() if there}

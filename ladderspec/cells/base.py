@@ -264,11 +264,6 @@ def normalised_shape(cell: Cell, projections: Mapping[str, Projection]) -> Shape
     """
     signature, (_, kind, _) = cell.signature(), cell.node_norm()
     summed = [each for key, each in projections.items() if signature.sums(key)]
-    if kind != "none" and "norm" in signature.keywords:
-        raise ShapeProblem(
-            f"{cell.cell} normalises its candidate by itself, inside its gates",
-            "use Conv, FC or an LSTM",
-        )
     if kind == "none" and not any(each.norm != "none" for each in summed):
         hint = "give it one, like `norm: batch`" if hasattr(cell, "norm") else "leave it out"
         raise NoNorm(f"{cell.cell} has no norm", hint)

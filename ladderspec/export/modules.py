@@ -213,7 +213,8 @@ class CellClass(ModuleClass):
         count = len(cell.returns) + self.tapped
         result = f"tuple[{', '.join(['Tensor'] * (count + 1))}]" if count else "Tensor"
         forward = [f"def forward({', '.join(given)}) -> {result}:", *indented(body)]
-        return [forward, *([] if cell.first_value is None else [self._first_value()])]
+        first = [] if cell.first_value is None else [self._first_value()]
+        return [forward, *first, *([self._noisy()] if self._noise_inside else [])]
 
     def _known(self) -> dict[str, Any]:
         """What is known of the arguments of `compute`."""
@@ -228,8 +229,25 @@ class CellClass(ModuleClass):
         if "norm" in signature.keywords:
             module, kind, groups = self.norm
             given = (kind, module, "x", *self._after_norm(), str(groups))
-            found["norm"] = None if kind == "none" else Expression("x", self.normalised(*given))
+            found["norm"] = None
+            if self._noise_inside:
+                found["norm"] = Expression("x", "self.noisy(t, x)")
+            elif kind != "none":
+                found["norm"] = Expression("x", self.normalised(*given))
         return found
+
+    @property
+    def _noise_inside(self) -> bool:
+        """Whether `compute` applies the norm behind which the noise is added."""
+        inside = "norm" in self.binding.signature.keywords and self.norm[1] != "none"
+        return bool(self.noise) and inside
+
+    def _noisy(self) -> list[str]:
+        """The method that normalises and adds the noise."""
+        module, kind, groups = self.norm
+        z = self.normalised(kind, module, "x", groups=str(groups))
+        body = self._from_normalised(z, *self._after_norm())
+        return ["def noisy(self, t: int, x: Tensor) -> Tensor:", *indented([*body, "return a"])]
 
     @property
     def _state(self) -> dict[str, str]:

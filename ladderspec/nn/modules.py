@@ -295,13 +295,12 @@ class CellModule(Declared):
             else:
                 total = y if total is None else total + y
         keywords = {**self.constants, **self._tensors(binding.keywords.tensors)}
-        if norm is not None and "norm" in binding.signature.keywords:
-            keywords["norm"] = lambda a: norm(a, gain, shift, step)
-        elif norm is not None and total is not None:
-            if normalise is None:
-                total = norm(total, gain, shift, step)
-            else:
-                total = normalise(norm, total, gain, shift, step)
+        if norm is not None:
+            whole = norm if normalise is None else partial(normalise, norm)
+            if "norm" in binding.signature.keywords:
+                keywords["norm"] = lambda a: whole(a, gain, shift, step)
+            elif total is not None:
+                total = whole(total, gain, shift, step)
         given: dict[str, Any] = {"a": total, "edges": separate, "h": values.get(Role.STATE)}
         given |= {**(previous or {}), **separate}
         positional = [given.get(name) for name in binding.signature.positional]

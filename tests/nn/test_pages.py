@@ -384,6 +384,34 @@ def rebuilt(p: dict[str, Tensor], x: Tensor, noise: list[Tensor]) -> tuple[Tenso
     return torch.stack(seen, 1), torch.stack(states, 1)
 
 
+GRU = """
+input: {channels: 3}
+time: {frames: 3}
+levels:
+  - name: gru
+    encoder: {cell: GRU, channels: 4, norm: {kind: layer, terms: joint}, noise: {gaussian: 0.3}}
+tasks: {act: {kind: activity, at: encoder.gru}}
+"""
+
+
+def test_noise_in_the_gates_of_a_gru() -> None:
+    net = ls.build(ls.loads(GRU)).double()
+    p = {name.removeprefix("encoder.gru."): value for name, value in net.state_dict().items()}
+    x, h = torch.rand(5, 3, 3, dtype=torch.float64), torch.zeros(5, 4, dtype=torch.float64)
+    torch.manual_seed(7)
+    ours = net.values(x, "encoder.gru")
+    torch.manual_seed(7)
+    noise = [0.3 * torch.randn(5, 12, dtype=torch.float64) for _ in range(3)]
+    for t in range(3):
+        a = functional.linear(x[:, t], p["encoder.weight"])
+        s = functional.linear(h, p["state.weight"])
+        z = layer(torch.cat([a[:, :8] + s[:, :8], a[:, 8:]], 1)) + noise[t]
+        a_r, a_z, a_n = (z * p["gain"] + p["bias"]).chunk(3, 1)
+        new = (a_n + a_r.sigmoid() * (s[:, 8:] + p["state_bias"])).tanh()
+        h = (1 - a_z.sigmoid()) * new + a_z.sigmoid() * h
+        torch.testing.assert_close(ours[:, t], h, rtol=0, atol=1e-9)
+
+
 def test_filters_and_dilations_of_arrows() -> None:
     wired = ls.graph(ls.loads("""
 input: {channels: 1, size: [8, 8]}

@@ -17,16 +17,34 @@ from ladderspec.wiring.graph import parameters
 
 ROLES = [role.value for role in Role if role is not Role.SKIP]
 LEVELS = [f"l{i}" for i in range(5)]
-NODES = [f"{side}.{level}" for side in Side for level in ("input", *LEVELS)]
+SIDES = (Side.ENCODER, Side.LATERAL, Side.DECODER)
+NODES = [f"{side}.{level}" for side in SIDES for level in ("input", *LEVELS)] + ["input.action"]
 VALUES: dict[str, list[Any]] = {
     "channels": [1, 2, 5],
     "filter": [1, 2, 3, [1, 3]],
     "stride": [1, 2, [3, 1]],
-    "norm": ["batch", "layer", "none", "joint"],
+    "norm": ["batch", "layer", "none", "joint", "instance", {"kind": "group", "groups": 2}],
     "inner": [1, 4],
     "initial": ["learned"],
     "weights": ["none"],
     "mode": ["average"],
+    "activation": ["none", "relu6", "hard_tanh"],
+    "crelu": [True],
+    "resample": ["nearest", "bilinear"],
+    "dilation": [2, [1, 2]],
+    "channel_groups": [2],
+    "noise": [{"gaussian": 0.3}],
+    "share": LEVELS,
+}
+SELDOM = ("noise", "share", "channel_groups")  # most often these do not fit
+OPTIONS: dict[str, list[Any]] = {
+    "filter": [1, 2, 3],
+    "gain": [0.5],
+    "map": ["identity"],
+    "resample": ["nearest"],
+    "scale": [-1],
+    "tap": ["normalised", "logits"],
+    "share": [*LEVELS, "none"],
 }
 
 
@@ -34,7 +52,8 @@ def cell(side: Side, chance: random.Random) -> dict[str, Any]:
     word, kind = chance.choice(sorted(registered(side).items()))
     fields = {name: chance.choice(VALUES[name]) for name in kind.model_fields if name in VALUES}
     needed = {name for name, field in kind.model_fields.items() if field.is_required()}
-    kept = {name for name in fields if name in needed or chance.random() < 0.4}
+    odds = {name: 0.03 if name in SELDOM else 0.4 for name in fields}
+    kept = {name for name in fields if name in needed or chance.random() < odds[name]}
     if word == "Pool" and chance.random() < 0.2:
         fields["filter"] = "global"
     return {"cell": word, **{name: fields[name] for name in sorted(kept)}}
@@ -44,7 +63,10 @@ def arrow(chance: random.Random) -> Any:
     source, target, delay = chance.choice(NODES), chance.choice(NODES), chance.randrange(3)
     if chance.random() < 0.5:
         return f"{source}(t-{delay}) -> {target}" if delay else f"{source} -> {target}"
-    return {"from": source, "to": target, "delay": delay, "filter": chance.choice([1, 2, 3])}
+    said = {
+        word: chance.choice(values) for word, values in OPTIONS.items() if chance.random() < 0.1
+    }
+    return {"from": source, "to": target, "delay": delay, **said}
 
 
 def selector(chance: random.Random) -> str:
@@ -69,14 +91,18 @@ def spec(chance: random.Random) -> dict[str, Any]:
         for name in LEVELS[: chance.randint(1, 5)]
     ]
     where: list[Any] = ["none", "stateful", "all", ["input"], {"delay": chance.randrange(3)}]
+    where += [{"gain": 0.5}, {"tap": "normalised"}, [{"levels": ["l1"], "delay": 1}]]
+    action = {"channels": 2, **some(0.3, {"until": 1}), **some(0.3, {"per": "sequence"})}
     edges = {role: chance.choice(where) for role in ROLES if chance.random() < 0.1}
     task = {
         "kind": chance.choice(["probe", "denoising"]),
-        "target": "x",
+        "target": chance.choice(["x", "x", "clean"]),
+        "cost": chance.choice(["mse", "l1", "huber"]),
         "at": chance.choice(NODES),
     }
     return {
         "input": {"channels": 2, **some(0.7, {"size": chance.choice([1, 8, [4, 7]])})},
+        "inputs": {"action": action},
         "time": chance.choice([{"frames": 3}, {"iterations": 2}]),
         "levels": rows,
         **some(0.3, {"top": cell(Side.DECODER, chance)}),
@@ -87,7 +113,7 @@ def spec(chance: random.Random) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=400, deadline=None, derandomize=True, database=None)
+@settings(max_examples=500, deadline=None, derandomize=True, database=None)
 @given(st.randoms(use_true_random=False))
 def test_a_whole_network_or_findings(chance: random.Random) -> None:
     text = yaml.safe_dump(spec(chance), sort_keys=False)
