@@ -5,6 +5,7 @@ Nothing here imports torch, so that `validate` can check data that are made with
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ladderspec.data import DataError, DataSet, Split
@@ -27,26 +28,39 @@ def target_field(task: Task, input: str) -> str | None:
 
 
 def check_fit(graph: Graph, data: DataSet, frames: int | str | None) -> None:
-    """Refuse data that a network cannot be trained on.
+    """Raise DataError with all `misfits`."""
+    if found := list(misfits(graph, data, frames)):
+        raise DataError("\n  ".join(found))
+
+
+def misfits(graph: Graph, data: DataSet, frames: int | str | None) -> Iterator[str]:
+    """Why a network cannot be trained on data: for each input and task, the first reason.
 
     Args:
         graph: the graph of the network.
         data: the data set.
         frames: `time.frames` of the spec.
 
-    Raises:
-        DataError: with the task, the field, and what would fit.
+    Yields:
+        The input or the task, the field, and what would fit.
     """
-    data.check_input(graph.nodes[BOTTOM]["shape"], frames)
+    unfit = list(_refusals(data.check_input, graph.nodes[BOTTOM]["shape"], frames))
+    yield from unfit
     for form in forms_of(graph)[1:]:
-        _check_input(data, form)
+        yield from _refusals(_check_input, data, form)
     tasks: dict[str, TaskAttributes] = graph.graph["tasks"]
     for name, entry in tasks.items():
-        try:
-            _check_task(graph, data, entry)
-        except DataError as error:
-            raise DataError(f"task `{name}`: {error}") from None
-        _check_values(graph, data, name, entry)
+        if unfit and target_field(entry["task"], data.config.input) == data.config.input:
+            continue  # said already
+        for problem in _refusals(_check_task, graph, data, entry):
+            yield f"task `{name}`: {problem}"
+
+
+def _refusals(check: Callable[..., None], *given: Any) -> Iterator[str]:
+    try:
+        check(*given)
+    except DataError as error:
+        yield str(error)
 
 
 def _check_input(data: DataSet, form: InputForm) -> None:
@@ -93,6 +107,7 @@ def _check_task(graph: Graph, data: DataSet, entry: TaskAttributes) -> None:
         for field in further.values():
             if problem := task.check_further(data.forms[field].shape, seen):
                 raise DataError(f"`{field}` of {data.config.set}: {problem}")
+    _check_values(graph, data, task)
 
 
 def _check_classes(data: DataSet, target: str, classes: int, reader: str) -> None:
@@ -119,11 +134,11 @@ def _some_items(data: DataSet, fields: list[str]) -> Batch:
     return data.batch(Split.TRAIN, 0, np.arange(count), [*fields, *extra])
 
 
-def _check_values(graph: Graph, data: DataSet, name: str, entry: TaskAttributes) -> None:
+def _check_values(graph: Graph, data: DataSet, task: Task) -> None:
     """Look at the values of some training items."""
     import numpy as np
 
-    task, groups = entry["task"], groups_of(graph)
+    groups = groups_of(graph)
     target = target_field(task, data.config.input)
     if target == "label" and not task.further_fields:
         return
@@ -137,12 +152,12 @@ def _check_values(graph: Graph, data: DataSet, name: str, entry: TaskAttributes)
         low, high = np.nanmin(batch[shares]), np.nanmax(batch[shares])
         what = "a Bernoulli likelihood" if bernoulli else "`cost: bce`"
         raise DataError(
-            f"task `{name}`: {what} needs values between 0 and 1, but `{shares}` goes from {low:g}"
+            f"{what} needs values between 0 and 1, but `{shares}` goes from {low:g}"
             f" to {high:g}; scale the data, or choose another cost or likelihood"
         )
     for field in task.further_fields.values():
         if problem := task.check_values(batch[field]):
-            raise DataError(f"task `{name}`: `{field}` {problem}")
+            raise DataError(f"`{field}` {problem}")
 
 
 def _within(values: NDArray[Any], low: float, high: float) -> bool:

@@ -45,7 +45,7 @@ from ladderspec.experiments.config import (
     RunChanges,
     base_row,
 )
-from ladderspec.experiments.fit import check_fit
+from ladderspec.experiments.fit import misfits
 from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.experiments.training import EvaluationConfig, TrainingConfig, refresh
 from ladderspec.language.explain import explain
@@ -444,10 +444,11 @@ class _ExperimentReader:
         try:
             if key not in self.opened:
                 self.opened[key] = data.open()
-            check_fit(compiled(spec), self.opened[key], spec.config.time.frames)
+            found = list(misfits(compiled(spec), self.opened[key], spec.config.time.frames))
         except DataError as error:
-            finding = Finding("H301", str(error), node.mark, node.path)
-            self._add_unfit(finding, row)
+            found = [str(error)]
+        for message in found:
+            self._add_unfit(Finding("H301", message, node.mark, node.path), row)
 
     def _add_unfit(self, finding: Finding, row: str) -> None:
         rows = self.unfit.setdefault(finding, [])

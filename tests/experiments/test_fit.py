@@ -109,6 +109,22 @@ def test_refused(
     assert not (tmp_path / "out").exists()
 
 
+def test_all_that_does_not_fit_is_said_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = "tasks: {l: {kind: classification, at: encoder.c}, d: {target: othr}}"
+    path = files(tmp_path, CUE + NET, DATA, wrong)
+    said = (
+        "input `cue`: arrays has no field",
+        "task `d`: arrays has no field",
+        "task `l`: `label`",
+    )
+    for command in (["validate", path], ["train", path, "-o", str(tmp_path / "out")]):
+        assert main(command) != 0
+        found = capsys.readouterr().err
+        assert all(each in found for each in said), found
+
+
 def test_labels_beyond_the_first_items_end_training_with_a_message(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
