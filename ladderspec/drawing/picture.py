@@ -233,11 +233,11 @@ def _arrow_label(edge: Any) -> str | None:
         return label
     found = []
     if edge.get("share") and edge.get("shared"):
-        found.append(f"= {edge['shared'].split('.')[1]}")
+        found.append(f"= {edge['shared'].split('.')[1]}$$")  # text, without subscripts
     elif edge.get("map") or scale is not None:
         found.append("id" if scale in (None, 1) else f"{scale:g} id")
     if edge.get("tap") not in (None, "output"):
-        found.append({"normalised": "z"}.get(edge["tap"], edge["tap"]))
+        found.append({"normalised": "$z$"}.get(edge["tap"], edge["tap"]))
     return " ".join(found) or None
 
 

@@ -97,3 +97,20 @@ def test_boxes_and_tables_show_what_differs_from_the_defaults() -> None:
     table = to_text(graph(spec))
     assert "Conv, layer norm, dilation 2, 2 channel groups" in table
     assert "input: noise 0.2" in table
+
+
+SHARED = """
+input: {channels: 4, size: [8, 8]}
+levels:
+  - {name: c, repeat: 2, encoder: {cell: Conv, channels: 4}}
+edges:
+  add:
+    - encoder.c_2(t-1) -> encoder.c_1
+    - {arrow: encoder.c_1(t-1) -> encoder.c_2, share: encoder.c_2(t-1) -> encoder.c_1}
+time: {frames: 3}
+"""
+
+
+def test_shared_arrows_name_their_owner_as_text() -> None:
+    (label,) = [wire.label for wire in scene_of(loads(SHARED)).wires if wire.label]
+    assert [(run.text, run.shift) for run in label.runs] == [("= c_1", 0)]
