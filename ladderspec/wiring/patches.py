@@ -290,6 +290,8 @@ def _add(
             edge = graph.edges[arrow.source, arrow.target, key]
             hint = f"it follows from the rows, as {role}"
             hint = f"from {edge['place']}" if edge["declared"] else hint
+            if config.map == "identity":
+                hint += "; a residual connection ends in a row of its own, `{cell: Sum}`"
             work.report("G206", f"`{shown}` is there already", at, hint)
         return
     options = {word: getattr(config, word) for word in OPTIONS}
