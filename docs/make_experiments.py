@@ -27,7 +27,7 @@ PARTS: list[tuple[str, type[BaseModel]]] = [
     ("Saving", training.SavingConfig),
     ("Cluster", training.ClusterConfig),
 ]
-SCHEDULES = (schedules.Halve, schedules.Cosine, schedules.Linear)
+SCHEDULES = (schedules.Halve, schedules.Cosine, schedules.Linear, schedules.Torch)
 
 
 def main() -> None:

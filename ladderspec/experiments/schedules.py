@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field
@@ -20,7 +22,8 @@ Share = Annotated[float, Field(ge=0, le=1)]
 class Schedule(Config):
     """The base class of learning-rate schedules.
 
-    A subclass defines `rate`; one that follows a validation metric defines `watched` and `worse`.
+    A subclass defines `rate`, or `rate_at` if it counts updates; one that follows a validation
+    metric defines `watched` and `worse`.
     """
 
     kind: str
@@ -34,6 +37,17 @@ class Schedule(Config):
             factor: what `worse` returned last; 1 at first.
         """
         raise NotImplementedError
+
+    def rate_at(self, lr: float, update: int, total: int, factor: float) -> float:
+        """The learning rate of an update, by default `rate`.
+
+        Args:
+            lr: `lr` of the optimiser.
+            update: the number of updates before this one.
+            total: the number of all updates.
+            factor: as for `rate`.
+        """
+        return self.rate(lr, min(1.0, update / max(1, total)), factor)
 
     @property
     def watched(self) -> str | None:
@@ -68,7 +82,7 @@ def register_schedule(schedule: type[S]) -> type[S]:
         UsageError: if it has no name or no `rate`, or if ladderspec has a schedule of that name.
     """
     name = literal_name(schedule, "kind")
-    if schedule.rate is Schedule.rate:
+    if schedule.rate is Schedule.rate and schedule.rate_at is Schedule.rate_at:
         raise UsageError(f"the schedule {name} has no `rate`")
     admit("schedule", name, _SCHEDULES.get(name), schedule)
     _SCHEDULES[name] = schedule
@@ -158,3 +172,70 @@ class Linear(Schedule):
     def rate(self, lr: float, done: float, factor: float) -> float:
         left = min(1.0, (1 - done) / max(1e-12, 1 - self.start))
         return self.floor + (lr - self.floor) * left
+
+
+@register_schedule
+class Torch(Schedule):
+    """Any schedule of torch.optim.lr_scheduler that is a function of the number of updates."""
+
+    kind: Literal["torch"]
+    name: str = Field(
+        description="Class of torch.optim.lr_scheduler: StepLR, MultiStepLR, OneCycleLR, ..."
+    )
+    arguments: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Its arguments, as in torch: {step_size: 1000}. Steps are updates."
+        " `total_steps` is that of training by default. They are checked when training starts.",
+    )
+
+    def rate_at(self, lr: float, update: int, total: int, factor: float) -> float:
+        arguments = json.dumps(self.arguments, sort_keys=True)
+        return _torch_rates(self.name, arguments, lr, max(1, total))[min(update, total - 1)]
+
+
+_NO_FUNCTION_OF_UPDATES = {
+    "LambdaLR": "needs a function: register a schedule of your own",
+    "MultiplicativeLR": "needs a function: register a schedule of your own",
+    "SequentialLR": "consists of other schedules: register a schedule of your own",
+    "ChainedScheduler": "consists of other schedules: register a schedule of your own",
+    "ReduceLROnPlateau": "follows a metric: use `schedule: halve`",
+}
+
+
+@lru_cache(maxsize=4)
+def _torch_rates(name: str, arguments: str, lr: float, total: int) -> list[float]:
+    """The learning rates of all updates."""
+    import inspect
+
+    import torch
+    from torch.optim import lr_scheduler
+
+    known = {
+        each.__name__: each
+        for each in vars(lr_scheduler).values()
+        if isinstance(each, type) and issubclass(each, lr_scheduler.LRScheduler)
+    }
+    left = [each for each in sorted(known) if each not in ("LRScheduler", *_NO_FUNCTION_OF_UPDATES)]
+    if name in _NO_FUNCTION_OF_UPDATES:
+        raise UsageError(f"schedule {name} {_NO_FUNCTION_OF_UPDATES[name]}")
+    if name not in left:
+        hint = did_you_mean(name, left) or f"there are {one_of(left, 'and')}"
+        raise UsageError(f"torch.optim.lr_scheduler has no schedule {tick(name)}: {hint}")
+    given, taken = json.loads(arguments), inspect.signature(known[name]).parameters
+    if given.get("cycle_momentum"):
+        raise UsageError("`cycle_momentum` is not supported: the momentum stays as it is")
+    given |= {"cycle_momentum": False} if "cycle_momentum" in taken else {}
+    if "total_steps" in taken and not {"total_steps", "epochs"} & given.keys():
+        given["total_steps"] = total
+    optimiser = torch.optim.SGD([torch.zeros(1)], lr=lr)
+    rates = []
+    try:
+        schedule = known[name](optimiser, **given)
+        for _ in range(total):
+            rates.append(float(optimiser.param_groups[0]["lr"]))
+            if len(rates) < total:
+                optimiser.step()
+                schedule.step()
+    except (TypeError, ValueError, ZeroDivisionError) as error:
+        raise UsageError(f"schedule {name} does not take these arguments: {error}") from None
+    return rates

@@ -94,7 +94,7 @@ class OptimiserConfig(Config):
     probe: Positive | None = Field(None, description="Learning rate of probes. Default: `lr`.")
     schedule: ScheduleField = Field(
         Constant(kind="constant"),
-        description="Learning-rate schedule: constant, halve, cosine or linear.",
+        description="Learning-rate schedule: constant, halve, cosine, linear, or one of torch.",
     )
     warm_up: Whole = Field(
         0, description="Warm-up: updates over which the learning rate rises to `lr`."

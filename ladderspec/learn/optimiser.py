@@ -37,8 +37,17 @@ def optimisers() -> dict[str, type[Optimiser]]:
     return {name: found[name] for name in sorted(found) if name not in NOT_HERE}
 
 
-def check_optimiser(config: OptimiserConfig, device: torch.device | None = None) -> None:
-    """Raise UsageError if there is no such optimiser, or if it cannot train with its arguments."""
+def check_optimiser(
+    config: OptimiserConfig, updates: int = 1, device: torch.device | None = None
+) -> None:
+    """Raise UsageError if there is no such optimiser or schedule, or if it cannot be used.
+
+    Args:
+        config: the optimiser and its schedule.
+        updates: the number of updates of the run.
+        device: the device of the run.
+    """
+    config.schedule.rate_at(config.lr, 0, updates, 1.0)
     parameter = nn.Parameter(torch.zeros(2, 2, device=device))
     group = {"params": [parameter], "weight_decay": config.weight_decay, "probe": False}
     optimiser = _make(config, [group])

@@ -42,7 +42,7 @@ def check_runs(runs: Iterable[Run], output: Path, data: Path | None) -> None:
         device = device_of(run.machine.device)
         if device.type == "mps":
             _check_mps(run)
-        check_optimiser(run.training.optimiser, device)
+        check_optimiser(run.training.optimiser, run.training.updates or 1, device)
         key = run.data.model_dump_json()
         try:
             if key not in opened:

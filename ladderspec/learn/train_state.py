@@ -43,7 +43,7 @@ def learning_rate(config: OptimiserConfig, update: int, total: int, factor: floa
     >>> [round(learning_rate(adam, update, 4), 3) for update in range(4)]
     [0.5, 0.854, 0.5, 0.146]
     """
-    lr = config.schedule.rate(config.lr, min(1.0, update / max(1, total)), factor)
+    lr = config.schedule.rate_at(config.lr, update, total, factor)
     return lr * min(1.0, (update + 1) / max(1, config.warm_up))
 
 

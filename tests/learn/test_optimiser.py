@@ -16,6 +16,7 @@ import ladderspec as ls
 from ladderspec.errors import SpecError, UsageError
 from ladderspec.experiments import schedules
 from ladderspec.experiments.reader import open_experiment
+from ladderspec.experiments.schedules import Torch
 from ladderspec.experiments.training import ClipConfig, OptimiserConfig, TrainingConfig
 from ladderspec.learn.optimiser import (
     check_optimiser,
@@ -26,6 +27,7 @@ from ladderspec.learn.optimiser import (
 )
 from ladderspec.learn.setup import check_runs
 from ladderspec.learn.train import train
+from ladderspec.learn.train_state import learning_rate
 from ladderspec.learn.update import _clip
 from ladderspec.network.net import Net
 from tests.learn.test_resume import PowerCut, cut, written
@@ -46,6 +48,9 @@ CONFIGS = {
     "adamw": OptimiserConfig(kind="adamw", lr=0.01, weight_decay=0.1),
     "sgd": OptimiserConfig(kind="sgd", arguments={"momentum": 0.9, "nesterov": True}),
     "rmsprop": OptimiserConfig(kind="rmsprop", arguments={"alpha": 0.9, "momentum": 0.5}),
+    "schedule": OptimiserConfig(
+        schedule=Torch(kind="torch", name="OneCycleLR", arguments={"max_lr": 0.02})
+    ),
 }
 ALL = list(optimisers())
 
@@ -215,8 +220,6 @@ def test_advice(training: str, message: str, hint: str, tmp_path: Path) -> None:
 
 
 def test_a_schedule_of_a_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ladderspec.learn.train_state import learning_rate
-
     monkeypatch.setattr(schedules, "_SCHEDULES", dict(schedules._SCHEDULES))
     (tmp_path / "steps.py").write_text(STEPS)
     text = EXPERIMENT.replace("{lr: 0.01}", "{lr: 0.01, schedule: {kind: steps, at: 0.25}}")
@@ -229,6 +232,49 @@ def test_a_schedule_of_a_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     found = run.training.model_dump(mode="json")
     assert found["optimiser"]["schedule"] == {"kind": "steps", "at": 0.25}
     assert TrainingConfig.model_validate(found) == run.training
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("StepLR", {"step_size": 3, "gamma": 0.5}),
+        ("MultiStepLR", {"milestones": [2, 5]}),
+        ("ExponentialLR", {"gamma": 0.9}),
+        ("CosineAnnealingWarmRestarts", {"T_0": 4}),
+        ("OneCycleLR", {"max_lr": 0.3, "total_steps": 12, "cycle_momentum": False}),
+    ],
+)
+def test_schedules_of_torch(name: str, arguments: dict[str, Any]) -> None:
+    config = OptimiserConfig(
+        lr=0.1, schedule=Torch(kind="torch", name=name, arguments=arguments), warm_up=0
+    )
+    check_optimiser(config, 12)
+    optimiser = torch.optim.SGD([torch.zeros(1)], lr=0.1)
+    theirs = getattr(torch.optim.lr_scheduler, name)(optimiser, **arguments)
+    for update in range(12):
+        assert learning_rate(config, update, 12) == optimiser.param_groups[0]["lr"]
+        optimiser.step()
+        if update < 11:
+            theirs.step()
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("SteLR", {}, "no schedule `SteLR`: did you mean `StepLR`?"),
+        ("StepLR", {}, "schedule StepLR does not take these arguments: .*step_size"),
+        ("LambdaLR", {}, "schedule LambdaLR needs a function"),
+        ("ReduceLROnPlateau", {}, "follows a metric: use `schedule: halve`"),
+        ("OneCycleLR", {"max_lr": 1, "cycle_momentum": True}, "the momentum stays as it is"),
+        ("OneCycleLR", {"max_lr": 1, "total_steps": 5}, "does not take these arguments: Tried"),
+    ],
+)
+def test_wrong_schedules_of_torch_are_refused(
+    name: str, arguments: dict[str, Any], message: str
+) -> None:
+    schedule = Torch(kind="torch", name=name, arguments=arguments)
+    with pytest.raises(UsageError, match=message):
+        check_optimiser(OptimiserConfig(schedule=schedule), 12)
 
 
 @pytest.mark.parametrize(
