@@ -87,6 +87,12 @@ class LayerNormalisation(Norm):
 
     compute = staticmethod(_group_norm)
 
+    @classmethod
+    def problem(cls, shape: Shape, groups: int) -> tuple[str, str] | None:
+        if size_of(shape) > groups:
+            return None
+        return "the layer norm of a single value is always zero", "`norm: batch` or `norm: none`"
+
 
 @register_norm
 class GroupNormalisation(Norm):

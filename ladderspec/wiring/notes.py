@@ -12,6 +12,7 @@ from ladderspec.cells.fields import Noise, NormChoice
 from ladderspec.cells.norms import NORMS
 from ladderspec.language.read import Spec
 from ladderspec.names import Role, Shape, Side, is_input, show_arrow, show_shape, split_node
+from ladderspec.tasks.base import Ramp
 from ladderspec.text.notation import Selector
 from ladderspec.text.tree import items_of
 from ladderspec.wiring.graph import (
@@ -39,6 +40,7 @@ def take_notes(work: Compilation, spec: Spec) -> None:
         *_of_words(work, spec),
         *_of_tasks(graph),
         *_of_time(graph),
+        *_of_initial_values(graph),
         *_of_maps(graph, spec),
     ]
     graph.graph["notes"] += dict.fromkeys(found)
@@ -115,8 +117,11 @@ def _of_fields(work: Compilation) -> Iterator[tuple[str, str]]:
                 continue
             other = cell.model_copy(update={name: _another(cell, name)})
             used = other == cell or _declared(other, site, out) != declared
-            why = ": it has no batch norm" if name == "statistics" else ""
-            why = ": no arrow into it has weights" if bare else why
+            why = ": no arrow into it has weights" if bare else ""
+            why = {
+                "statistics": ": it has no batch norm",
+                "resample": ": all maps that arrive have its size",
+            }.get(name, why)
             yield str(value.place), "" if used else f"`{name}` of {node} changes nothing{why}"
 
 
@@ -179,6 +184,9 @@ def _of_time(graph: Graph) -> Iterator[str]:
     arrival = nx.multi_source_dijkstra_path_length(_delays(graph), inputs, weight="delay")
     for name, entry in tasks.items():
         end = None if length is None else _last_counted(entry, length)
+        if end is not None and end < 0:
+            yield f"task `{name}`: no t counts, because `when` is 0 at every t with a target"
+            continue
         for node in entry["at"]:
             if node not in arrival:
                 yield f"task `{name}`: the input never reaches {node}"
@@ -187,22 +195,58 @@ def _of_time(graph: Graph) -> Iterator[str]:
                     f"task `{name}`: the input reaches {node} {arrival[node]} {unit} later, but the"
                     f" last t that counts is {end + 1}"
                 )
-            if entry["task"].teaches:
+            if entry["task"].teaches and _weighs(entry, node):
                 before = nx.single_source_dijkstra_path_length(backwards, node, weight="delay")
                 for source, delay in before.items():
                     known = 10**9 if end is None else end
                     last[source] = max(last.get(source, -1), known - delay)
+    untrained = [node for node in in_order(graph) if node not in last and not is_input(node)]
+    if tasks and untrained:
+        yield f"{', '.join(untrained)}: no cost trains what only probes and tasks of weight 0 read"
     if not tasks or length == 1:
         return
-    untrained = [node for node in in_order(graph) if node not in last and not is_input(node)]
-    if untrained:
-        yield f"{', '.join(untrained)}: no cost trains what only probes read"
     for node in in_order(graph):
-        for source, _, edge in graph.in_edges(node, data=True):
-            owns = edge.get("parameters") and graph.nodes[source]["initial"] != "learned"
+        for source, _, key, edge in graph.in_edges(node, keys=True, data=True):
+            learned = graph.nodes[source]["initial"] == "learned"
+            starts = learned and not _removes_constants(
+                cell_of(graph, node), key, edge["projection"]
+            )
+            owns = edge.get("parameters") and not starts
             if owns and node in last and last[node] < edge["delay"]:
                 arrow = show_arrow(source, node, edge["delay"])
                 yield f"`{arrow}` gets no gradient: no cost within {length} {unit} depends on it"
+
+
+def _of_initial_values(graph: Graph) -> Iterator[str]:
+    """A learned initial value is the same in all samples, so that batch norms may remove it."""
+    for node in in_order(graph):
+        later = [
+            _removes_constants(cell_of(graph, target), key, edge["projection"])
+            for _, target, key, edge in graph.out_edges(node, keys=True, data=True)
+            if edge["delay"]
+        ]
+        if "initial" in graph.nodes[node]["own"] and all(later):
+            yield (
+                f"`initial: learned` of {node} gets no gradient: batch norms remove what is the"
+                " same in all samples"
+            )
+
+
+def _removes_constants(cell: Cell, key: str, map: Projection) -> bool:
+    """Whether a norm over samples follows a map that has no borders."""
+    norms = {map.norm} if key in cell.signature().separate else {map.norm, cell.node_norm()[1]}
+    plain = len(map.target) == 1 or map.kind in ("none", "scaled") or map.filter == (1, 1)
+    return plain and any(NORMS[norm].statistics for norm in norms - {"none"})
+
+
+def _weighs(entry: TaskAttributes, node: str) -> bool:
+    """Whether the weight of a task at a node is ever above 0."""
+    task = entry["task"]
+    if (weights := task.node_weights([node])) is not None:
+        return bool(weights.get(node))
+    return bool(
+        max(task.weight.start, task.weight.to) if isinstance(task.weight, Ramp) else task.weight
+    )
 
 
 def _delays(graph: Graph) -> nx.DiGraph:

@@ -137,7 +137,29 @@ CASES = {
                 "where": {"kind": "probe", "at": "encoder.class", "target": "place", "head": 2},
             }
         },
-        "encoder.class: no cost trains what only probes read",
+        "encoder.class: no cost trains what only probes and tasks of weight 0 read",
+    ),
+    "an initial value before a batch norm": (
+        {
+            "levels": rows(class_encoder={"cell": "SoftMax", "channels": 3, "initial": "learned"}),
+            "edges": {"add": ["encoder.class(t-1) -> encoder.class"]},
+        },
+        "`initial: learned` of encoder.class gets no gradient: batch norms remove what is the same"
+        " in all samples",
+    ),
+    "weight 0": (
+        {
+            "time": {"iterations": 1},
+            "tasks": {
+                "clean": {"kind": "denoising", "at": "decoder.input"},
+                "digit": {**CLASSES, "weight": 0},
+            },
+        },
+        "encoder.class: no cost trains what only probes and tasks of weight 0 read",
+    ),
+    "weights of 0 for all t": (
+        {"tasks": {"digit": {**CLASSES, "when": [0, 0, 0, 0]}}},
+        "task `digit`: no t counts, because `when` is 0 at every t with a target",
     ),
     "filter smaller than stride": (
         {"levels": rows(a_decoder={"cell": "convG3", "filter": 1})},
