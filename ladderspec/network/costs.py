@@ -158,7 +158,7 @@ def _weights(reader: Reader, given: Given) -> tuple[list[int], Tensor | None]:
         return read, None
     by_time = reader.when if isinstance(reader.when, tuple) else [1.0] * given.length
     table = [[by_time[t] * (bits[length] >> t & 1) for length in lengths] for t in read]
-    return read, torch.tensor(table, device=given.frames.device)
+    return read, torch.tensor(table).to(given.frames.device)
 
 
 def later(readers: Sequence[Reader], t: int | Tensor) -> list[Reader]:

@@ -36,6 +36,7 @@ from ladderspec.learn.setup import check_runs
 from ladderspec.learn.train import train
 from ladderspec.learn.train_state import TrainState
 from ladderspec.learn.update import update
+from ladderspec.names import INPUT
 from ladderspec.network.net import Net
 from tests.training import EXPERIMENT, one_run
 
@@ -85,14 +86,19 @@ def onto(net: nn.Module, device: str) -> None:
                 module._buffers[name] = torch.empty(buffer.shape, dtype=buffer.dtype, device=device)
 
 
-def frames_for(net: Net, device: str) -> Tensor:
+def frames_for(net: Net, device: str) -> dict[str, Tensor]:
+    """All inputs by name."""
     lead = (BATCH,) if net.plan.iterations else (BATCH, FRAMES)
-    return torch.rand(*lead, *net.shape, device=device)
+    frames = {INPUT: torch.rand(*lead, *net.shape, device=device)}
+    for form in net.inputs.forms[1:]:
+        lead = (BATCH, FRAMES) if form.timed else (BATCH,)
+        frames[form.name] = torch.rand(*lead, *form.shape, device=device)
+    return frames
 
 
-def targets_for(net: Net, frames: Tensor) -> dict[str, Tensor]:
+def targets_for(net: Net, frames: dict[str, Tensor]) -> dict[str, Tensor]:
     """A target for every field that a task compares with."""
-    found = {}
+    found, device = {}, frames[INPUT].device
     with torch.no_grad():
         outputs = net(frames)
     for name, task in net.tasks.items():
@@ -104,7 +110,7 @@ def targets_for(net: Net, frames: Tensor) -> dict[str, Tensor]:
             shape = shape if net.groups is None else shape[1:]
             kind = torch.int64 if task.classes(shape) else torch.float32
             found[task.field] = torch.zeros(
-                BATCH, *task.target_shape(shape), dtype=kind, device=frames.device
+                BATCH, *task.target_shape(shape), dtype=kind, device=device
             )
     return found
 
@@ -131,8 +137,10 @@ def cuda(tmp_path_factory: pytest.TempPathFactory) -> str:
     return "cuda"
 
 
-def frame_of(net: Net, frames: Tensor) -> Tensor:
-    return frames if net.plan.iterations else frames[:, 0]
+def frame_of(net: Net, frames: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The inputs at the first t."""
+    timed = {form.name for form in net.inputs.forms if form.timed}
+    return {name: value[:, 0] if name in timed else value for name, value in frames.items()}
 
 
 @pytest.mark.parametrize("path", SMALL)
