@@ -234,7 +234,7 @@ def _of_initial_values(graph: Graph) -> Iterator[str]:
 
 def _removes_constants(cell: Cell, key: str, map: Projection) -> bool:
     """Whether a norm over samples follows a map that has no borders."""
-    norms = {map.norm} if key in cell.signature().separate else {map.norm, cell.node_norm()[1]}
+    norms = {map.norm, cell.node_norm()[1]} if cell.signature().sums(key) else {map.norm}
     plain = len(map.target) == 1 or map.kind in ("none", "scaled") or map.filter == (1, 1)
     return plain and any(NORMS[norm].statistics for norm in norms - {"none"})
 
