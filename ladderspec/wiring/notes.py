@@ -10,6 +10,7 @@ import networkx as nx
 from ladderspec.cells import ACTIVATIONS, Cell, Projection, Site
 from ladderspec.cells.fields import Noise, NormChoice
 from ladderspec.cells.norms import NORMS
+from ladderspec.cells.pool import Pool
 from ladderspec.language.read import Spec
 from ladderspec.names import Role, Shape, Side, is_input, show_arrow, show_shape, split_node
 from ladderspec.tasks.base import Ramp
@@ -293,6 +294,13 @@ def _of_maps(graph: Graph, spec: Spec) -> Iterator[str]:
                     f" decoders above it do not reach {node} this way"
                 )
             yield from (f"{arrow}: {note}" for note in _of_map(edge["projection"]))
+            cell, size = cell_of(graph, node), edge["projection"].source
+            window = cell.window if isinstance(cell, Pool) else None
+            if window and any(k > n for k, n in zip(window, size[1:], strict=True)):
+                yield (
+                    f"{node}: a window of {show_shape(window)} is larger than the maps of"
+                    f" {show_shape(size[1:])}; `filter: global` reads whole maps"
+                )
 
 
 def _of_map(map: Projection) -> Iterator[str]:

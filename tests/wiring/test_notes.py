@@ -204,6 +204,11 @@ CASES = {
         {"defaults": {"ConvLSTM": {"statistics": "shared"}}},
         "`statistics` of encoder.b changes nothing: it has no batch norm",
     ),
+    "a window larger than the map": (
+        {"levels": rows(b_encoder={"cell": "Pool", "filter": 5, "stride": 1})},
+        "encoder.b: a window of 5x5 is larger than the maps of 4x4; `filter: global` reads whole"
+        " maps",
+    ),
     "only padding": (
         {"levels": rows(b_encoder={"cell": "ConvLSTM", "channels": 4, "filter": 9})},
         "`encoder.a -> encoder.b`: a filter of 9x9 has taps that reach only padding on maps of 4x4",
