@@ -133,6 +133,7 @@ def _value(value: Any) -> str:
 
 # --- arrows and tasks -----------------------------------------------------------------------------
 
+_OF_MAP = ("kind", "filter", "stride", "norm", "dilation", "channel_groups")
 _COMPARED = ("delay", "filter", "norm", "map", "resample", "scale", "tap", "shared")
 
 
@@ -152,6 +153,8 @@ def _change_of_arrow(one: EdgeAttributes, two: EdgeAttributes) -> str | None:
     changes = _changes(before, after) + _changes(*gains)
     if not changes and one["projection"] == two["projection"]:
         return None
+    if not changes:  # what follows from its ends
+        changes = _changes(*({k: getattr(e["projection"], k) for k in _OF_MAP} for e in (one, two)))
     return ", ".join([str(one["role"]), *changes])
 
 

@@ -122,6 +122,15 @@ def test_shapes_of_feedback() -> None:
     ]
 
 
+def test_differences_of_arrows_say_what_follows_from_their_cells() -> None:
+    first, second = (
+        graph(load("specs/related/residual_convgru.yaml", set=changes))
+        for changes in ({}, {"encoder.gru2.dilation": 1})
+    )
+    found = [str(each) for each in compare(first, second)]
+    assert "~ arrow encoder.sum1 -> encoder.gru2  encoder, dilation 2x2 -> 1x1" in found
+
+
 def test_an_arrow_that_carries_another_value_is_a_difference() -> None:
     text = """
 name: x
