@@ -202,6 +202,7 @@ VALUES_ELSEWHERE = {
         "mae": "l1", "absolute": "l1", "l2": "mse", "squared": "mse", "smooth_l1": "huber",
         "cross_entropy": "bce", "ce": "bce",
     },
+    "per": {"constant": "sequence", "item": "sequence", "step": "frame", "time": "frame"},
 }  # fmt: skip
 
 # Fields that do not exist because there is nothing to set.

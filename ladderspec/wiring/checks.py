@@ -161,7 +161,7 @@ def _check_inputs(work: Compilation) -> None:
         until = getattr(attributes["cell"], "until", None)
         if until is not None and steps is not None and until >= steps:
             message = f"`until: {until}` of {node} hides nothing: there are {steps} {unit}"
-            work.report("S106", message, attributes, "leave it out, or say less")
+            work.report("S106", message, attributes, "leave it out, or name an earlier t")
         if getattr(attributes["cell"], "per", None) != "sequence":
             continue
         for _, target, edge in graph.out_edges(node, data=True):
