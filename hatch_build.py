@@ -13,11 +13,18 @@ LINK = re.compile(r"(?<!!)\[(?P<text>[^]]+)\]\((?P<target>(?!https?:)[^)]+)\)")
 
 
 class Readme(MetadataHookInterface):
-    """Makes links and images absolute if `project.urls.Source` says where; else drops them."""
+    """Makes links and images absolute if `project.urls.Source` says where.
+
+    Without that address there is nothing that an index could show or link to: links become words,
+    the first image becomes the YAML that it shows, and the others are left out.
+    """
 
     def update(self, metadata: dict[str, Any]) -> None:
         text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
         source = metadata.get("urls", {}).get("Source", "")
+        if not source:
+            yaml = (Path(self.root) / "docs/hero.yaml").read_text(encoding="utf-8")
+            text = IMAGE.sub(lambda _: f"```yaml\n{yaml}```", text, count=1)
         metadata["readme"] = {"content-type": "text/markdown", "text": for_index(text, source)}
 
 
@@ -26,7 +33,7 @@ def for_index(text: str, source: str = "") -> str:
 
     Args:
         text: The README.
-        source: The address of the repository. Without it, images are left out and links are words.
+        source: The address of the repository.
     """
     if not source:
         return re.sub(r"\n{3,}", "\n\n", LINK.sub(r"\g<text>", IMAGE.sub("", text)))

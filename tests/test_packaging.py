@@ -144,7 +144,7 @@ def test_the_wheel_outside_the_repository(wheel: Path, tmp_path: Path) -> None:
     assert "mine.yaml: fine" in run("validate", "mine.yaml")
     assert "ConvLSTM" in run("show", "mine.yaml")
     for suffix in ("svg", "html", "tex", "gv"):
-        run("draw", "mine.yaml", "-o", f"mine.{suffix}")
+        run("draw", "mine.yaml", "--view", "rolled", "-o", f"mine.{suffix}")
         assert (work / f"mine.{suffix}").stat().st_size > 1000
     assert "2,861,140 parameters" in run("show", "ladderspec:ommnist/rladder")
     packed = installed / "ladderspec" / "specs"
@@ -154,8 +154,9 @@ def test_the_wheel_outside_the_repository(wheel: Path, tmp_path: Path) -> None:
 def test_the_page_on_a_package_index(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         text = archive.read(f"ladderspec-{__version__}.dist-info/METADATA").decode()
-    assert "](docs/" not in text
-    assert 'src="docs/' not in text
+    assert "](" not in text
+    assert "<img" not in text
+    assert f"```yaml\n{(ROOT / 'docs/hero.yaml').read_text()}```\n\nThe eighth line" in text
     spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
     hook = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hook)
