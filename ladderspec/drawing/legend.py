@@ -41,7 +41,7 @@ def entries(
     yield from _roles(picture, wires, worth_of, theme)
     if any(wire.mark for wire in wires):
         more = any(wire.mark and wire.delay > 1 for wire in wires)
-        text = "delay of one iteration" + (", or of the number beside it" if more else "")
+        text = "delay: one, or the number" if more else "delay of one iteration"
         yield LegendEntry(text, partial(_square, theme.text))
     yield from _changes(picture, theme)
     if any(box.ink.width == STATEFUL for box in boxes):
