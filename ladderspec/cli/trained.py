@@ -153,7 +153,7 @@ def _print(report: Report, opened: TrainedRun, args: argparse.Namespace) -> None
         times = "  ".join(f"{t:.4g}" for t in report.by_time.get(name, []))
         print(f"  {name:<{width}}  {value:8.4g} {unit:<7}" + (f"  by t: {times}" if times else ""))
     for name, table in report.confusion.items():
-        print(f"\n{name}: rows are the class, columns what it was taken for")
+        print(f"\n{name}: rows are true classes, columns predicted ones")
         print("     " + "".join(f"{i:>5}" for i in range(len(table))))
         for i, row in enumerate(table):
             print(f"{i:>5}" + "".join(f"{n or '.':>5}" for n in row))

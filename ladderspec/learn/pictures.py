@@ -245,21 +245,21 @@ def _rolls(
 def _caption(
     collator: Collator, batch: TensorBatch, outputs: Mapping[str, Tensor], item: int
 ) -> str:
-    """`3, taken for 5` at the end of an item. Empty if there is no classification."""
+    """`3, predicted 5` at the end of an item. Empty if there is no classification."""
     parts = []
     for name, taken in _decisions(collator, outputs, item).items():
         last = batch.lengths[item] if batch.lengths else len(taken)
         target = batch.target(name, collator.field(collator.tasks[name]))[item]
         known = target.dim() == 0 and int(target) >= 0
         true = f"{int(target)}, " if known else ""
-        parts.append(f"{true}taken for {int(taken[last - 1])}")
+        parts.append(f"{true}predicted {int(taken[last - 1])}")
     return "; ".join(parts)
 
 
 def _taken(collator: Collator, outputs: Mapping[str, Tensor], item: int, t: int) -> str:
-    """`, taken for 5` at one iteration."""
+    """`, predicted 5` at one iteration."""
     decided = _decisions(collator, outputs, item).values()
-    return "".join(f", taken for {int(taken[t])}" for taken in decided)
+    return "".join(f", predicted {int(taken[t])}" for taken in decided)
 
 
 def _decisions(collator: Collator, outputs: Mapping[str, Tensor], item: int) -> dict[str, Tensor]:

@@ -107,10 +107,10 @@ def test_iterations_are_rows_and_every_group_has_its_colour(
     for column in COLUMNS:
         assert found.count(column) == 1
     labels = collator.data.batch("test", 0, np.arange(2))["label"]
-    assert [t for t in found if t.endswith("taken for 7") and "=" not in t] == [
-        f"{label}, taken for 7" for label in labels
+    assert [t for t in found if t.endswith("predicted 7") and "=" not in t] == [
+        f"{label}, predicted 7" for label in labels
     ]
-    assert [t for t in found if "t =" in t] == ["t = 1, taken for 3", "t = 2, taken for 7"] * 2
+    assert [t for t in found if "t =" in t] == ["t = 1, predicted 3", "t = 2, predicted 7"] * 2
     colours = {text.text: text.colour for text in picture.texts}
     assert (colours["segment: mu 1"], colours["segment: mu 2"]) == (BLUE, ORANGE)
 

@@ -125,10 +125,10 @@ def test_pictures_end_where_their_items_end(tmp_path: Path) -> None:
     for item in range(3):
         (batch,) = one.collator.pieces(one.collator.take("train", 0, np.array([item])))
         taken = int(one.net(batch.frames)["kind"][0, -1].argmax())
-        captions.append(f"{int(batch.targets['label'])}, taken for {taken}")
+        captions.append(f"{int(batch.targets['label'])}, predicted {taken}")
     picture = draw_samples(one.net, one.collator, "train", 3, "samples")
     assert picture is not None
-    assert [text.text for text in picture.texts if "taken for" in text.text] == captions
+    assert [text.text for text in picture.texts if "predicted" in text.text] == captions
     assert len(picture.tiles) == 2 * lengths.sum(), "frames and predictions"
     unlabelled = learner(spec=UNEQUAL, data=data, changes={"without": ["task.kind"]})
     picture = draw_samples(unlabelled.net, unlabelled.collator, "train", 3, "samples")
@@ -755,7 +755,7 @@ def test_cutting_changes_no_measure(tmp_path: Path) -> None:
         one.collator.check(one.net.eval(), "any")
         picture = draw_samples(one.net, one.collator, "test", 2, "samples")
         assert picture is not None
-        assert any("taken for" in text.text for text in picture.texts)
+        assert any("predicted" in text.text for text in picture.texts)
     reports = [
         measure(o.net, o.collator, split_batches(o.collator, "test", 4)) for o in (whole, cut)
     ]
