@@ -12,6 +12,7 @@ import json
 import posixpath
 import re
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +58,7 @@ def notebook(path: Path) -> dict[str, str | bytes]:
     for cell in json.loads(path.read_text("utf-8"))["cells"]:
         text = "".join(cell["source"])
         lines += [text, ""] if cell["cell_type"] == "markdown" else _fenced(text, "python")
-        for output in cell.get("outputs", ()):
-            data = output.get("data", {"text/plain": output.get("text", "")})
+        for data in _outputs(cell):
             name = f"{path.stem}_{len(found)}"
             if "image/svg+xml" in data:
                 found[f"{name}.svg"] = "".join(data["image/svg+xml"])
@@ -73,6 +73,15 @@ def notebook(path: Path) -> dict[str, str | bytes]:
     note = f"*The notebook `{path.relative_to(ROOT).as_posix()}`, with its outputs.*"
     title, _, rest = "\n".join(lines).partition("\n")
     return {**found, f"{path.stem}.md": f"{title}\n\n{note}\n{rest}"}
+
+
+def _outputs(cell: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The outputs of a cell by their types; printed texts in a row are one."""
+    for printed, found in groupby(cell.get("outputs", ()), lambda output: "text" in output):
+        if printed:
+            yield {"text/plain": [line for output in found for line in output["text"]]}
+        else:
+            yield from (output["data"] for output in found)
 
 
 def _fenced(text: str, kind: str) -> Iterator[str]:

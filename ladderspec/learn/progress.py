@@ -229,7 +229,7 @@ class Display:
 
     @property
     def live(self) -> bool:
-        return not self.quiet and self.out.isatty()
+        return not self.quiet and self.out.isatty() and os.environ.get("TERM") != "dumb"
 
     def say(self, line: str) -> None:
         """Print a line above the live ones."""
@@ -330,7 +330,7 @@ class Display:
     def _style(self) -> Style:
         encoding = (getattr(self.out, "encoding", "") or "").lower()
         full, empty = ("━", "─") if encoding.startswith("utf") else ("#", ".")
-        return Style(full, empty, colour="NO_COLOR" not in os.environ)
+        return Style(full, empty, colour=not os.environ.get("NO_COLOR"))
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,11 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.fixture(autouse=True)
+def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+
+
 def plain(text: str) -> str:
     return re.sub("\033\\[[0-9;]*[A-Za-z]", "", text)
 
@@ -125,6 +130,8 @@ def test_no_color(colour: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     with display.following({"a": lambda: Status(5, 10, 1.0)}):
         display.show()
     assert ("\033[36m" in out.getvalue()) is colour
+    monkeypatch.setenv("TERM", "dumb")
+    assert not display.live
 
 
 def test_a_status_of_another_process(tmp_path: Path) -> None:
