@@ -591,8 +591,8 @@ def test_batch_norms_are_measured_anew_and_put_back() -> None:
     assert one.net.training
     assert same(kept, weights(one))
     torch.testing.assert_close(evaluated, trained, atol=2e-2, rtol=2e-2)  # n / (n - 1)
-    one.net.eval()  # fills in what was never computed, until training goes on
-    assert not same(kept, weights(one))
+    one.net.eval()
+    assert same(kept, weights(one)), "evaluation keeps the statistics of training as they are"
     with recalibrated(one.net, training):
         pass
     one.net.train()
