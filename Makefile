@@ -11,7 +11,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 LOWEST ?= .venv-lowest
 PIP_LOWEST := $(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt
 SHORT_JOB := tests/language/test_bad_specs.py tests/wiring/test_attributes.py tests/learn/test_changed_inputs.py \
-	tests/experiments/test_identity.py tests/test_escaping.py tests/test_lowest.py \
+	tests/experiments/test_identity.py tests/test_escaping.py tests/test_checks.py \
 	tests/export/test_onnx.py tests/ablation/test_engines.py \
 	tests/learn/test_failures.py::test_metrics_for_tensorboard
 SPEC   := specs/ommnist/rladder_quick.yaml
