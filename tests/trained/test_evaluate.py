@@ -176,7 +176,7 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     out = capsys.readouterr().out
     assert "digit.error" in out
     assert "by t:" in out
-    assert "rows are the class" in out
+    assert "rows are true classes, columns predicted ones" in out
     assert (tmp_path / "test.png").stat().st_size > 500
     with np.load(tmp_path / "activations.npz") as arrays:
         assert arrays["encoder.lstm1"].shape == (16, 3, 2, 12, 12)
