@@ -143,7 +143,7 @@ def write_all(files: Sequence[tuple[Path, str | bytes]]) -> list[Path]:
         for here, content in files:
             data = content.encode() if isinstance(content, str) else content
             target = _target(here)
-            if target.exists() and not target.is_file():
+            if os.path.exists(target) and not os.path.isfile(target):
                 _write_special(target, data)
                 continue
             waiting.append((_beside(target), target))
@@ -162,7 +162,7 @@ def write_all(files: Sequence[tuple[Path, str | bytes]]) -> list[Path]:
 def _target(path: Path) -> Path:
     """The file that a path leads to, if it is no folder."""
     target = Path(os.path.realpath(path))
-    for wrong, code in ((target.is_symlink(), ELOOP), (target.is_dir(), EISDIR)):
+    for wrong, code in ((target.is_symlink(), ELOOP), (os.path.isdir(target), EISDIR)):
         if wrong:
             raise OSError(code, os.strerror(code))
     return target
@@ -222,7 +222,7 @@ def sync(path: Path) -> None:
     try:
         os.fsync(handle)
     except OSError as error:
-        if not path.is_dir():  # some file systems sync no folders
+        if not os.path.isdir(path):  # some file systems sync no folders
             raise UsageError(f"cannot write {path}: {reason(error)}") from None
     finally:
         os.close(handle)

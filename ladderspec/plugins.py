@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import sys
 from collections.abc import Iterable
 from functools import cache
@@ -113,7 +114,7 @@ def load_plugin(path: str | Path) -> None:
         UsageError: if there is no such file, or if it fails.
     """
     path = Path(path)
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise UsageError(f"no plugin file {path}")
     source = read_regular(path)
     digest = hashlib.sha256(source).hexdigest()

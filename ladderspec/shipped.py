@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from pathlib import Path
 
@@ -15,7 +16,7 @@ def folder() -> Path:
     """Inside the installed package, or beside the package in the repository."""
     package = Path(__file__).resolve().parent
     inside = package / "specs"
-    return inside if inside.is_dir() else package.parent / "specs"
+    return inside if os.path.isdir(inside) else package.parent / "specs"
 
 
 @cache

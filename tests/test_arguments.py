@@ -13,6 +13,7 @@ import torch
 
 import ladderspec as ls
 from ladderspec.arguments import ArgumentError
+from ladderspec.data import data_config
 from ladderspec.errors import UsageError
 
 TINY = Path(__file__).parents[1] / "specs" / "ommnist" / "rladder_tiny.yaml"
@@ -108,3 +109,34 @@ def test_too_many_frames_to_generate() -> None:
 def test_seeds_are_not_negative() -> None:
     with pytest.raises(UsageError, match="seed: -1 is not a whole number from 0 on"):
         ls.build(TINY, seed=-1)
+
+
+PATHS: dict[str, Callable[[str], Any]] = {
+    "load": ls.load,
+    "graph": ls.graph,
+    "build": ls.build,
+    "draw": ls.draw,
+    "to_python": ls.to_python,
+    "train": ls.train,
+    "ablate": ls.ablate,
+    "evaluate": ls.evaluate,
+    "evaluate a checkpoint": lambda path: ls.evaluate(path, checkpoint="best"),
+    "save": lambda path: ls.save(ls.build(TINY), path),
+    "open_net": ls.open_net,
+    "load_plugin": ls.load_plugin,
+    "output": lambda path: ls.train(QUICK, rows="both", seeds=0, output=path, quiet=True),
+    "data folder": lambda path: data_config("occluded_mnist").open(0, Path(path)),
+    "arrays": lambda path: data_config("arrays", path=path).open(),
+    "piano rolls": lambda path: data_config("music", file=path).open(),
+    "textures": lambda path: data_config("textured_mnist", textures=path).open(),
+}
+
+
+@pytest.mark.parametrize("name", ["a" * 300 + ".npz", "/".join(["a" * 50] * 100), "a\0b.json"])
+@pytest.mark.parametrize("function", PATHS.values(), ids=PATHS)
+def test_paths_that_no_file_can_have(
+    function: Callable[[str], Any], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ls.LadderspecError):
+        function(name)

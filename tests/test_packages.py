@@ -142,6 +142,12 @@ def test_private_functions_of_torch_are_used_in_ops_alone() -> None:
             assert [line for line in lines if private.search(line)] == [], path
 
 
+def test_questions_about_paths_raise_no_errors() -> None:
+    """Those of pathlib raise OSError on names that are too long; those of os.path say no."""
+    question = re.compile(r"\.(is_file|is_dir|exists)\(\)")
+    assert not [file.name for file in ROOT.rglob("*.py") if question.search(file.read_text())]
+
+
 # The module of a norm or cell, and its plain form in exported files.
 SAME_THING = {"BatchNorm", "Cell"}
 

@@ -180,7 +180,7 @@ class Processes:
 def last_line(job: Job) -> str:
     """The last line of the output of a job; empty if there is none."""
     place = job.folder / "log.txt"
-    if not place.exists():
+    if not os.path.exists(place):
         return f"{job.folder} was removed during training"
     lines = place.read_text(encoding="utf-8", errors="replace").splitlines()
     return lines[-1].removeprefix("ladderspec: ") if lines else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -117,8 +118,8 @@ def graph_of(spec: str, changes: Request, root: Path | None) -> Graph:
 def saved(spec: str) -> Path | None:
     """The folder of a saved network or of a run, if `spec` is a folder."""
     folder = Path(spec)
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         return None
-    if not (folder / "graph.json").exists():
+    if not os.path.exists(folder / "graph.json"):
         raise UsageError(f"{folder} is a folder without a network: it has no graph.json")
     return folder

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 from importlib import resources
@@ -65,7 +66,7 @@ def run_new(args: argparse.Namespace) -> int:
         sys.stdout.write(text)
         return 0
     path = Path(args.path)
-    if path.exists() and not args.force:
+    if os.path.exists(path) and not args.force:
         raise UsageError(f"{path} exists; --force replaces it")
     name = one_line(path.stem)
     if not re.fullmatch(r"[A-Za-z_][\w.-]*", name) or not isinstance(resolve_scalar(name), str):
@@ -73,7 +74,7 @@ def run_new(args: argparse.Namespace) -> int:
     named = re.sub(r"^name: .*\n", lambda _: f"name: {name}\n", text, count=1, flags=re.MULTILINE)
     write_atomic(path, named)
     schema, written = path.with_name(SCHEMA), str(path)
-    if f"$schema={SCHEMA}" in text and not schema.exists():  # one may have the user's own cells
+    if f"$schema={SCHEMA}" in text and not os.path.exists(schema):  # it may have the user's cells
         written += f" and {write_atomic(schema, dump_schema())}"
     command = "train --list" if re.search(r"^rows:", text, re.MULTILINE) else "show"
     say(f"wrote {written}; next: ladderspec {command} {path}")

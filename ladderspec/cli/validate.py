@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -82,11 +83,11 @@ def _files(paths: list[str]) -> list[str]:
     """Files as named, folders as the files in them."""
     found: list[str] = []
     for path in paths:
-        if Path(path).is_dir():
+        if os.path.isdir(path):
             inside = sorted(f for f in Path(path).rglob("*") if f.suffix in (".yaml", ".yml"))
             if not inside:
                 raise UsageError(f"{path} holds no .yaml file")
-            found += [str(file) for file in inside if file.is_file()]  # a pipe would never end
+            found += [str(file) for file in inside if os.path.isfile(file)]  # pipes never end
         else:
             found.append(path)
     return found

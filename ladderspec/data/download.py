@@ -82,7 +82,7 @@ def _fetch(file: File, root: Path, addresses: list[str], progress: Progress, pau
         place.parent.mkdir(parents=True, exist_ok=True)
     reasons: list[str] = []
     with _lock(part):
-        if place.is_file() and check(file, place) is State.RIGHT:
+        if os.path.isfile(place) and check(file, place) is State.RIGHT:
             return place  # another process has downloaded it
         for address in addresses:
             try:

@@ -47,7 +47,7 @@ def explain_pickle(error: Exception) -> str:
 def read_arrays(path: Path) -> NamedArrays:
     """Arrays by name from an .npz file or a folder of .npy files, memory-mapped if possible."""
     try:
-        found = _read_folder(path) if path.is_dir() else _read_npz(path)
+        found = _read_folder(path) if os.path.isdir(path) else _read_npz(path)
     except Exception as error:  # numpy and zipfile raise many kinds of errors on damaged files
         raise DataError(f"cannot read {path}: {explain_pickle(error)}") from None
     if not found:

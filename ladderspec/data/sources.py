@@ -99,7 +99,7 @@ def cache_folder() -> Path:
 def locate(file: File, root: Path) -> Path | None:
     """The place of a file in a folder: in its group, directly, or as torchvision stores it."""
     places = [root / file.path, root / file.name, root / file.group.upper() / "raw" / file.name]
-    return next((place for place in places if place.is_file()), None)
+    return next((place for place in places if os.path.isfile(place)), None)
 
 
 def obtain(paths: Sequence[str], given: Path | str | None = None) -> list[Path]:

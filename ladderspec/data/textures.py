@@ -7,6 +7,7 @@ CC0, which are published files; and any folder of pictures. Values are from 0 (b
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -122,7 +123,7 @@ def content_of_textures(name: str, folder: Path | None = None) -> str | None:
 
 def _own_files(name: str, root: Path) -> list[Path]:
     places = [Path(name).expanduser(), root / name]
-    place = next((each for each in places if each.is_dir()), None)
+    place = next((each for each in places if os.path.isdir(each)), None)
     if place is None:
         raise DataError(
             f"no folder of textures `{name}`, here or in {root};"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def check_starts(nodes: Mapping[str, Node | None], findings: Findings) -> None:
                 message = f"{tick(row)} starts from itself"
                 message += f": {' <- '.join([row, *chain])}" if len(chain) > 1 else ""
                 findings.add(Finding("S105", message, node.place, node.path))
-        elif not (Path(node.source.name).parent / node.value).is_dir():
+        elif not os.path.isdir(Path(node.source.name).parent / node.value):
             message = f"no row or folder {tick(node.value)} to start from"
             findings.add(_unknown(message, node.value, starts, node))
 

@@ -341,7 +341,7 @@ class _ExperimentReader:
         name, target = str(node.value), file_beside(node)
         if target not in known:
             known[target] = None
-            if not str(target).startswith(PREFIX) and not target.is_file():
+            if not str(target).startswith(PREFIX) and not os.path.isfile(target):
                 hint = did_you_mean(target.name, [p.name for p in target.parent.glob("*.yaml")])
                 message = f"no file {tick(name)} beside this one"
                 self.findings.add(Finding("F001", message, node.place, node.path, hint))
@@ -501,7 +501,7 @@ def _with_path(node: Node) -> Node:
     if path is None or not isinstance(path.value, str):
         return node
     beside = Path(path.source.name).parent / path.value
-    if not beside.exists():  # it may be in the current folder or in the data folder
+    if not os.path.exists(beside):  # it may be in the current folder or in the data folder
         return node
     return node.replaced({**node.value, "path": path.replaced(os.path.abspath(beside))})
 

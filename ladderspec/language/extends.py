@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import sys
 from pathlib import Path
@@ -138,7 +139,7 @@ def _target(link: Node, seen: list[Path], root: Path | None, advice: str) -> Pat
         return refuse("`extends` needs a file to be relative to", "save the spec to a file")
     try:
         target = (seen[-1].parent / name).resolve()
-        regular = not target.exists() or stat.S_ISREG(target.stat().st_mode)
+        regular = not os.path.exists(target) or stat.S_ISREG(target.stat().st_mode)
     except (OSError, RuntimeError, ValueError):
         return refuse(f"{tick(name)} cannot be read")
     if target in seen:

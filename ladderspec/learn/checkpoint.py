@@ -8,6 +8,7 @@ renamed into place last, so it names complete files even if the process is kille
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +55,7 @@ def write(
     content = {"format": FORMAT, "file": file, "checksum": digest, **attributes}
     manifest = sealed(content, "manifest")
     place, before = folder / f"{name}.json", folder / f"{name}.before.json"
-    if place.exists():
+    if os.path.exists(place):
         write_atomic(before, place.read_bytes())
     write_atomic(place, json.dumps(manifest, indent=1) + "\n")
     _remove_unused(folder, name)
@@ -120,7 +121,7 @@ def read_latest(folder: Path, name: str, owner: str | None = None) -> tuple[Chec
     try:
         return read(folder, name, owner), ""
     except CheckpointError as error:
-        if not (folder / f"{name}.before.json").exists():
+        if not os.path.exists(folder / f"{name}.before.json"):
             raise
         found = read(folder, f"{name}.before", owner)
         write_atomic(folder / f"{name}.json", (folder / f"{name}.before.json").read_bytes())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,7 +54,7 @@ class MetricsLog:
     def has_rows(self) -> bool:
         """Whether there are metrics of an earlier training."""
         place = self.folder / METRICS
-        return not self.silent and place.exists() and place.stat().st_size > 0
+        return not self.silent and os.path.exists(place) and place.stat().st_size > 0
 
     def truncate(self, written: int) -> int:
         """Remove rows after the first `written` bytes: they are written again.
@@ -64,7 +65,7 @@ class MetricsLog:
             The number of bytes that are left.
         """
         place = self.folder / METRICS
-        if self.silent or not place.exists():
+        if self.silent or not os.path.exists(place):
             return 0
         try:
             with place.open("r+b") as file:

@@ -61,7 +61,7 @@ def read_result(folder: Path, run: Run | None = None) -> dict[str, Any] | None:
 
 def damaged_result(folder: Path) -> bool:
     """Whether there is a `result.json` that cannot be used."""
-    return (folder / "result.json").exists() and read_result(folder) is None
+    return os.path.exists(folder / "result.json") and read_result(folder) is None
 
 
 class ResultRecord(BaseModel):
@@ -80,7 +80,7 @@ class ResultRecord(BaseModel):
 
 def begun(folder: Path) -> bool:
     """Whether a training has written a checkpoint into a folder."""
-    return any((folder / name).exists() for name in ("last.json", "last.before.json"))
+    return any(os.path.exists(folder / name) for name in ("last.json", "last.before.json"))
 
 
 def reported(folder: Path) -> tuple[Path, str]:

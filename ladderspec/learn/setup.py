@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -108,7 +109,7 @@ def _mean_and_std(data: DataSet, field: str) -> tuple[float, float]:
 def weights_of(folder: Path) -> dict[str, torch.Tensor]:
     """The weights that a run reports, or its last ones if it is not finished."""
     folder, name = reported(folder)
-    if not (folder / f"{name}.json").exists():
+    if not os.path.exists(folder / f"{name}.json"):
         raise UsageError(f"{folder} holds no checkpoint to start from; train that run first")
     return checkpoint.read(folder, name, owner(folder)).under("net.")
 

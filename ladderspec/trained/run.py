@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -189,15 +190,15 @@ def open_run(
     """
     chosen_device = device_of(device)
     place = Path(place)
-    if place.suffix == ".json" and place.is_file():
+    if place.suffix == ".json" and os.path.isfile(place):
         if which not in (None, place.stem):
             raise UsageError(f"checkpoint `{which}` would be ignored: {place} is one itself")
         place, which = place.parent, place.stem
-    elif which and (place / "retrain" / f"{which}.json").exists():
+    elif which and os.path.exists(place / "retrain" / f"{which}.json"):
         place = place / "retrain"
     home = place.parent if place.name == "retrain" else place
     record = home / "run.json"
-    if home.is_file():
+    if os.path.isfile(home):
         raise UsageError(
             f"{home} is a file, but a trained network is the folder of a run, like"
             " out/quickstart/both.seed0, or one of its checkpoints"
@@ -223,7 +224,7 @@ def take_weights(net: Net, place: str | Path) -> list[str]:
     Returns notes on plug-in files that have changed since.
     """
     notes = list[str]()
-    if (Path(place) / "net.json").exists():
+    if os.path.exists(Path(place) / "net.json"):
         tensors = open_net(place).state_dict()
     else:
         opened = open_run(place)

@@ -6,6 +6,7 @@ longest, or concatenated: (all frames, C, H, W) or (all frames, C).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +61,7 @@ class Arrays(DataConfig):
     def content(self, folder: Path | None = None) -> str | None:
         path = _find(self, folder)
         files = [path]
-        if path.is_dir():
+        if os.path.isdir(path):
             files = sorted([*path.glob("*.np[yz]"), *path.glob("*/*.npy")])
         return sources.digest_of_files({str(file.relative_to(path)): file for file in files})
 
@@ -207,7 +208,7 @@ def _find(config: Arrays, folder: Path | None) -> Path:
     """The file or folder, here or in the data folder."""
     given = Path(config.path).expanduser()
     root = sources.folder(folder)
-    path = next((place for place in (given, root / given) if place.exists()), None)
+    path = next((place for place in (given, root / given) if os.path.exists(place)), None)
     if path is None:
         places = f"beside the experiment, in the current folder, or in {root}"
         raise DataError(f"no file or folder {config.path} {places}")
@@ -223,7 +224,7 @@ def _open_splits(
         split: place
         for split in SPLITS
         for place in (path / split, path / f"{split}.npz")
-        if place.exists()
+        if os.path.exists(place)
     }
     if places:
         if Split.TRAIN not in places:
@@ -247,7 +248,7 @@ def _open_splits(
 
 
 def _open_part(path: Path, config: Arrays) -> ArrayFiles:
-    files = sorted(path.glob("*.npy")) if path.is_dir() else [path]
+    files = sorted(path.glob("*.npy")) if os.path.isdir(path) else [path]
     stamps = {file: _stamp(file) for file in files}
     arrays = read_arrays(path)
     if config.input not in arrays:

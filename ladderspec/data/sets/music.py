@@ -8,6 +8,7 @@ back-propagation.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -202,12 +203,12 @@ def _own_file(config: Music, folder: Path | None) -> Path | None:
     root = sources.folder(folder)
     if config.file is not None:
         path = Path(config.file).expanduser()
-        return path if path.is_file() else root / path
+        return path if os.path.isfile(path) else root / path
     if config.name == "etudes":
         return None
     copy = root / f"music/{config.name}.npz"  # the same content without MATLAB's format
     published = sources.locate(sources.FILES[config.files()[0]], root)
-    return copy if copy.is_file() and published is None else None
+    return copy if os.path.isfile(copy) and published is None else None
 
 
 def read_rolls(path: Path) -> dict[str, Rolls]:
@@ -219,7 +220,7 @@ def read_rolls(path: Path) -> dict[str, Rolls]:
             f" an .npz has `train` (all steps, {NOTES}) and `train_lengths`, and so on for"
             " `valid` and `test`"
         )
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise DataError(f"no file {path}")
     rolls = readers[path.suffix](path)
     for split, found in rolls.items():
