@@ -44,6 +44,19 @@ def files_of(values: Iterable[object]) -> dict[str, str]:
     return found
 
 
+def of_no_file(values: Iterable[object]) -> list[str]:
+    """The names of classes and functions of users that no plug-in file defines.
+
+    A notebook, a script or an installed package has registered them. They have no digest.
+    """
+    names = {
+        str(getattr(value, "__name__", value))
+        for value in values
+        if not is_built_in(value) and getattr(value, "__module__", "") not in _FILES
+    }
+    return sorted(names)
+
+
 def admitted(name: str) -> list[object]:
     """What plug-ins have registered under a name, of any kind."""
     return [value for (_, known), value in _ADMITTED.items() if known == name]
@@ -106,6 +119,8 @@ def load_installed() -> tuple[str, ...]:
 @checked
 def load_plugin(path: str | Path) -> None:
     """Run a Python file that registers cells, tasks, norms, activations, data sets, formats.
+
+    A digest of the file is part of the identity of runs that use it, but not of what it imports.
 
     Args:
         path: The file. It runs with all rights of this process.

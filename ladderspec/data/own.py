@@ -1,18 +1,19 @@
-"""Data sets of plug-ins: what they return is checked when they are opened."""
+"""Data sets of plug-ins: what they return is checked when they are opened, and each batch."""
 
 from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ladderspec.errors import UsageError
 
 if TYPE_CHECKING:
+    from ladderspec.data.batching import Indices
     from ladderspec.data.dataset import DataSet
 
-ITEMS = 3  # of the batch that is looked at
+ITEMS = 3  # of the batch that is taken to see whether it is right
 MOST = 10**9  # items of a split: their order is held in memory
 
 
@@ -24,7 +25,30 @@ def checking(open: Callable[..., Any]) -> Callable[..., Any]:
         data = open(self, *given, **named)
         for method, problem in _problems(data):
             raise UsageError(f"data set `{self.set}`: {method} {problem}")
+        if not hasattr(data.batch, "__wrapped__"):  # `open` may return the same one twice
+            data.batch = _checking_batches(data)
+        if count := min(ITEMS, operator.index(data.size("train"))):
+            data.batch("train", 0, range(count), list(data.forms))
         return data
+
+    return checked
+
+
+def _checking_batches(data: DataSet) -> Callable[..., Any]:
+    """`batch` of a data set, which refuses what does not fit `forms`."""
+    unchecked = data.batch
+
+    @functools.wraps(unchecked)
+    def checked(
+        split: str, epoch: int, indices: Any, fields: Sequence[str] | None = None
+    ) -> dict[str, Any]:
+        import numpy as np
+
+        indices = np.asarray(indices)
+        found: Any = unchecked(split, epoch, indices, fields)
+        for problem in _problems_of_batch(data, found, split, indices, fields):
+            raise UsageError(f"data set `{data.config.set}`: `batch` {problem}")
+        return dict(found)
 
     return checked
 
@@ -50,18 +74,18 @@ def _problems(data: Any) -> Iterator[tuple[str, str]]:
     lengths = data.lengths(Split.TRAIN)
     if lengths is not None and "mask" not in forms:
         yield "`forms`", "has no `mask`, (B, T), which sequences of different `lengths` need"
-    if count := min(ITEMS, operator.index(data.size(Split.TRAIN))):
-        yield from (("`batch`", problem) for problem in _problems_of_batch(data, count))
 
 
-def _problems_of_batch(data: DataSet, count: int) -> Iterator[str]:
-    """What is wrong with the first training items, requested with all fields."""
+def _problems_of_batch(
+    data: DataSet, batch: Any, split: str, indices: Indices, fields: Sequence[str] | None
+) -> Iterator[str]:
+    """What is wrong with a batch of these items; numbers that are not finite only in the input."""
     import numpy as np
 
-    batch: Any = data.batch("train", 0, np.arange(count), list(data.forms))
     if not isinstance(batch, dict):
         yield f"returned {_shown(batch)}, not a dict of arrays"
-    for field, form in data.forms.items():
+    for field in data.forms if fields is None else fields:
+        form = data.forms[field]
         if field not in batch:
             yield f"returned no `{field}`, which `forms` names"
         values = batch[field]
@@ -72,10 +96,14 @@ def _problems_of_batch(data: DataSet, count: int) -> Iterator[str]:
         if values.ndim != len(wanted) or values.shape[1 + form.time :] != form.shape:
             shape = f"({', '.join(wanted)})"
             yield f"returned `{field}` of shape {values.shape}; `forms` says {shape}"
-        if len(values) != count:
-            yield f"returned `{field}` of length {len(values)} for {count} indices"
+        if len(values) != len(indices):
+            yield f"returned `{field}` of length {len(values)} for {len(indices)} indices"
         if form.time and data.steps is not None and values.shape[1] < data.steps:
             yield f"returned {values.shape[1]} frames of `{field}`; `steps` says {data.steps}"
+        if field == data.config.input and not np.isfinite(values).all():
+            wrong = ~np.isfinite(values).reshape(len(values), -1).all(1)
+            item = indices[np.argmax(wrong)] % data.size(split)
+            yield f"returned `{field}` that is not finite, for item {item} of {split}"
 
 
 def _shown(value: object) -> str:

@@ -30,7 +30,7 @@ from ladderspec.experiments.training import (
     tasks_of,
 )
 from ladderspec.names import TABLE, Role
-from ladderspec.plugins import admitted, files_of
+from ladderspec.plugins import admitted, files_of, of_no_file
 from ladderspec.wiring.graph import Graph
 
 if TYPE_CHECKING:
@@ -127,11 +127,21 @@ def plugins_of(graph: Graph, *configs: BaseModel | None) -> dict[str, str]:
         graph: its network.
         configs: its data, its training and so on.
     """
+    return files_of(_used(graph, *configs))
+
+
+def without_digest(run: Run) -> list[str]:
+    """The names of classes and functions of users whose changes are not noticed in a run."""
+    return of_no_file(_used(run.graph, run.data, run.training, run.evaluation))
+
+
+def _used(graph: Graph, *configs: BaseModel | None) -> Iterator[object]:
+    """The classes that a run uses, and the functions of plug-ins."""
     cells = [cell for *_, cell in graph.nodes(data="cell")]
     norms = [cell.node_norm() for cell in cells]
     projections = [projection for *_, projection in graph.edges(data="projection")]
     tasks = [entry["task"] for entry in graph.graph["tasks"].values()]
-    return files_of(_registered([cells, norms, projections, tasks, configs]))
+    return _registered([cells, norms, projections, tasks, configs])
 
 
 def _registered(value: object) -> Iterator[object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import re
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ladderspec.data import dataset
@@ -184,3 +186,31 @@ def test_what_it_returns_is_checked(
     with pytest.raises(UsageError) as refused:
         dataset.data_config("ramps").open()
     assert str(refused.value) == f"data set `ramps`: {message}"
+
+
+LATER = {
+    "frames[..., 1:]": "`frames` of shape (2, 4, 1, 8, 7); `forms` says (B, T, 1, 8, 8)",
+    "frames[1:]": "`frames` of length 1 for 2 indices",
+    "frames.astype(object)": "object array for `frames`, not a numpy array of numbers",
+    "frames * np.nan": "`frames` that is not finite, for item 7 of {split}",
+}
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+@pytest.mark.parametrize(("new", "message"), LATER.items())
+def test_every_batch_is_checked(
+    folder: Path, new: str, message: str, split: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = (folder / "my_data.py").read_text(encoding="utf-8")
+    wrong = f'"frames": {new} if 7 in indices else frames'
+    (folder / "my_data.py").write_text(code.replace('"frames": frames', wrong), encoding="utf-8")
+    monkeypatch.setattr(dataset, "_SETS", dict(dataset.registered()))
+    load_plugin(folder / "my_data.py")
+    data = dataset.data_config("ramps").open()
+    for opened in (data, pickle.loads(pickle.dumps(data))):  # as workers open it
+        assert opened.batch(split, 0, np.array([5, 6]), ["frames"])["frames"].shape[0] == 2
+        with pytest.raises(UsageError) as refused:
+            opened.batch(split, 0, np.array([7, 6]), ["frames"])
+        assert str(refused.value) == f"data set `ramps`: `batch` returned {message}".format(
+            split=split
+        )

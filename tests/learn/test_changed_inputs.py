@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+import types
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -484,3 +485,34 @@ def test_a_plugin_that_is_not_used_does_not_count(tmp_path: Path, with_plugin: P
     run = one_run(tmp_path)
     assert run.digest == before
     assert "plugins" not in run.identity
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_notebook_registers_has_no_digest_and_a_run_says_so(
+    tmp_path: Path,
+    kind: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, (before, after) = KINDS[kind]
+    notebook = types.ModuleType("notebook")
+    monkeypatch.setitem(sys.modules, "notebook", notebook)  # pydantic looks names up there
+    exec(code.replace("FACTOR", "2"), vars(notebook))
+    run = one_run(tmp_path, EXPERIMENT.replace(before, after), SPEC.replace(before, after))
+    assert "plugins" not in run.identity
+    interrupt(run, tmp_path / "run", monkeypatch)
+    said = re.compile(r"changes of (Doubled|Scaled|scaled_relu|Own) since it was begun are not no")
+    assert not said.search(capsys.readouterr().err)
+    train(run, tmp_path / "run", resume=True)
+    assert said.search(capsys.readouterr().err)
+    train(run, tmp_path / "run")
+    assert said.search(capsys.readouterr().err)
+
+
+def test_a_plugin_file_has_a_digest_and_nothing_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = run_with(tmp_path, *(KINDS.keys() - {"norm"}))  # the norm is of the same row
+    train(run, tmp_path / "run", quiet=True)
+    train(run, tmp_path / "run")
+    assert capsys.readouterr().err == ""
