@@ -22,7 +22,6 @@ from ladderspec.cli._terminal import say
 from ladderspec.drawing import draw, render, scene_of
 from ladderspec.drawing.formats import formats
 from ladderspec.drawing.options import DPI, KINDS, LAYOUTS, LEVELS, Options
-from ladderspec.drawing.scene import Scene
 from ladderspec.drawing.style import THEMES
 from ladderspec.errors import UsageError
 from ladderspec.language.read import Request
@@ -30,7 +29,7 @@ from ladderspec.language.read import Request
 _READABLE = 6.0  # points
 _PAGE = (17.0, 24.0)  # centimetres: width and height of the text on a page
 _SMALLER: dict[str, Options] = {  # options that make a drawing smaller, best first
-    "--width 17cm": {"width": "17cm"},
+    "--height 24cm": {"height": "24cm"},
     "--group": {"group": True},
     "--view rolled": {"view": "rolled", "iterations": None},
     "--labels cell": {"labels": "cell"},
@@ -176,43 +175,41 @@ def run_draw(args: argparse.Namespace) -> int:
 
 
 def _warn_about_size(built: Any, options: Options) -> None:
-    """Say if a drawing does not fit a page or is hard to read, and which option helps."""
-    scene = scene_of(built, **options)
-    problems = _problems(scene)
+    """Say if a drawing is too high for a page or hard to read, and which option helps."""
+    problems = _problems(built, options)
     if not problems:
         return
     useless = {
-        "--width 17cm": _centimetres(scene)[0] <= _PAGE[0],
+        "--height 24cm": bool(options["height"]),
         "--view rolled": options["view"] != "unrolled" or options["start"],
     }
     usable = [words for words in _SMALLER if not useless.get(words)]
-    helps = "--show LEVELS" + (" or --view mini" if options["view"] != "mini" else "")
+    helps: list[tuple[str, ...]] = []
     for words in chain.from_iterable(combinations(usable, n + 1) for n in range(len(usable))):
         smaller: Options = {**options}
         for each in words:
             smaller |= _SMALLER[each]
-        if not _problems(scene_of(built, **smaller)):
-            helps = " ".join(words)
-            break
-    print(f"note: on paper, {' and '.join(problems)}; try {helps}", file=sys.stderr)
+        known = any(set(fewer) <= set(words) for fewer in helps)
+        if len(helps) < 2 and not known and not _problems(built, smaller):
+            helps.append(words)
+    helps = helps or [("--show LEVELS",), ("--view mini",)][: 1 + (options["view"] != "mini")]
+    either = " or ".join(map(" ".join, helps))
+    print(f"note: this drawing {' and '.join(problems)}; try {either}", file=sys.stderr)
 
 
-def _problems(scene: Scene) -> list[str]:
-    sizes = [
-        f"{length:.0f} cm {kind} (a page has {most:.0f} cm)"
-        for length, most, kind in zip(_centimetres(scene), _PAGE, ("wide", "high"), strict=True)
-        if length > most
-    ]
-    found = [f"this drawing is {' and '.join(sizes)}"] if sizes else []
+def _problems(built: Any, options: Options) -> list[str]:
+    """What is wrong with a drawing on paper. One that is too wide is judged as wide as a page."""
+    scene = scene_of(built, **options)
+    wide, high = (length / 72 * 2.54 for length in scene.paper)
+    found, place = [], ""
+    if high > _PAGE[1] + 0.01:
+        found.append(f"is {high:.0f} cm high (a page has {_PAGE[1]:.0f} cm)")
+    if wide > _PAGE[0] and not options["width"]:
+        place = f" at the width of a page, {_PAGE[0]:.0f} cm"
+        scene = scene_of(built, **options | {"width": f"{_PAGE[0]}cm"})
     if 0 < scene.smallest < _READABLE:
-        found.append(f"its smallest words have {scene.smallest:.1f} points")
+        found.append(f"has words of {scene.smallest:.1f} points{place}")
     return found
-
-
-def _centimetres(scene: Scene) -> tuple[float, float]:
-    """Width and height on paper."""
-    width, height = (round(length / 72 * 2.54, 2) for length in scene.paper)
-    return width, height
 
 
 def _options(args: argparse.Namespace) -> Options:

@@ -516,15 +516,17 @@ def test_a_full_disk_is_no_traceback() -> None:
 @pytest.mark.parametrize(
     ("words", "note"),
     [
-        ("", "(a page has 17 cm) and 39 cm high (a page has 24 cm); try --width 17cm --group"),
-        ("--view rolled", "39 cm high (a page has 24 cm); try --group"),
+        ("", "is 39 cm high (a page has 24 cm); try --height 24cm or --group"),
+        ("--view rolled", "is 39 cm high (a page has 24 cm); try --height 24cm or --group"),
+        ("--height 24cm", ""),
         ("--width 17cm --group", ""),
         ("--view rolled --group --width 8.5cm", ""),
-        ("--group", "25 cm wide (a page has 17 cm); try --width 17cm"),
-        ("--width 8.5cm --group", "its smallest words have 4.1 points; try --view rolled"),
+        ("--group", ""),  # 25 cm wide, but words are readable with --width 17cm
+        ("-n 4 --group", "words of 4.1 points at the width of a page, 17 cm; try --view rolled"),
+        ("--width 8.5cm --group", "has words of 4.1 points; try --view rolled"),
         ("--view mini -n 5", ""),
-        ("--view mini --beside hierarchical_rnn", "26 cm high (a page has 24 cm); try --group"),
-        ("--view rolled --fold --height 5cm", "words have 1.6 points; try --show LEVELS"),
+        ("--view mini --beside hierarchical_rnn", "26 cm high (a page has 24 cm); try --height"),
+        ("--view rolled --fold --height 5cm", "words of 1.6 points; try --show LEVELS"),
     ],
 )  # fmt: skip
 def test_a_drawing_that_does_not_fit_a_page(
