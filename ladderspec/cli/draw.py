@@ -192,8 +192,8 @@ def _warn_about_size(built: Any, options: Options) -> None:
         known = any(set(fewer) <= set(words) for fewer in helps)
         if len(helps) < 2 and not known and not _problems(built, smaller):
             helps.append(words)
-    helps = helps or [("--show LEVELS",), ("--view mini",)][: 1 + (options["view"] != "mini")]
-    either = " or ".join(map(" ".join, helps))
+    rows = ["--show LEVELS"] if options["view"] == "mini" else ["--show LEVELS", "--view mini"]
+    either = " or ".join([" ".join(words) for words in helps] or rows)
     print(f"note: this drawing {' and '.join(problems)}; try {either}", file=sys.stderr)
 
 
@@ -203,7 +203,7 @@ def _problems(built: Any, options: Options) -> list[str]:
     wide, high = (length / 72 * 2.54 for length in scene.paper)
     found, place = [], ""
     if high > _PAGE[1] + 0.01:
-        found.append(f"is {high:.0f} cm high (a page has {_PAGE[1]:.0f} cm)")
+        found.append(f"is {high:.3g} cm high (a page has {_PAGE[1]:.0f} cm)")
     if wide > _PAGE[0] and not options["width"]:
         place = f" at the width of a page, {_PAGE[0]:.0f} cm"
         scene = scene_of(built, **options | {"width": f"{_PAGE[0]}cm"})

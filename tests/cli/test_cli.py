@@ -516,8 +516,8 @@ def test_a_full_disk_is_no_traceback() -> None:
 @pytest.mark.parametrize(
     ("words", "note"),
     [
-        ("", "is 39 cm high (a page has 24 cm); try --height 24cm or --group"),
-        ("--view rolled", "is 39 cm high (a page has 24 cm); try --height 24cm or --group"),
+        ("", "is 38.8 cm high (a page has 24 cm); try --height 24cm or --group"),
+        ("--view rolled", "is 39.2 cm high (a page has 24 cm); try --height 24cm or --group"),
         ("--height 24cm", ""),
         ("--width 17cm --group", ""),
         ("--view rolled --group --width 8.5cm", ""),
@@ -525,7 +525,7 @@ def test_a_full_disk_is_no_traceback() -> None:
         ("-n 4 --group", "words of 4.1 points at the width of a page, 17 cm; try --view rolled"),
         ("--width 8.5cm --group", "has words of 4.1 points; try --view rolled"),
         ("--view mini -n 5", ""),
-        ("--view mini --beside hierarchical_rnn", "26 cm high (a page has 24 cm); try --height"),
+        ("--view mini --beside hierarchical_rnn", "cm high (a page has 24 cm); try --height"),
         ("--view rolled --fold --height 5cm", "words of 1.6 points; try --show LEVELS"),
     ],
 )  # fmt: skip
