@@ -1,8 +1,8 @@
 """Replay of `iterate`: the torch calls of one iteration, captured once as plain code.
 
 A stream makes the same torch calls at every frame, and at batch 1 the Python code around them takes
-a tenth of the time (benchmarks/RESULTS.md). A captured program holds the sequence of calls and
-nothing that was computed: parameters and buffers are fetched from their modules at every call. It
+a tenth of the time (benchmarks/RESULTS.md). A captured program is the sequence of calls, as a
+function of everything that is given, of all parameters and of all buffers; it holds no tensor. It
 is used only while `Guard` finds the same modules, parameters and buffers, with the same shapes,
 types and devices, in the same mode. Networks with hooks, parametrizations or cells of users run
 without it.
@@ -11,9 +11,9 @@ without it.
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Callable
-from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -27,54 +27,56 @@ from ladderspec.nn.modules import Declared
 from ladderspec.nn.norms import Stateless
 from ladderspec.ops.transforms import has_global_hooks, is_transformed
 
+if TYPE_CHECKING:
+    from ladderspec.network.net import Net
+
 AFTER = 3  # calls of a kind before it is captured
 MOST = 32  # programs at a time
 
 Iterated = tuple[dict[str, Any], Carry]
+Program = Callable[..., tuple[dict[str, Any], dict[str, tuple[Tensor, ...]]]]
 
 
 class Replay:
-    """The captured programs of one network."""
+    """The captured programs of one network, under their guard."""
 
     def __init__(self) -> None:
         self.guard: Guard | None = None
-        self.programs: dict[Any, Callable[..., Any]] = {}
-        self.seen: dict[Any, int] = {}  # how many calls of a kind there were
 
     def __reduce__(self) -> tuple[type[Replay], tuple[()]]:
         return Replay, ()  # a copy of a network captures its own
 
-    def iterate(self, net: nn.Module, plain: Callable[[], Iterated], shown: Given) -> Iterated:
+    def iterate(self, net: Net, plain: Callable[[], Iterated], shown: Given) -> Iterated:
         """`plain()`, one iteration of what is shown; captured if it comes again."""
-        t, past = shown.start, {} if shown.carry is None else shown.carry.values
-        given = (*shown.values.values(), *chain.from_iterable(past.values()))
+        t, past = shown.carry or Carry(0, {})
+        given = [*shown.values.values(), *(x for slot in net.executor.carried for x in past[slot])]
         if not isinstance(t, int) or not _is_usual(given):
             return plain()
-        if self.guard is None or not self.guard.holds():
-            self.guard, self.programs, self.seen = Guard(net), {}, {}
-        if not self.guard.usable:
+        guard = self.guard
+        if guard is None or not guard.holds():
+            guard = self.guard = Guard(net)
+        if not guard.usable:
             return plain()
         ids = [id(x) for x in given]
         key = (
-            min(t, self.guard.last),
-            tuple(past),
+            min(t, guard.last),  # later iterations use the last row of running statistics
             tuple([(x.shape, x.dtype, x.device) for x in given]),
             tuple(map(ids.index, ids)),  # which of them are one tensor
         )
-        if key in self.programs:
-            outputs, values = self.programs[key](*given)
+        if key in guard.programs:
+            outputs, values = guard.programs[key](*given, *guard.tensors)
             return outputs, Carry(t + 1, values)
-        self.seen[key] = self.seen.get(key, 0) + 1
-        if self.seen[key] != AFTER or len(self.programs) >= MOST:  # a failed capture stays so
+        guard.calls[key] += 1
+        if guard.calls[key] != AFTER or len(guard.programs) >= MOST:  # a failed capture stays so
             return plain()
-        with Recorder(given, self.guard.tables) as recorder:
+        with Recorder(given, guard.tensors) as recorder:
             outputs, after = plain()
         if not recorder.failed:
-            self.programs[key] = recorder.program((outputs, after.values))
+            guard.programs[key] = recorder.program((outputs, after.values))
         return outputs, after
 
 
-def _is_usual(given: tuple[Tensor, ...]) -> bool:
+def _is_usual(given: list[Tensor]) -> bool:
     """Whether torch computes the call as it stands, without gradients."""
     return (
         not torch.is_grad_enabled()
@@ -96,24 +98,27 @@ class Guard:
     """What captured programs rely on: everything about a network except its numbers."""
 
     def __init__(self, net: nn.Module) -> None:
+        self.programs: dict[Any, Program] = {}
+        self.calls = Counter[Any]()  # by kind
         modules = list(net.modules())
-        self.tables: list[Any] = []  # of the parts of modules; an empty one may be filled later
-        self.decisive: list[tuple[dict[str, Any], str]] = []
+        self.tables: list[dict[Any, Any]] = []  # an empty one may be filled later
+        self.attributes: list[tuple[dict[str, Any], str]] = []
         for m in modules:
+            there = vars(m)
             self.tables += [m._modules, m._parameters, m._buffers]
             self.tables += [m._forward_hooks, m._forward_pre_hooks]
-            there = vars(m)
-            self.decisive += [(there, key) for key in _DECISIVE if key in there or key == "forward"]
+            self.attributes += [(there, k) for k in _DECISIVE if k in there or k == "forward"]
         self.parts, self.forms = self._state()
+        self.tensors = list({id(x): x for x in self.parts if isinstance(x, Tensor)}.values())
         self.usable = all(map(_is_plain, modules[1:])) and not net.training
-        # Later iterations use the last row of running statistics.
-        rows = [len(m.nearest) for m in modules if isinstance(m, BatchNorm)]
-        self.last = max(rows, default=1) - 1
+        self.last = (
+            max((len(m.nearest) for m in modules if isinstance(m, BatchNorm)), default=1) - 1
+        )
 
     def _state(self) -> tuple[list[Any], list[Any]]:
         """Objects that must stay the same objects, and the forms of tensors among them."""
         parts = [part for table in self.tables for part in table.values()]
-        parts += [attributes.get(name) for attributes, name in self.decisive]
+        parts += [attributes.get(name) for attributes, name in self.attributes]
         return parts, [(x.shape, x.dtype, x.device) for x in parts if isinstance(x, Tensor)]
 
     def holds(self) -> bool:
@@ -143,19 +148,14 @@ _METADATA = frozenset(
 class Recorder(TorchFunctionMode):
     """Writes down every torch call as a line of code."""
 
-    def __init__(self, given: tuple[Tensor, ...], tables: list[dict[str, Any]]) -> None:
+    def __init__(self, given: list[Tensor], tensors: list[Tensor]) -> None:
         super().__init__()
-        self.failed = False
         self.lines: list[str] = []
-        self.constants: dict[str, Any] = {}  # functions, tables of modules and other objects
+        self.constants: dict[str, Any] = {}  # functions and other objects
         self.kept: list[Any] = []  # so that no id is used twice
-        self.arguments = [f"x{i}" for i in range(len(given))]
-        self.names = {id(x): name for x, name in zip(given, self.arguments, strict=True)}
-        for number, table in enumerate(tables):
-            for key, value in table.items():
-                if isinstance(value, Tensor):
-                    self.names[id(value)] = f"table{number}[{key!r}]"
-                    self.constants[f"table{number}"] = table
+        self.arguments = [f"x{i}" for i in range(len(given) + len(tensors))]
+        self.names = {id(x): f"x{i}" for i, x in enumerate([*given, *tensors])}
+        self.failed = not {*map(id, given)}.isdisjoint(map(id, tensors))
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -177,19 +177,17 @@ class Recorder(TorchFunctionMode):
         if isinstance(value, Tensor) and id(value) in self.names:
             return self.names[id(value)]
         if isinstance(value, dict):
-            return "{" + ", ".join(f"{k!r}: {self._text(v)}" for k, v in value.items()) + "}"
+            return "{" + "".join(f"{k!r}: {self._text(v)}, " for k, v in value.items()) + "}"
         if type(value) in (tuple, list):
             items = "".join(f"{self._text(item)}, " for item in value)
             return f"[{items}]" if isinstance(value, list) else f"({items})"
-        if value is None or type(value) in (bool, int, str):
-            return repr(value)
         name = f"c{id(value)}"
         self.constants[name] = value
         return name
 
-    def program(self, result: Any) -> Callable[..., Any]:
+    def program(self, result: Any) -> Program:
         """All calls as one function of the tensors that were given."""
         body = "\n    ".join([*self.lines, f"return {self._text(result)}"])
         exec(f"def program({', '.join(self.arguments)}):\n    {body}", self.constants)
-        program: Callable[..., Any] = self.constants["program"]
+        program: Program = self.constants["program"]
         return program
