@@ -9,15 +9,10 @@ import pkgutil
 
 from ladderspec.cells.activations import ACTIVATIONS, Activation, register_activation
 from ladderspec.cells.base import (
-    UNKNOWN,
     Cell,
     DecoderCell,
     EncoderCell,
-    Signature,
     Site,
-    Unknown,
-    UnknownShape,
-    cell_name,
     register,
     registered,
 )
@@ -47,7 +42,6 @@ for _module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
 __all__ = [
     "ACTIVATIONS",
     "NORMS",
-    "UNKNOWN",
     "Activation",
     "Cell",
     "Config",
@@ -59,13 +53,9 @@ __all__ = [
     "Parameters",
     "Projection",
     "ShapeProblem",
-    "Signature",
     "Site",
-    "Unknown",
-    "UnknownShape",
     "between",
     "blocks",
-    "cell_name",
     "normal",
     "ones",
     "pre_activation",

@@ -16,11 +16,11 @@ from pydantic import Field
 
 from ladderspec.arguments import checked
 from ladderspec.cells.declarations import check_declarations
-from ladderspec.cells.fields import Config, Initial, Noise, NormChoice, OneLine, Pair
+from ladderspec.cells.fields import Config, Initial, Noise, OneLine, Pair
 from ladderspec.cells.parameters import Parameters
 from ladderspec.cells.projections import Inlet, Projection, ShapeProblem
 from ladderspec.errors import UsageError
-from ladderspec.names import Role, Shape, Side, show_shape
+from ladderspec.names import Role, Shape, Side
 from ladderspec.plugins import admit
 
 if TYPE_CHECKING:
@@ -181,49 +181,6 @@ class DecoderCell(Cell):
 
 
 STATEFUL_TAKES = EncoderCell.takes | {Role.STATE}
-
-
-def window_of(cell: Any, shape: Shape | None) -> Any:
-    """The filter of a cell that makes this shape; a decoder that makes a vector uses none."""
-    dense = isinstance(cell, DecoderCell) and shape is not None and len(shape) == 1
-    return None if dense else getattr(cell, "filter", None)
-
-
-def options_of(cell: Cell) -> list[str]:
-    """What tables and drawings say of a cell beside its sizes: "layer norm", "noise 0.3".
-
-    A user's cell may define these fields differently; it is then silent on them.
-    """
-    fields = type(cell).model_fields.items()
-    said: dict[str, Any] = {k: v for k, f in fields if (v := getattr(cell, k)) != f.default}
-    norm, activation, dilation = (said.get(k) for k in ("norm", "activation", "dilation"))
-    found = [_norm_text(norm, getattr(cell, "default_norm", ""))]
-    if isinstance(activation, str):
-        found.append("linear" if activation == "none" else activation)
-    if isinstance(dilation, tuple):
-        found.append(f"dilation {show_shape(dilation[: len({*dilation})])}")
-    if isinstance(groups := said.get("channel_groups"), int):
-        found.append(f"{groups} channel groups")
-    found += ["crelu" if said.get("crelu") is True else "", noise_text(cell)]
-    return [each for each in found if each]
-
-
-def _norm_text(norm: object, default: str) -> str:
-    """A norm in words; empty if it is the default."""
-    choice = NormChoice.model_construct(kind=norm) if isinstance(norm, str) else norm
-    if not isinstance(choice, NormChoice):
-        return ""
-    kind, joint = choice.kind or default, choice.terms == "joint"
-    if kind == "none" or (kind == default and not joint):
-        return "no norm" if kind != default else ""
-    groups = f" ({choice.groups})" if choice.groups else ""
-    return f"{'joint ' * joint}{kind} norm{groups}"
-
-
-def noise_text(cell: Cell) -> str:
-    """The noise of a cell in words; empty if it has none."""
-    amount = (cell.noise.gaussian or cell.noise.flip) if isinstance(cell.noise, Noise) else None
-    return f"noise {amount:g}" if amount else ""
 
 
 def iterations_of(cell: Cell, length: int | None) -> int:

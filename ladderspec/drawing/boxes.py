@@ -10,7 +10,6 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from ladderspec.cells import Cell
-from ladderspec.cells.base import noise_text, options_of, window_of
 from ladderspec.drawing.options import View
 from ladderspec.drawing.picture import Change, Part, TaskLabel
 from ladderspec.drawing.scene import Backdrop, Box, Ink, Pill, Rect, Text
@@ -28,6 +27,7 @@ from ladderspec.drawing.typesetting import (
     width_of_runs,
 )
 from ladderspec.names import Shape, split_node
+from ladderspec.wiring.table import noise_text, options_of, window_of
 
 # --- text -----------------------------------------------------------------------------------------
 

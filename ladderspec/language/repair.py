@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ladderspec.cells import UNKNOWN
+from ladderspec.cells.base import UNKNOWN
 from ladderspec.errors import Findings, spell
 from ladderspec.text.tree import Node, Span
 

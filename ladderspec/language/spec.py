@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, Field, GetCoreSchemaHandler
 from pydantic_core import core_schema
 
-from ladderspec.cells import UNKNOWN, Cell, Config, Unknown, registered
+from ladderspec.cells import Cell, Config, registered
+from ladderspec.cells.base import UNKNOWN, Unknown
 from ladderspec.cells.fields import AS_TUPLE, ChosenByKind, OneLine, refusal
 from ladderspec.cells.grouping import Groups
 from ladderspec.cells.input import FurtherInput, Input

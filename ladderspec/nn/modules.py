@@ -18,8 +18,7 @@ from ladderspec.cells.functions import per_channel
 from ladderspec.cells.parameters import Parameter, shareable
 from ladderspec.errors import UsageError
 from ladderspec.names import Role, Shape, show_shape
-from ladderspec.nn.norms import FIRST, BatchNorm, TimeStep, make_norm
-from ladderspec.nn.own import returning_its_form
+from ladderspec.nn.norms import FIRST, BatchNorm, TimeStep, make_norm, returning_its_form
 from ladderspec.plugins import is_built_in
 
 Values = Mapping[str, Tensor]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import torch
@@ -12,8 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ladderspec.cells.norms import NORMS
-from ladderspec.nn.own import returning_its_form
+from ladderspec.errors import UsageError
 from ladderspec.ops import Project, plain_project, transforms
+from ladderspec.plugins import is_built_in
 
 # CHOICE: the original Ladder uses 1e-10, whose 1 / sqrt(eps) = 1e5 explodes where u is constant.
 EPS = 1e-5
@@ -248,6 +250,26 @@ def _refuse_one_value(x: Tensor) -> None:
             f" it got one sequence of {x.shape[1]} channels;"
             " train on more sequences at once, or use norm: layer or none"
         )
+
+
+# --- functions of plug-ins ------------------------------------------------------------------------
+
+
+def returning_its_form(what: str, compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """`compute`; if it comes from a plug-in, it is refused unless it returns the form it gets."""
+    return compute if is_built_in(compute) else partial(_checked, what, compute)
+
+
+def _checked(what: str, compute: Callable[..., Any], x: Tensor, *others: Any) -> Tensor:
+    y = compute(x, *others)
+    if not isinstance(y, Tensor):
+        found = "None" if y is None else f"a {type(y).__name__}"
+        raise UsageError(f"{what} returned {found}, not a tensor")
+    if y.shape != x.shape:
+        raise UsageError(f"{what} got {tuple(x.shape)}, but returned {tuple(y.shape)}")
+    if y.dtype != x.dtype and not torch.is_autocast_enabled(x.device.type):  # which chooses types
+        raise UsageError(f"{what} got {x.dtype}, but returned {y.dtype}")
+    return y
 
 
 # --- processes that train together ----------------------------------------------------------------

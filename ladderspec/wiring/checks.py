@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import networkx as nx
 
-from ladderspec.cells import UNKNOWN, Cell
+from ladderspec.cells.base import UNKNOWN, Cell
 from ladderspec.errors import Place, tick
 from ladderspec.language.read import Spec
 from ladderspec.names import GROUPS, INPUT, TABLE, Role, Side, show_arrow, show_shape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ladderspec.cells import UNKNOWN
+from ladderspec.cells.base import UNKNOWN
 from ladderspec.errors import name_or_pattern_meant, tick
 from ladderspec.language.edges import ArrowConfig, EndsConfig, RoleConfig, SomeConfig
 from ladderspec.language.read import EdgePatch

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, astuple, dataclass
 from typing import Any
 
-from ladderspec.cells import Cell
-from ladderspec.cells.base import noise_text, options_of, window_of
+from ladderspec.cells import Cell, DecoderCell
+from ladderspec.cells.fields import Noise, NormChoice
 from ladderspec.escaping import escape_markdown, escape_tex, fitted, tex_table
-from ladderspec.names import BOTTOM, INPUT, Side, node_name, show_shape
+from ladderspec.names import BOTTOM, INPUT, Shape, Side, node_name, show_shape
 from ladderspec.wiring.graph import (
     Graph,
     copies,
@@ -126,6 +126,52 @@ def _pair(value: Any) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     return str(value[0]) if value[0] == value[1] else f"{value[0]},{value[1]}"
+
+
+# --- what is said of a cell -----------------------------------------------------------------------
+
+
+def window_of(cell: Any, shape: Shape | None) -> Any:
+    """The filter of a cell that makes this shape; a decoder that makes a vector uses none."""
+    dense = isinstance(cell, DecoderCell) and shape is not None and len(shape) == 1
+    return None if dense else getattr(cell, "filter", None)
+
+
+def options_of(cell: Cell) -> list[str]:
+    """What tables and drawings say of a cell beside its sizes: "layer norm", "noise 0.3".
+
+    A user's cell may define these fields differently; it is then silent on them.
+    """
+    fields = type(cell).model_fields.items()
+    said: dict[str, Any] = {k: v for k, f in fields if (v := getattr(cell, k)) != f.default}
+    norm, activation, dilation = (said.get(k) for k in ("norm", "activation", "dilation"))
+    found = [_norm_text(norm, getattr(cell, "default_norm", ""))]
+    if isinstance(activation, str):
+        found.append("linear" if activation == "none" else activation)
+    if isinstance(dilation, tuple):
+        found.append(f"dilation {show_shape(dilation[: len({*dilation})])}")
+    if isinstance(groups := said.get("channel_groups"), int):
+        found.append(f"{groups} channel groups")
+    found += ["crelu" if said.get("crelu") is True else "", noise_text(cell)]
+    return [each for each in found if each]
+
+
+def _norm_text(norm: object, default: str) -> str:
+    """A norm in words; empty if it is the default."""
+    choice = NormChoice.model_construct(kind=norm) if isinstance(norm, str) else norm
+    if not isinstance(choice, NormChoice):
+        return ""
+    kind, joint = choice.kind or default, choice.terms == "joint"
+    if kind == "none" or (kind == default and not joint):
+        return "no norm" if kind != default else ""
+    groups = f" ({choice.groups})" if choice.groups else ""
+    return f"{'joint ' * joint}{kind} norm{groups}"
+
+
+def noise_text(cell: Cell) -> str:
+    """The noise of a cell in words; empty if it has none."""
+    amount = (cell.noise.gaussian or cell.noise.flip) if isinstance(cell.noise, Noise) else None
+    return f"noise {amount:g}" if amount else ""
 
 
 # --- writers --------------------------------------------------------------------------------------

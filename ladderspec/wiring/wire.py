@@ -9,7 +9,7 @@ from typing import Any
 
 import networkx as nx
 
-from ladderspec.cells import Cell, Unknown
+from ladderspec.cells.base import Cell, Unknown
 from ladderspec.cells.fields import Pair
 from ladderspec.cells.input import FurtherInput
 from ladderspec.errors import Finding, Findings, Place, did_you_mean, tick
