@@ -202,7 +202,7 @@ def _among(node: Node, allowed: list[str]) -> str:
         return registered_name_meant(meant, allowed, _key(node))
     if "stateful" in allowed:
         more = f", or a list of levels: [{str(meant)[:40]}]"
-    elif "last" in allowed:
+    elif {"last", "all"} <= {*allowed}:
         more = ", or a weight for each t: [0, 0, 1]"
     return did_you_mean(meant, allowed) or one_of(allowed) + more
 
@@ -246,7 +246,8 @@ def _like(node: Node) -> str:
         return f"like {like}" if like else ""
     if node.key == "levels":
         return f"each row begins with `- `, like {ROW}"
-    return f"like `{node.key}: {LIKE[node.key]}`" if node.key in LIKE else ""
+    like = LIKE.get(f"{parent}.{node.key}") or LIKE.get(str(node.key))
+    return f"like `{node.key}: {like}`" if like else ""
 
 
 # --- unknown cells and tasks ----------------------------------------------------------------------

@@ -23,7 +23,7 @@ LEGEND = (
     " e' is e at t-1, e'' at t-2.",
     "FLOP: forward, 2 for each multiply-add of the linear maps; norms, activations, gates and pools"
     " are left out. Activations: outputs and states of the nodes in float32, for one sample, as the"
-    " backward pass needs them; values inside cells is left out.",
+    " backward pass needs them; values inside cells are left out.",
 )
 Wrap = Callable[..., list[str]]
 

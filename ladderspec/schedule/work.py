@@ -18,7 +18,7 @@ class Work:
 
     A FLOP is half a multiply-add of a linear map; norms, activations, gates and pools are left out.
     Bytes are those of the outputs and states of all nodes in float32, as the backward pass needs
-    them; values inside cells is left out.
+    them; values inside cells are left out.
     """
 
     parameters: int

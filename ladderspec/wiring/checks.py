@@ -129,7 +129,10 @@ def _instead(node: str, role: Role | None, source: str) -> str:
         row = source.partition(".")[2] or level
         return f"`level.{row}` removes the whole row and joins its neighbours"
     if level == GROUPS:
-        return "groups compare the input with the mu and pi of the iteration before"
+        return (
+            "groups compare the input with the mu and pi of the iteration before, which"
+            " `decoder: Readout` makes on the first row"
+        )
     if side == Side.LATERAL:
         return f"remove `{node}` too"
     return f"remove `{node}` too, or use a cell that can do without: convG3"

@@ -9,7 +9,7 @@ from ladderspec.errors import did_you_mean, name_or_pattern_meant
 from ladderspec.names import Role, Side, node_name, show_arrow
 from ladderspec.text.notation import ArrowNotation, Selector, matches
 from ladderspec.wiring.graph import EdgeKey as EdgeKey
-from ladderspec.wiring.graph import Graph, cell_of
+from ladderspec.wiring.graph import Graph, cell_of, level_at
 
 
 def select(graph: Graph, selector: Selector) -> tuple[set[str], set[EdgeKey]]:
@@ -81,7 +81,8 @@ def missing_node(graph: Graph, name: str) -> str:
     if level in levels and side == Side.DECODER:
         if level == levels[-1]:
             return "the topmost level has a decoder only with `top:`"
-        above = levels[levels.index(level) + 1]
+        if (above := level_at(graph, level, 1, Side.DECODER)) is None:
+            return "nothing estimates what each group reads"
         return f"the decoder of `{level}` stands on the row above it, `{above}`, which has none"
     if level in levels and side == Side.LATERAL:
         return f"`laterals: {{{level}: ...}}` would put a cell there"
