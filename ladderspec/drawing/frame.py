@@ -175,7 +175,7 @@ def plate_panels(
         left, right = left - _PLATE_STEP, right + _label_room(plate, places.sizes)
         top, bottom = edges[id(plate), True], edges[id(plate), False]
         runs = formula(plate.label)
-        label = Text(right - 4, bottom - 6, places.sizes.time, runs, theme.text, "end")
+        label = Text(right - 7, bottom - 6, places.sizes.time, runs, theme.text, "end")
         rect = Rect(left, top, right - left, bottom - top)
         yield Backdrop(rect, Ink(theme.text, 0.9), None, 0, label)
 

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from drawing.pictures import SPECS, shipped
+from drawing.pictures import GROUPED, SPECS, shipped
 from ladderspec.api import load, loads
 from ladderspec.cli import main
 from ladderspec.drawing import dot, draw, formats, ladder, render, scene_of, svg
@@ -23,6 +23,7 @@ from ladderspec.drawing.formats.svg import to_svg
 from ladderspec.drawing.formats.tikz import to_tikz, typeset_tex
 from ladderspec.drawing.paths import end_of, head
 from ladderspec.drawing.scene import Scene, Wire
+from ladderspec.drawing.typesetting import text_of
 from ladderspec.errors import UsageError
 from ladderspec.plugins import load_plugin
 
@@ -294,6 +295,21 @@ def test_graphviz_uses_our_text_positions() -> None:
         float(y or 0) for (sign, size), (_, y) in found.items() if (sign, size < 9) == ("z", True)
     )
     assert below - float(low or 0) == pytest.approx(0.34 * 10.5, abs=0.8)
+
+
+@need_dot
+def test_graphviz_sets_runs_of_one_height_side_by_side() -> None:
+    """In one label on one base line, so that they cannot overlap in wide fonts."""
+    scene = scene_of(loads(GROUPED), plan=True)
+    labels = [re.sub("<.*?>", "", label) for label in re.findall(r"label=<(.*)>\]", to_dot(scene))]
+    assert {"π, μ: Readout 4\u00d74", "loop over t", "K = 3"} <= {*labels}
+    bases = [
+        (e.text, float(e.get("y") or 0) + scene.height)
+        for e in _drawn(scene).iter()
+        if e.tag.endswith("text")
+    ]
+    (text,) = [text for text in scene.texts if text_of(text.runs) == "loop over t"]
+    assert any(part == "loop over " and abs(base - text.y) < 0.8 for part, base in bases)
 
 
 @need_dot

@@ -178,7 +178,7 @@ LABELS = {
     "svg": r">K</tspan>.*= 3<",
     "html": r">K</tspan>.*= 3<",
     "tex": r"\\mathit\{K\}.*=\\ 3",
-    "gv": r'label="K"\];\n.*label="= 3"',
+    "gv": r">K</font></i><font face=\"Times,serif\"> = 3</font>",
 }
 
 

@@ -225,7 +225,7 @@ def _plate(picture: Picture, view: View, theme: Theme) -> Iterator[str]:
     yield "    subgraph cluster_groups {"
     # The margin has room for loops. Label location `t` is the bottom.
     frame = {"penwidth": "0.9", "color": theme.text, "margin": "48"}
-    label = _label(_html(formula(picture.plate_label)), theme.text, 12)
+    label = _label(to_html(formula(picture.plate_label)), theme.text, 12)
     yield f"    graph [{attribute_list(frame)}, labelloc=t, labeljust=r, {label}];"
     yield from _levels(picture, view, theme, picture.levels[1:])
     yield "    }"
@@ -252,14 +252,14 @@ def _node(part: Part, view: View, theme: Theme) -> str:
     return f"{attribute_list(attributes)}, label=<{'<br/>'.join(html) or ' '}>"
 
 
-def _html(runs: Sequence[TextRun]) -> str:
+def to_html(runs: Sequence[TextRun]) -> str:
     return "".join(map(_run, runs))
 
 
 def _line(runs: Sequence[TextRun]) -> str:
     """With space below subscripts: Graphviz adds none."""
     low = any(run.shift < 0 for run in runs)
-    return _html(runs) + ('<br/><font point-size="3"> </font>' if low else "")
+    return to_html(runs) + ('<br/><font point-size="3"> </font>' if low else "")
 
 
 def _run(run: TextRun) -> str:
@@ -287,7 +287,7 @@ def _edge(arrow: Arrow, theme: Theme, largest_worth: float | None) -> str:
     label = ""
     if runs:  # with space around it, so that no line touches it
         attributes["fontcolor"] = ink.colour
-        label = f", label=<{_SPACE}{_html(runs)}{_SPACE}>"
+        label = f", label=<{_SPACE}{to_html(runs)}{_SPACE}>"
     ends = f"{quote_dot(arrow.source)} -> {quote_dot(arrow.target)}"
     return f"  {ends} [{attribute_list(attributes)}{label}];"
 
@@ -305,7 +305,7 @@ def _legend(picture: Picture, view: View, theme: Theme) -> str:
     found = []
     for role in ROLES:
         if role in roles:
-            delay = f", {_html(formula('t-1'))}" if _usual_delay(role) else ""
+            delay = f", {to_html(formula('t-1'))}" if _usual_delay(role) else ""
             found.append((role.value.replace("_", " ") + delay, theme.inks[role]))
     if any(arrow.change is Change.REMOVED for arrow in picture.arrows):
         found.append(("removed", theme.removed))

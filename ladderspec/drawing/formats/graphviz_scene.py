@@ -7,10 +7,11 @@ exactly as given.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 from ladderspec.drawing.formats import SceneWriter, head_of, number
-from ladderspec.drawing.formats.graphviz import FONTS, attribute_list, dash_styles, stroke
+from ladderspec.drawing.formats.graphviz import FONTS, attribute_list, dash_styles, stroke, to_html
 from ladderspec.drawing.paths import between, dashes, end_of
 from ladderspec.drawing.scene import (
     Backdrop,
@@ -30,14 +31,14 @@ from ladderspec.drawing.typesetting import (
     ACCENTS,
     SCRIPT_SHIFT,
     SCRIPT_SIZE,
-    Face,
     TextRun,
     width_of,
 )
-from ladderspec.escaping import escape_dot_html, escape_xml, quote_dot
+from ladderspec.escaping import escape_xml, quote_dot
 
-# Distance from the middle of a text to its base line in Graphviz: per size, and constant.
-_BASE_PER_SIZE, _BASE = 0.25, 0.4
+# Distance from the middle of a text to its base line in Graphviz: per size, and constant; and how
+# much higher HTML labels stand.
+_BASE_PER_SIZE, _BASE, _BASE_OF_HTML = 0.25, 0.4, 1.0
 
 
 def to_dot(scene: Scene) -> str:
@@ -142,16 +143,21 @@ class _DotWriter(SceneWriter):
 
     def text(self, text: Text) -> Iterator[str]:
         for glyphs in _glyphs_of(text):
+            first, *others = glyphs.runs
+            mixed = bool(others) or text.struck
             font = {
                 "shape": "plaintext",
-                "fontname": FONTS[glyphs.face],
+                "fontname": FONTS["sans" if mixed else first.face],
                 "fontsize": number(glyphs.size),
                 "fontcolor": text.colour,
             }
-            label = {"label": escape_xml(glyphs.text)}
-            if text.struck:
-                label = {"html": f"<s>{escape_dot_html(glyphs.text)}</s>"}
-            middle = Rect(glyphs.x, glyphs.y - _BASE_PER_SIZE * glyphs.size - _BASE, 0, 0)
+            label = {"label": escape_xml(first.text)}
+            base = glyphs.y - _BASE_PER_SIZE * glyphs.size - _BASE
+            if mixed:
+                html = to_html(glyphs.runs)
+                label = {"html": f"<s>{html}</s>" if text.struck else html}
+                base += _BASE_OF_HTML
+            middle = Rect(glyphs.x, base, 0, 0)
             yield self._node(self._new("text"), middle, **font, **label)
 
     # --- edges ------------------------------------------------------------------------------------
@@ -260,10 +266,12 @@ _RAISE, _SLANT = 0.21, 0.07  # of an accent on a tall letter, and on an italic o
 
 
 class _Glyphs(NamedTuple):
-    """Characters of one face, centred at `x` on the base line `y`."""
+    """Runs of one height, centred at `x` on the base line `y`.
 
-    text: str
-    face: Face
+    Graphviz sets them side by side, so that they never overlap in a font that replaces Helvetica.
+    """
+
+    runs: Sequence[TextRun]
     x: float
     y: float
     size: float
@@ -271,16 +279,31 @@ class _Glyphs(NamedTuple):
 
 def _glyphs_of(text: Text) -> Iterator[_Glyphs]:
     left = text.left
-    for run in text.runs:
-        size = text.size * (SCRIPT_SIZE if run.shift else 1)
-        base = text.y - run.shift * SCRIPT_SHIFT * text.size
-        bare = "".join(each for each in run.text if each not in _SPACING_ACCENTS)
-        at = left + width_of(bare[: len(bare) - len(bare.lstrip())], size, run.face)
-        width = width_of(bare.strip(), size, run.face)  # Graphviz drops surrounding spaces
-        if width:
-            yield _Glyphs(bare.strip(), run.face, at + width / 2, base, size)
-        yield from _accents(run, left, base, size)
-        left += run.width(text.size)
+    for (shift, _), group in groupby(text.runs, key=lambda run: (run.shift, _has_accent(run))):
+        size = text.size * (SCRIPT_SIZE if shift else 1)
+        base = text.y - shift * SCRIPT_SHIFT * text.size
+        runs = list(group)
+        bare = [TextRun(_without_accents(run.text), run.face) for run in runs]
+        # Graphviz drops surrounding spaces.
+        first = bare[0]
+        bare[0] = first._replace(text=first.text.lstrip())
+        at = left + width_of(first.text, size, first.face)
+        at -= width_of(bare[0].text, size, first.face)
+        bare[-1] = bare[-1]._replace(text=bare[-1].text.rstrip())
+        if found := [run for run in bare if run.text]:
+            width = sum(width_of(run.text, size, run.face) for run in found)
+            yield _Glyphs(found, at + width / 2, base, size)
+        for run in runs:
+            yield from _accents(run, left, base, size)
+            left += run.width(text.size)
+
+
+def _has_accent(run: TextRun) -> bool:
+    return _without_accents(run.text) != run.text
+
+
+def _without_accents(text: str) -> str:
+    return "".join(each for each in text if each not in _SPACING_ACCENTS)
 
 
 def _accents(run: TextRun, left: float, base: float, size: float) -> Iterator[_Glyphs]:
@@ -294,4 +317,5 @@ def _accents(run: TextRun, left: float, base: float, size: float) -> Iterator[_G
         x = left + width_of(before, size, run.face) - width_of(letter, size, run.face) / 2
         x += _SLANT * size if run.face == "italic" else 0.0
         height += 0.0 if letter in _LOW_LETTERS else _RAISE
-        yield _Glyphs(accent, "serif", x, base - height * size, size * scale)
+        runs = [TextRun(accent, "serif")]
+        yield _Glyphs(runs, x, base - height * size, size * scale)
