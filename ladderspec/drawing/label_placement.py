@@ -22,7 +22,7 @@ from ladderspec.drawing.paths import (
     square_size,
 )
 from ladderspec.drawing.routing import PathForm
-from ladderspec.drawing.scene import Ink, Mark, Point, Rect, Text
+from ladderspec.drawing.scene import Anchor, Ink, Mark, Point, Rect, Text
 from ladderspec.drawing.typesetting import Runs, height_of_runs, width_of_runs
 
 # --- obstacles ------------------------------------------------------------------------------------
@@ -164,8 +164,8 @@ def _best_label(
 ) -> tuple[float, Text]:
     """The first candidate without cost, or the cheapest one."""
     best: tuple[float, Text] | None = None
-    for rank, (x, y) in enumerate(_positions(line, size)):
-        text = Text(x, y, size, line.label, colour)
+    for rank, (x, y, anchor) in enumerate(_positions(line, size)):
+        text = Text(x, y, size, line.label, colour, anchor)
         cost = obstacles.cost(text.rect) + _RANK_COST * rank
         if best is None or cost < best[0]:
             best = cost, text
@@ -176,19 +176,24 @@ def _best_label(
 
 
 class _Reach(NamedTuple):
-    """How far a label extends from the middle of its base line, and its distance to its line."""
+    """How far a label extends from its base line, and its distance to its line."""
 
-    half: float
     above: float
     below: float
     air: float
 
 
-def _positions(line: ArrowLine, size: float) -> Iterator[Point]:
-    """Candidates for the middle of the base line, best first."""
-    traced, half = line.trace, width_of_runs(line.label, size) / 2
+_Position = tuple[float, float, Anchor]
+
+
+def _positions(line: ArrowLine, size: float) -> Iterator[_Position]:
+    """Candidates for the anchor on the base line, best first.
+
+    A label beside a line is anchored at its near end, so that wider fonts do not touch the line.
+    """
+    traced = line.trace
     above, below = (size * height for height in height_of_runs(line.label))
-    reach = _Reach(half, above, below, _AIR + max(line.ink.width, line.square) / 2)
+    reach = _Reach(above, below, _AIR + max(line.ink.width, line.square) / 2)
     if traced.form is PathForm.BOW:
         yield from _beside_bow(traced, reach)
         return
@@ -204,32 +209,32 @@ def _positions(line: ArrowLine, size: float) -> Iterator[Point]:
             yield from _beside_line(*side, _FINE[::2], reach)
 
 
-def _beside_bow(traced: Trace, reach: _Reach) -> Iterator[Point]:
+def _beside_bow(traced: Trace, reach: _Reach) -> Iterator[_Position]:
     (ax, y), (bx, _) = traced.main
     for share in (0.5, 0.4, 0.6, 0.3, 0.7):
         x = ax + (bx - ax) * share
-        yield (x, y + BOW_DEPTH + reach.air + reach.above)
-        yield (x, y - reach.air - reach.below)
+        yield (x, y + BOW_DEPTH + reach.air + reach.above, "middle")
+        yield (x, y - reach.air - reach.below, "middle")
 
 
-def _beside_line(a: Point, b: Point, shares: Sequence[float], reach: _Reach) -> Iterator[Point]:
+def _beside_line(a: Point, b: Point, shares: Sequence[float], reach: _Reach) -> Iterator[_Position]:
     """Above, below, right or left of a straight line."""
-    half, air = reach.half, reach.air
+    air = reach.air
     up, down = air + reach.below, air + reach.above
     for share in shares:
         x, y = between(a, b, share)
         if abs(b[1] - a[1]) < 0.01:
-            yield (x, a[1] - up)
-            yield (x, a[1] + down)
+            yield (x, a[1] - up, "middle")
+            yield (x, a[1] + down, "middle")
         elif abs(b[0] - a[0]) < 0.01:
             centred = y + (reach.above - reach.below) / 2
-            yield (a[0] + air + half, centred)
-            yield (a[0] - air - half, centred)
+            yield (a[0] + air, centred, "start")
+            yield (a[0] - air, centred, "end")
         else:
-            yield (x + air + half, y + down)
-            yield (x - air - half, y - up)
-            yield (x + air + half, y - up)
-            yield (x - air - half, y + down)
+            yield (x + air, y + down, "start")
+            yield (x - air, y - up, "end")
+            yield (x + air, y - up, "start")
+            yield (x - air, y + down, "end")
 
 
 # --- squares --------------------------------------------------------------------------------------

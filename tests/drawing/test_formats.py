@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 from unicodedata import combining
@@ -20,10 +21,10 @@ from ladderspec.cli import main
 from ladderspec.drawing import dot, draw, formats, ladder, render, scene_of, svg
 from ladderspec.drawing.formats.graphviz_scene import to_dot
 from ladderspec.drawing.formats.svg import to_svg
-from ladderspec.drawing.formats.tikz import to_tikz, typeset_tex
+from ladderspec.drawing.formats.tikz import to_tikz, typeset_runs, typeset_tex
 from ladderspec.drawing.paths import end_of, head
 from ladderspec.drawing.scene import Scene, Wire
-from ladderspec.drawing.typesetting import text_of
+from ladderspec.drawing.typesetting import TextRun, text_of
 from ladderspec.errors import UsageError
 from ladderspec.plugins import load_plugin
 
@@ -465,6 +466,19 @@ def _latex(file: Path) -> int:
     )
     assert done.returncode == 0, done.stdout[-2000:]
     return int(done.stdout.rpartition("(")[2].split()[0])  # Output written on x.pdf (1 page, ...)
+
+
+@need_latex
+def test_formulas_of_any_runs_compile(tmp_path: Path) -> None:
+    """Scripts after scripts, primes and powers are no double scripts for TeX."""
+    texts = ("x", "t-1", "'", "\u2032", "\u00b2", "ab c", "x\u0302")
+    runs = [TextRun(text, face, shift) for text in texts for face, shift in
+            (("italic", 0), ("serif", 1), ("serif", -1), ("sans", -1))]  # fmt: skip
+    lines = [typeset_runs(three) for three in product(runs[::3], runs[1::3], runs[2::3])]
+    file = tmp_path / "formulas.tex"
+    body = "\n\n".join(lines)
+    file.write_text(rf"\documentclass{{article}}\begin{{document}}{body}\end{{document}}")
+    assert _latex(file) > 0
 
 
 def test_tikz_escapes_what_tex_would_read() -> None:

@@ -7,7 +7,8 @@ a style at the top. Lengths are in points; TikZ libraries are not needed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 from unicodedata import combining, name, normalize
 
@@ -253,7 +254,7 @@ class _TikZWriter(SceneWriter):
     # --- text -------------------------------------------------------------------------------------
 
     def _typeset(self, text: Text) -> str:
-        return f"{self._font(text)} {''.join(map(_run, text.runs))}"
+        return f"{self._font(text)} {typeset_runs(text.runs)}"
 
     def text(self, text: Text) -> Iterator[str]:
         options = f"anchor={_ANCHORS[text.anchor]}"
@@ -277,18 +278,39 @@ _MATH_SPECIAL = {
 _SYMBOLS = {
     TIMES: r"\times ", DOT: r"\cdot ", MINUS: "-", PRIME: "'", "\u2192": r"\to ",
     "\u2026": r"\ldots ", "\u221e": r"\infty ", "\u2264": r"\leq ", "\u2265": r"\geq ",
-    "\u22ee": r"\vdots ", "\u2248": r"\approx ", "\u2211": r"\sum ", "\u00b2": "^2", "\u00b3": "^3",
+    "\u22ee": r"\vdots ", "\u2248": r"\approx ", "\u2211": r"\sum ",
+    "\u00b2": "{}^2{}", "\u00b3": "{}^3{}",
 }  # fmt: skip
 _ACCENT_COMMANDS = {accent: command for command, accent in ACCENTS.items()}
 
 
-def _run(run: TextRun) -> str:
-    if run.face in _FACES and not run.shift:
-        return f"{{{_FACES[run.face]} {typeset_tex(run.text)}}}"
-    inner = "".join(map(_math, _characters(run.text)))
-    if run.face != "serif":
-        inner = rf"\{'mathit' if run.face == 'italic' else 'mathsf'}{{{inner}}}"
-    return f"$_{{{inner}}}$" if run.shift < 0 else f"$^{{{inner}}}$" if run.shift else f"${inner}$"
+def typeset_runs(runs: Iterable[TextRun]) -> str:
+    r"""Words in their face; neighbouring runs of mathematics are one formula.
+
+    >>> runs = TextRun("x", "italic"), TextRun("t", "italic", -1), TextRun("-1", "serif", -1)
+    >>> print(typeset_runs([*runs, TextRun(" of it")]))
+    $x_{t-1}${\sffamily  of it}
+    """
+    found = []
+    for words, group in groupby(runs, lambda run: run.face in _FACES and not run.shift):
+        if words:
+            found += [f"{{{_FACES[run.face]} {typeset_tex(run.text)}}}" for run in group]
+            continue
+        formula, ended = "", ""
+        for shift, part in groupby(group, lambda run: run.shift):
+            inner = "".join(map(_in_formula, part))
+            formula += ended + (f"{'_' if shift < 0 else '^'}{{{inner}}}" if shift else inner)
+            ended = "{}" if shift else ""  # what follows belongs to no script
+        found.append(f"${formula}$")
+    return "".join(found)
+
+
+def _in_formula(run: TextRun) -> str:
+    characters = _characters(run.text)
+    inner = "".join(map(_math, characters))
+    if run.face == "serif" or (run.face == "italic" and len(characters) == 1):
+        return inner
+    return rf"\{'mathit' if run.face == 'italic' else 'mathsf'}{{{inner}}}"
 
 
 def typeset_tex(text: str) -> str:
