@@ -52,10 +52,12 @@ class Study:
     quotes: tuple[Quote, ...] = ()
     choices: tuple[str, ...] = ("",)  # options of the runs that are recorded, a command for each
     each_role: bool = False  # one kind of arrow left out
+    by_time: bool = False  # metrics at every t, also over frames
 
     @property
     def commands(self) -> str:
-        options = (f"{'--each-role ' if self.each_role else ''}{each}" for each in self.choices)
+        always = "--each-role " * self.each_role + "--by-time " * self.by_time
+        options = (f"{always}{each}" for each in self.choices)
         return "\n".join(f"{COMMAND.format(self.name)} {each}".rstrip() for each in options)
 
 
@@ -133,16 +135,47 @@ SECTIONS = (
                     Quote("rtagger_1000", "digit.error", against=("tagger_1000", "convnet_1000")),
                 ),
             ),
-            Study("table4_textures"),
-            Study("moving_small", (Quote("rtagger", "segment.ami"),)),
         ),
         (
             ("AMI and digit error over iterations", "table4_small/by_time.png"),
             ("Images, groups at every iteration, and mu of each group", "grouping.png"),
-            ("AMI by frame of moving digits", "moving_small/by_time.png"),
-            ("Moving digits: ten frames seen, six imagined", "moving.png"),
         ),
-        "ladderspec evaluate out/table4_small/rtagger.seed2 --split valid --count 3\n"
+        "ladderspec evaluate out/table4_small/rtagger.seed2 --split valid --count 3",
+    ),
+    Section(
+        "Grouping by texture",
+        "textures",
+        (
+            Study(
+                "table4_textures",
+                (
+                    Quote("raw", "segment.ami", against=("raw_wide", "raw_curriculum")),
+                    Quote("equal_wide", "segment.ami", against=("equal_curriculum",)),
+                ),
+            ),
+        ),
+        (
+            ("AMI and digit error over updates", "table4_textures/curves.png"),
+            ("AMI and digit error over iterations", "table4_textures/by_time.png"),
+            ("Images, groups at every iteration, and mu of each group", "textures.png"),
+        ),
+        "ladderspec evaluate out/table4_textures/raw_curriculum.seed0 --split valid --count 3",
+    ),
+    Section(
+        "Grouping of moving digits",
+        "moving",
+        (
+            Study(
+                "moving_small",
+                (Quote("rtagger", "segment.ami", against=("start_apart",)),),
+                by_time=True,
+            ),
+        ),
+        (
+            ("AMI over updates", "moving_small/curves.png"),
+            ("AMI by frame", "moving_small/by_time.png"),
+            ("Ten frames seen, six imagined, and what each group predicts", "moving.png"),
+        ),
         "ladderspec generate out/moving_small/rtagger.seed0 --split valid --given 10 \\\n"
         "    --frames 6 --count 2 -o moving.png",
     ),
@@ -225,7 +258,7 @@ def left_out_of(name: str) -> tuple[LeaveOut, Experiment]:
 
 def results_of(study: Study) -> Results:
     experiment = experiment_of(study)
-    return collect(experiment, experiment.runs, RECORDS / study.name)
+    return collect(experiment, experiment.runs, RECORDS / study.name, study.by_time)
 
 
 def recorded() -> dict[Study, Results]:

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from ladderspec.ablation.report import write_report
 from ladderspec.learn.run_folder import read_result
-from tests.ablation.fake_table4 import KMEANS, finish_all
+from tests.ablation.fake_table4 import KMEANS, finish, finish_all, store_baselines
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -80,3 +81,29 @@ def test_the_section_of_grouping_shows_iterations_baselines_and_orders(
     (line,) = (line for line in summary if "| segment AMI |" in line)
     assert line.endswith("| 3 | width 16, 24x24, 3,000 updates | better than Tagger |")
     assert not any("means" in line for line in summary)
+
+
+def test_the_section_of_moving_digits_shows_frames(
+    maker: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (study,) = (study for study in maker["STUDIES"] if study.name == "moving_small")
+    runs = maker["experiment_of"](study).runs
+    for run in runs:
+        finish(run, tmp_path / "runs" / run.id, {"segment.ami": [0.1, 0.2, 0.3, 0.4]})
+    store_baselines(tmp_path / "runs", runs, KMEANS)
+    monkeypatch.setitem(maker["record"].__globals__, "RECORDS", tmp_path / "docs")
+    (tmp_path / "docs").mkdir()
+    maker["record"]("moving_small", tmp_path / "runs")
+    (section,) = (section for section in maker["SECTIONS"] if study in section.studies)
+    results = maker["results_of"](study)
+    write_report(results, tmp_path / "docs/moving_small")
+    for name in ("moving.md", "moving.png"):
+        (tmp_path / "docs" / name).write_text("Prose.", encoding="utf-8")
+    text = "\n\n".join(maker["section_text"](section, {study: results}))
+    assert "ablate specs/experiments/moving_small.yaml --threads 1 --by-time" in text
+    assert "segment AMI by frame" in text
+    assert "| RTagger | 248,418 | 0.10 | 0.20 | 0.30 | 0.40 |" in text
+    for title in KMEANS:
+        assert f"| {title} |" in text
+    for file in ("moving_small/curves.png", "moving_small/by_time.png", "moving.png"):
+        assert f"](results/{file})" in text

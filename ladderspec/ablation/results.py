@@ -221,7 +221,7 @@ def _baselines(
     """Reference methods, row by row, with their scores of the seeds that count."""
     for title in dict.fromkeys(scores.title for scores in stored):
         for column, heading in dict.fromkeys((cell.column, cell.heading) for cell in cells):
-            time = TimeAxis(True, None, frozenset())
+            time = TimeAxis(False, None, frozenset())  # at no t
             cell = TableCell(title, column, title, heading, {}, {}, {}, None, "", time, baseline=1)
             for scores in stored:
                 if (scores.title, scores.column) == (title, column):

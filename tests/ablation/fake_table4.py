@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ladderspec.experiments.identity import data_identity, digest
@@ -34,12 +35,11 @@ def by_time(run: Run) -> dict[str, list[float]]:
     return found
 
 
-def finish(run: Run, folder: Path) -> None:
+def finish(run: Run, folder: Path, times: dict[str, list[float]]) -> None:
     """Leave `result.json` and `metrics.jsonl`. The AMI is recorded as its mean over t."""
-    times = by_time(run)
     metrics = {name: values[-1] for name, values in times.items()}
-    if "segment.ami" in metrics:
-        metrics["segment.ami"] = sum(times["segment.ami"]) / 3
+    if ami := times.get("segment.ami"):
+        metrics["segment.ami"] = sum(ami) / len(ami)
     folder.mkdir(parents=True)
     result = {
         "digest": run.digest,
@@ -61,7 +61,14 @@ def finish_all(folder: Path) -> list[Run]:
     seeds = range(FIRST_SEED, FIRST_SEED + SEEDS)
     runs = [run for run in open_experiment(EXPERIMENT) if run.seed in seeds]
     for run in runs:
-        finish(run, folder / run.id)
+        finish(run, folder / run.id, by_time(run))
+    store_baselines(folder, runs, KMEANS)
+    return runs
+
+
+def store_baselines(folder: Path, runs: Sequence[Run], values: Mapping[str, float]) -> None:
+    """Scores of k-means for each seed."""
+    seeds = sorted({run.seed for run in runs})
     scores = [
         {
             "baseline": "kmeans",
@@ -73,7 +80,6 @@ def finish_all(folder: Path) -> list[Run]:
             "data": digest(data_identity(runs[0].data)),
             "values": {seed: value + i / 1000 for i, seed in enumerate(seeds)},
         }
-        for title, value in KMEANS.items()
+        for title, value in values.items()
     ]
     (folder / "baselines.json").write_text(json.dumps(scores))
-    return runs
