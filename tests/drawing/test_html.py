@@ -450,6 +450,8 @@ def test_print_and_phone(visit: Any) -> None:
         assert one(browser, "#views input:checked").get_attribute("value") == "rolled"
         nodes = browser.find_elements("css selector", '#stage [data-node="encoder.input"]')
         assert len(nodes) == 1
+        browser.execute_script("scrollTo(0, document.body.scrollHeight)")
+        assert one(browser, "#count").rect["y"] - browser.execute_script("return scrollY") >= 0
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
@@ -616,21 +618,50 @@ def test_a_page_opens_whole_and_rolled_if_words_are_small(
         visit(load(what))
         assert browser.execute_script("return [innerWidth, innerHeight]") == list(size)
         assert one(browser, "#views input:checked").get_attribute("value") == shown
-        smallest, inside = browser.execute_script("""
-            const area = document.getElementById("stage").getBoundingClientRect();
-            const texts = [...document.querySelectorAll("#stage text")];
-            const parts = [...document.querySelectorAll("#stage .node, #stage text")];
-            const unit = document.querySelector("#stage svg").getScreenCTM().a;
-            return [
-              Math.min(...texts.map((each) => Number(each.getAttribute("font-size")) * unit)),
-              parts.map((each) => each.getBoundingClientRect()).every((box) =>
-                box.top >= area.top && box.bottom <= area.bottom
-                && box.left >= area.left && box.right <= area.right),
-            ];""")
-        assert smallest >= 7
-        assert inside
+        assert_whole_and_readable(browser)
     finally:
         browser.set_window_size(before["width"], before["height"])
+
+
+def assert_whole_and_readable(browser: Any) -> None:
+    smallest, inside = browser.execute_script("""
+        const area = document.getElementById("stage").getBoundingClientRect();
+        const texts = [...document.querySelectorAll("#stage text")];
+        const parts = [...document.querySelectorAll("#stage .node, #stage text")];
+        const unit = document.querySelector("#stage svg").getScreenCTM().a;
+        return [
+          Math.min(...texts.map((each) => Number(each.getAttribute("font-size")) * unit)),
+          parts.map((each) => each.getBoundingClientRect()).every((box) =>
+            box.top >= area.top && box.bottom <= area.bottom
+            && box.left >= area.left && box.right <= area.right),
+        ];""")
+    assert smallest >= 7
+    assert inside
+
+
+@pytest.mark.parametrize(
+    ("what", "size"),
+    [(TINY, (390, 844)), (APPENDIX, (390, 844)), (APPENDIX, (844, 390)), (VIDEO, (844, 390))],
+)
+def test_a_phone_shows_the_whole_drawing_and_scrolls(
+    visit: Any, what: Path, size: tuple[int, int]
+) -> None:
+    """One finger scrolls the page; it moves the drawing only after a zoom."""
+    browser = visit(load(what))
+    phone = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": True}
+    touch = "return getComputedStyle(document.getElementById('stage')).touchAction"
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    try:
+        browser.refresh()
+        assert_whole_and_readable(browser)
+        assert browser.execute_script("return document.documentElement.scrollWidth") == size[0]
+        assert browser.execute_script(touch) == "pan-y"
+        one(browser, '[data-zoom="0.8"]').click()
+        assert browser.execute_script(touch) == "none"
+        one(browser, '[data-zoom="fit"]').click()
+        assert browser.execute_script(touch) == "pan-y"
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 OVERFLOW = """

@@ -28,7 +28,15 @@ function cameraOf(stage, onMove) {
     const within = (low, size, end) => Math.max(-size / 2, Math.min(end - size / 2, low));
     box = [within(x, width, whole[2]), within(y, height, whole[3]), width, height];
     onMove();
+    stage.classList.toggle("whole", box[2] > whole[2] - 1 && box[3] > whole[3] - 1);
     svg.setAttribute("viewBox", box.map((n) => n.toFixed(2)).join(" "));
+  }
+
+  /** On a phone, the stage is as high as the drawing in full width. */
+  function frame(at) {
+    const [, , width, height] = extent(at);
+    stage.style.setProperty("--shape", `${width} / ${height}`);
+    stage.style.setProperty("--high", `${height}px`);
   }
 
   function look(at) {
@@ -38,7 +46,9 @@ function cameraOf(stage, onMove) {
   }
 
   /** Pixels per length of a drawing of which everything is seen. */
-  function sizeOf([, , w, h]) {
+  function sizeOf(at) {
+    frame(at);
+    const [, , w, h] = extent(at);
     const { width, height } = area();
     return Math.min((width || 1) / w, (height || 1) / h);
   }
@@ -46,7 +56,7 @@ function cameraOf(stage, onMove) {
   /** See everything; or, to `read` words that would be too small, the top in full width. */
   function home(read = true) {
     const { width, height } = area();
-    const all = sizeOf(whole);
+    const all = sizeOf(svg);
     const cut = read && smallest(svg) * all < READABLE;
     const used = cut ? Math.max(all, Math.min(width / whole[2], 0.9)) : all;
     const [seen, deep] = [(width || 1) / used, (height || 1) / used];
@@ -106,7 +116,8 @@ function cameraOf(stage, onMove) {
     stage.classList.add("moving");
     fingers.set(event.pointerId, [x, y]);
     const other = [...fingers].find(([id]) => id !== event.pointerId)?.[1];
-    if (!other) return pan(dx, dy);
+    const scrolls = event.pointerType === "touch" && stage.classList.contains("whole");
+    if (!other) return scrolls || pan(dx, dy); // one finger scrolls the page
     const span = (a, b) => Math.hypot(a - other[0], b - other[1]) || 1;
     pan(dx / 2, dy / 2);
     zoom(span(...before) / span(x, y), place((x + other[0]) / 2, (y + other[1]) / 2));

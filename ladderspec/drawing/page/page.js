@@ -140,7 +140,7 @@
   // --- the drawing ------------------------------------------------------------------------------
 
   const stage = $("stage");
-  const wide = matchMedia("(min-width: 801px)");
+  const wide = matchMedia("(min-width: 801px) and (min-height: 501px)");
   const camera = cameraOf(stage, () => tip(null));
   const drawings = new Map(),
     legends = new Map();
@@ -566,7 +566,7 @@
   /** If words would be smaller than 7 pixels, the drawing is opened rolled up. */
   function opening() {
     const shown = drawings.get(data.shown);
-    const small = smallest(shown) * camera.sizeOf(extent(shown)) < READABLE;
+    const small = smallest(shown) * camera.sizeOf(shown) < READABLE;
     return small && data.views.includes("rolled") ? "rolled" : data.shown;
   }
   const opened = opening();
