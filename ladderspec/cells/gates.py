@@ -80,11 +80,8 @@ class _Gate(DecoderCell):
 
     def _unchanged(self, inlet: Inlet, out: Shape) -> Projection:
         """An edge without a map: h with the w_s of its gate, or v_top with `weights: none`."""
-        lateral, source, target = (
-            inlet.role is Role.LATERAL,
-            show_shape(inlet.shape),
-            show_shape(out),
-        )
+        lateral = inlet.role is Role.LATERAL
+        source, target = show_shape(inlet.shape), show_shape(out)
         if inlet.shape != out and lateral:
             raise ShapeProblem(
                 f"{self.cell} mixes h into its output, so both need one shape;"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ladderspec.cells.fields import NormChoice, NormName, Pair
@@ -97,11 +99,12 @@ class Projection:
     even_phases: bool = False  # the phases of a strided transposed filter start alike
     extra: Mapping[str, Parameter] = field(default_factory=dict)  # further parameters of this edge
 
-    given: dict[str, Any] = field(init=False, compare=False, repr=False)  # to `function`
+    options: dict[str, Any] = field(init=False, compare=False, repr=False)  # of `function`
 
     def __post_init__(self) -> None:
         _check(self)
-        object.__setattr__(self, "given", {name: getattr(self, name) for name in self.keywords})
+        options = {name: getattr(self, name) for name in _options(self.function)}
+        object.__setattr__(self, "options", options)
 
     @property
     def has_weight(self) -> bool:
@@ -153,26 +156,17 @@ class Projection:
     def compute(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
         """The map alone, plus `bias` (by channel)."""
         if weight is not None:
-            return self.function(x, weight, bias, **self.given)
-        y = self.function(x, **self.given)
+            return self.function(x, weight, bias, **self.options)
+        y = self.function(x, **self.options)
         return y if bias is None else y + per_channel(bias, y)
 
     @property
     def function(self) -> Callable[..., Tensor]:
         """The function of the map."""
-        return self._map[0]
-
-    @property
-    def keywords(self) -> tuple[str, ...]:
-        """The attributes that the function reads, besides value, weight and bias."""
-        return self._map[1]
-
-    @property
-    def _map(self) -> tuple[Callable[..., Tensor], tuple[str, ...]]:
         if self.kind == "dense" and len(self.target) == 3:
-            return dense_to_map, ("target",)
+            return dense_to_map
         if self.dilation != (1, 1) or self.channel_groups != 1:
-            return general_convolve, ("stride", "dilation", "channel_groups")
+            return general_convolve
         return _MAPS[self.kind]
 
 
@@ -180,15 +174,22 @@ def same(x: Tensor) -> Tensor:
     return x
 
 
-_MAPS: dict[str, tuple[Callable[..., Tensor], tuple[str, ...]]] = {
-    "none": (same, ()),
-    "dense": (dense, ()),
-    "conv": (convolve, ("stride",)),
-    "transposed": (convolve_transposed, ("stride", "size")),
-    "spread": (spread, ("stride", "size")),
-    "scaled": (scaled, ("factor",)),
-    "resampled": (resampled, ("size", "mode", "factor")),
+_MAPS: dict[MapKind, Callable[..., Tensor]] = {
+    "none": same,
+    "dense": dense,
+    "conv": convolve,
+    "transposed": convolve_transposed,
+    "spread": spread,
+    "scaled": scaled,
+    "resampled": resampled,
 }
+
+
+@cache
+def _options(function: Callable[..., Tensor]) -> tuple[str, ...]:
+    """What the function of a map reads besides value, weight and bias."""
+    names = inspect.signature(function).parameters
+    return tuple(name for name in names if name not in ("x", "weight", "bias"))
 
 
 def _check(p: Projection) -> None:

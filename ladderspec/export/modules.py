@@ -61,8 +61,7 @@ class EdgeClass(ModuleClass):
         projection, kind = self.projection, self.projection.norm
         self.norm_module(kind, "norm", projection.target[0])
         given = {"x": "x", "weight": "self.weight", "bias": "None"}
-        for name in projection.keywords:
-            given[name] = self.attribute(name, getattr(projection, name))
+        given |= {name: self.attribute(name, value) for name, value in projection.options.items()}
         y, body = "x", list[str]()
         if projection.kind != "none":
             names = inspect.signature(projection.function).parameters

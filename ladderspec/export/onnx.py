@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from ladderspec.cells.functions import per_channel
 from ladderspec.errors import UsageError
-from ladderspec.network.carry import Carry
+from ladderspec.network.history import Carry
 from ladderspec.network.net import Net
 from ladderspec.network.portable import Iteration
 from ladderspec.nn import BatchNorm

@@ -23,7 +23,7 @@ from ladderspec.learn.metrics import Report, measure, merged, trimmed
 from ladderspec.learn.pictures import draw_samples
 from ladderspec.learn.progress import Progress, without_nll
 from ladderspec.learn.train_state import TrainState
-from ladderspec.network.carry import Carry
+from ladderspec.network.history import Carry
 from ladderspec.network.net import Net
 from ladderspec.nn import FIRST, BatchNorm
 from ladderspec.nn.norms import statistics_of

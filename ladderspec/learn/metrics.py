@@ -14,7 +14,7 @@ from ladderspec.experiments.training import TEACHER
 from ladderspec.learn import processes
 from ladderspec.learn.batches import Collator, TensorBatch
 from ladderspec.names import Shape
-from ladderspec.network.carry import Carry
+from ladderspec.network.history import Carry
 from ladderspec.network.net import Net
 from ladderspec.tasks import Metric, Task
 from ladderspec.tasks.base import When

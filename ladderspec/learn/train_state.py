@@ -19,7 +19,7 @@ from ladderspec.learn.batches import Collator, Sampler
 from ladderspec.learn.checkpoint import OWNER, Checkpoint, CheckpointError, restore
 from ladderspec.learn.log import CHECKSUM, METRICS, metrics_checksum
 from ladderspec.learn.optimiser import Optimiser, load_state, make_optimiser, state_of
-from ladderspec.network.carry import Carry
+from ladderspec.network.history import Carry
 from ladderspec.network.net import Net
 
 UPDATES_BETWEEN = 500  # between checkpoints of several processes, whose clocks differ

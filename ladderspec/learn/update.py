@@ -16,8 +16,8 @@ from ladderspec.learn import processes
 from ladderspec.learn.batches import TensorBatch
 from ladderspec.learn.metrics import combined, over_time, trimmed
 from ladderspec.learn.train_state import TrainState
-from ladderspec.network.carry import Carry
 from ladderspec.network.costs import Costs
+from ladderspec.network.history import Carry
 from ladderspec.network.net import Net
 from ladderspec.wording import first_of
 

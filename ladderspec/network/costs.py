@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ladderspec.names import equal_but_for_ones
-from ladderspec.network.carry import Carry
+from ladderspec.network.history import Carry
 from ladderspec.network.inputs import Given, as_tensor, check_names
 from ladderspec.schedule.equations import Reader
 from ladderspec.schedule.plan import times
@@ -64,7 +64,7 @@ class TaskCost:
         each = self.task.compare(seen.flatten(0, 1), target.flatten(0, 1), **given)
         return self._mean(each, seen)
 
-    def clean_cost(self, seen: Tensor, target: Tensor, moments: Tensor | None) -> Tensor:
+    def clean_cost(self, seen: Tensor, target: Tensor, moments: Tensor | None = None) -> Tensor:
         """The cost against a level in a pass without noise, both (n, B, ...).
 
         An estimate of a batch-normalised level is normalised by the `moments` of that pass: mean

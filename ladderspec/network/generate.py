@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ladderspec.names import INPUT
-from ladderspec.network.carry import Carry
+from ladderspec.network.history import Carry
 from ladderspec.network.inputs import Frames, Lengths, check_count
 from ladderspec.tasks import Task
 

@@ -1,17 +1,57 @@
-"""The values of a network over time, while it runs."""
+"""The values of a network over time: while it runs, and what one iteration hands to the next.
+
+Groups are folded into the batch: sample b of group k has the index b K + k while the network runs.
+What users see has an axis of groups: outputs and values (B, T, K, ...), carries (B, K, ...). An
+input belongs to all groups and has no such axis.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ladderspec.names import Shape
-from ladderspec.network.carry import Carry
+from ladderspec.names import Shape, is_input
 
 Row = list[Tensor | None]
+
+
+class Carry(NamedTuple):
+    """Everything that the next iteration remembers: plain tensors by name, newest value first.
+
+    `values["encoder.lstm1"]` are the last outputs of that node, as many as the largest delay that
+    leaves it; `values["encoder.lstm1.c"]` what its cell remembers besides. `t` counts the
+    iterations so far; a tensor (B,) if sequences of unequal length ended at different t.
+    """
+
+    t: int | Tensor
+    values: dict[str, tuple[Tensor, ...]]
+
+    def detach(self) -> Carry:
+        """Cut the gradient here: truncated back-propagation through time."""
+        return self.mapped(lambda _, value: value.detach(), self.t)
+
+    def to(self, *where: torch.device | torch.dtype | str) -> Carry:
+        """On another device, in another type, or both; `t` only moves."""
+        places = [each for each in where if not isinstance(each, torch.dtype)]
+        t = _to(self.t, places) if isinstance(self.t, Tensor) else self.t
+        return self.mapped(lambda _, value: _to(value, where), t)
+
+    def mapped(self, change: Callable[[str, Tensor], Tensor], t: int | Tensor) -> Carry:
+        """Another carry: `change` of every name and value, after `t` iterations."""
+        values = {
+            name: tuple(change(name, value) for value in kept) for name, kept in self.values.items()
+        }
+        return Carry(t, values)
+
+
+def _to(value: Tensor, where: Sequence[torch.device | torch.dtype | str]) -> Tensor:
+    for each in where:
+        value = value.to(each)
+    return value
 
 
 @dataclass(frozen=True)
@@ -81,3 +121,35 @@ def channels_last(value: Tensor) -> Tensor:
     if value.dim() == 4:
         return value.contiguous(memory_format=torch.channels_last)
     return value.contiguous()
+
+
+# --- groups ---------------------------------------------------------------------------------------
+
+
+def fold(value: Tensor, groups: int | None) -> Tensor:
+    """(B, ...) -> (B K, ...): the same value for all groups."""
+    return value if groups is None else value.repeat_interleave(groups, 0)
+
+
+def unfold(value: Tensor, groups: int | None, axis: int = 0) -> Tensor:
+    """(..., B K, ...) -> (..., B, K, ...)"""
+    if groups is None:
+        return value
+    shape = value.shape
+    return value.view(*shape[:axis], shape[axis] // groups, groups, *shape[axis + 1 :])
+
+
+def fold_carry(carry: Carry | None, groups: int | None) -> Carry | None:
+    """A carry (B, K, ...) as the executor reads it."""
+    if carry is None or groups is None:
+        return carry
+    t = fold(carry.t, groups) if isinstance(carry.t, Tensor) and carry.t.dim() else carry.t
+    return carry.mapped(lambda name, v: fold(v, groups) if is_input(name) else v.flatten(0, 1), t)
+
+
+def unfold_carry(carry: Carry, groups: int | None) -> Carry:
+    """A carry of the executor as users see it, (B, K, ...)."""
+    if groups is None:
+        return carry
+    t = carry.t[::groups] if isinstance(carry.t, Tensor) and carry.t.dim() else carry.t
+    return carry.mapped(lambda name, v: v[::groups] if is_input(name) else unfold(v, groups), t)

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from ladderspec.cells.fields import Noise
 from ladderspec.names import BOTTOM, INPUT, Shape, is_input
-from ladderspec.network.carry import Carry, fold, fold_carry
-from ladderspec.network.history import Slot
+from ladderspec.network.history import Carry, Slot, fold, fold_carry
 from ladderspec.wiring.graph import Graph, InputForm, forms_of
 from ladderspec.wiring.selection import missing_node
 from ladderspec.wording import did_you_mean, first_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -12,7 +12,6 @@ from ladderspec.cells.grouping import Groups
 from ladderspec.display import svg
 from ladderspec.errors import UsageError, tick
 from ladderspec.names import BOTTOM, is_input
-from ladderspec.network.carry import Carry, unfold, unfold_carry
 from ladderspec.network.checkpointing import run_checkpointed
 from ladderspec.network.costs import (
     Costs,
@@ -26,7 +25,7 @@ from ladderspec.network.costs import (
 )
 from ladderspec.network.executor import TAPPED, Call, Executor
 from ladderspec.network.generate import generate
-from ladderspec.network.history import History, channels_last
+from ladderspec.network.history import Carry, History, channels_last, unfold, unfold_carry
 from ladderspec.network.inputs import (
     Frames,
     Given,
@@ -41,7 +40,6 @@ from ladderspec.network.replay import Replay
 from ladderspec.nn import CellModule, initialise
 from ladderspec.nn.modules import path_to
 from ladderspec.schedule.plan import Plan
-from ladderspec.tasks import Task
 from ladderspec.wiring.graph import Graph, copies, describe
 
 GROUPS = "encoder.groups"
@@ -60,7 +58,7 @@ class Net(nn.Module):
         super().__init__()
         self.graph, self.plan = graph, plan
         entries = graph.graph["tasks"]
-        self.tasks: dict[str, Task] = {name: entry["task"] for name, entry in entries.items()}
+        self.tasks = {name: entry["task"] for name, entry in entries.items()}
         self.node_weights = {
             name: entry["task"].node_weights(entry["at"]) for name, entry in entries.items()
         }
@@ -166,10 +164,12 @@ class Net(nn.Module):
 
     def _cost(self, task: TaskCost, history: History, clean: History | None) -> Tensor:
         """What one task costs, whose nodes are read at some t."""
-        costs = {}
+        costs, slots = {}, self._clean_slots(task.name)
         for node, seen in self._see(history, task.name, task.times).items():
-            if clean is not None and task.task.clean:
-                costs[node] = task.clean_cost(seen, *self._see_clean(clean, task, node))
+            if clean is not None and node in slots:
+                there = [slot for slot in slots[node] if clean.at(slot, task.times[0]) is not None]
+                given = [clean.series(slot, task.times) for slot in there]
+                costs[node] = task.clean_cost(seen, *given)
             else:
                 costs[node] = task.cost(seen, self.likelihood())
         return mean_of_nodes(costs, self.node_weights[task.name])
@@ -179,38 +179,21 @@ class Net(nn.Module):
 
         It also computes what the other tasks read: running statistics are those of this pass.
         """
-        reads: list[tuple[str, int]] = []
-        keep: list[str] = []
-        for each in costs:
-            nodes: Iterable[str] = each.reader.at
-            if each.task.clean:
-                targets = self.clean_targets(each.name).values()
-                nodes = [node for node, _ in targets]
-                for node, tap in targets:
-                    further = TAPPED if tap == "normalised" else ()
-                    keep += [node, *(f"{node}.{name}" for name in further)]
-            reads += each.reads(nodes)
-        if not keep:
+        if not any(each.task.clean for each in costs):
             return None
-        return self.executor.call(shown, reads, carries=False, keep=keep, clean=True)
+        reads = [read for each in costs for read in each.reads(each.reader.clean or each.reader.at)]
+        slots = [slots for each in costs for slots in self._clean_slots(each.name).values()]
+        return self.executor.call(shown, reads, carries=False, keep=sum(slots, ()), clean=True)
 
-    def clean_targets(self, task: str) -> dict[str, tuple[str, str]]:
-        """What each node of a task is compared with in a pass without noise: a node, and a tap."""
-        return self.graph.graph["tasks"][task]["clean"]
+    def _clean_slots(self, task: str) -> dict[str, tuple[str, ...]]:
+        """By node, what a task compares it with in a pass without noise: a value, then moments.
 
-    def _see_clean(
-        self, history: History, task: TaskCost, node: str
-    ) -> tuple[Tensor, Tensor | None]:
-        """What a task compares a node with, (n, B, ...), and the moments of its batch norm."""
-        target, tap = self.clean_targets(task.name)[node]
-        if tap == "output":
-            return history.series(target, task.times), None
-        value, moments = (f"{target}.{name}" for name in TAPPED)
-        batch_norm = history.at(moments, task.times[0]) is not None
-        return (
-            history.series(value, task.times),
-            history.series(moments, task.times) if batch_norm else None,
-        )
+        The moments are those of a batch norm: other cells have none.
+        """
+        return {
+            node: tuple(f"{target}.{name}" for name in TAPPED) if tap == "normalised" else (target,)
+            for node, (target, tap) in self.graph.graph["tasks"][task]["clean"].items()
+        }
 
     def values(
         self,

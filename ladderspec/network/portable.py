@@ -16,7 +16,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from ladderspec.arguments import checked
-from ladderspec.network.carry import Carry
+from ladderspec.network.history import Carry
 from ladderspec.network.inputs import Frames
 from ladderspec.network.net import Net
 

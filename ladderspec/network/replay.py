@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from ladderspec.network.carry import Carry
+from ladderspec.network.history import Carry
 from ladderspec.network.inputs import Given
 from ladderspec.network.modules import TaskReadout
 from ladderspec.nn import BatchNorm, CellModule, Edge

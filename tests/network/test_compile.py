@@ -11,7 +11,7 @@ from torch.utils import _pytree
 from ladderspec.api import build, load, loads
 from ladderspec.language.spec import SET_BY_TORCH
 from ladderspec.names import LEVEL_NAME
-from ladderspec.network.carry import Carry
+from ladderspec.network.history import Carry
 from ladderspec.network.net import Net
 from ladderspec.network.portable import Iteration, Unrolled
 

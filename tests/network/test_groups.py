@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from ladderspec.api import build, loads
 from ladderspec.cells.grouping import bernoulli_maps, gaussian_maps
-from ladderspec.network.carry import Carry
+from ladderspec.network.history import Carry
 from ladderspec.network.net import Net
 from ladderspec.tasks import Classification
 from ladderspec.tasks.grouping import bernoulli_cost, gaussian_cost

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ladderspec.api import build, load, loads
-from ladderspec.network.carry import Carry
+from ladderspec.network.history import Carry
 from ladderspec.plugins import load_plugin
 
 FOLDER = Path("examples/message_passing")

@@ -11,7 +11,7 @@ from torch import Tensor
 from ladderspec.api import build, load, loads
 from ladderspec.language.read import Spec
 from ladderspec.names import BOTTOM
-from ladderspec.network.carry import Carry
+from ladderspec.network.history import Carry
 from ladderspec.network.inputs import Given
 from ladderspec.network.net import Net
 from tests.network.test_equality import _float64, by_node, close, frames_of, pair_of  # noqa: F401
