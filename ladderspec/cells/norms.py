@@ -45,10 +45,12 @@ def register_norm(norm: type[Norm]) -> type[Norm]:
     """Make a norm known under its `name`, as in `norm: layer`.
 
     Raises:
-        UsageError: if the name has another meaning in ladderspec.
+        UsageError: if the name has another meaning in ladderspec, or `compute` is missing.
     """
     if norm.name in ("none", *TERMS):
         raise UsageError(f"`norm: {norm.name}` has a meaning of its own: give yours another name")
+    if norm.compute is Norm.compute and not norm.statistics:
+        raise UsageError(f"the norm {norm.name} has no `compute`, see docs/own_cells.md")
     admit("norm", norm.name, NORMS.get(norm.name), norm)
     NORMS[norm.name] = norm
     return norm

@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from ladderspec.cells import NORMS, Parameter, Parameters
-from ladderspec.errors import UsageError
 from ladderspec.export.source import REFERENCE, Definitions, fit, names_in
 from ladderspec.names import Shape, size_of
 
@@ -237,18 +236,15 @@ class ModuleClass:
 
     def norm_module(self, kind: str, name: str, channels: int) -> None:
         """Make the module of a norm that keeps statistics."""
-        if kind == "none" or "compute" in vars(NORMS[kind]):
-            return
-        if kind != "batch":
-            raise UsageError(f"cannot export norm `{kind}`: it has no plain `compute`")
-        given = self.value(f"{name}_channels", channels), self.value("rows", self.rows)
-        self.init.append(f"self.{name} = BatchNorm({', '.join(given)})")
+        if kind != "none" and NORMS[kind].statistics:
+            given = self.value(f"{name}_channels", channels), self.value("rows", self.rows)
+            self.init.append(f"self.{name} = BatchNorm({', '.join(given)})")
 
     def normalised(
         self, kind: str, module: str, x: str, gain: str = "", bias: str = "", groups: str = "1"
     ) -> str:
         """The call of a norm on x; gain and bias may be empty."""
-        if "compute" in vars(NORMS[kind]):
+        if not NORMS[kind].statistics:
             definitions = replace(self.definitions, owner=f"the norm `{kind}`")
             values = (x, gain or "None", bias or "None", groups)
             return definitions.call(NORMS[kind].compute, values, f"{kind}_norm")

@@ -20,7 +20,7 @@ from hypothesis import Phase, given, settings
 from torch import Tensor, nn
 
 from ladderspec.api import build, graph, load, loads
-from ladderspec.cells import ACTIVATIONS, NORMS
+from ladderspec.cells import ACTIVATIONS, NORMS, register_norm
 from ladderspec.cli import fill, main
 from ladderspec.errors import UsageError
 from ladderspec.export import to_python
@@ -696,6 +696,15 @@ levels:
     assert "SLOPE = 0.2" in code
     assert 'class Trace(Cell):\n    """A leaky trace of the pre-activation, a \'memory\'' in code
     assert "def rms_norm(" in code
+
+
+def test_a_norm_may_inherit_its_computation(own_cells):
+    @register_norm
+    class Softer(NORMS["rms"]):
+        name = "softer"
+
+    levels = "levels: [{name: a, encoder: {cell: Conv, channels: 2, norm: softer}}]"
+    check_equal(loads(HEAD + levels))
 
 
 @pytest.mark.parametrize(

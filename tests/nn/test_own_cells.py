@@ -202,6 +202,17 @@ def test_an_activation_and_a_norm_from_a_file(loaded: Path) -> None:
         ls.loads(text.replace("norm: rms", "norm: rsm"))
 
 
+def test_a_norm_has_a_compute() -> None:
+    from ladderspec.cells import Norm, register_norm
+    from ladderspec.errors import UsageError
+
+    class Bare(Norm):
+        name = "bare"
+
+    with pytest.raises(UsageError, match="the norm bare has no `compute`"):
+        register_norm(Bare)
+
+
 def test_a_cell_of_your_own_without_yaml(loaded: Path) -> None:
     import torch
 
