@@ -15,7 +15,7 @@ from ladderspec.export.network import Network
 from ladderspec.export.source import REFERENCE, TYPES, WIDTH, Definitions, names_in
 from ladderspec.language.read import Spec
 from ladderspec.names import is_input
-from ladderspec.wiring.graph import Graph, copies, in_order, steps_of
+from ladderspec.wiring.graph import Graph, copies, in_order
 
 __all__ = ["to_python"]
 
@@ -45,7 +45,7 @@ def to_python(spec: Spec | str | Path | Graph, name: str | None = None) -> str:
         for node in in_order(graph)
         if not is_input(node) and graph.nodes[node]["cell"].compute is not Identity.compute
     ]
-    cells = {node: CellClass(definitions, graph, node, steps_of(graph)) for node in nodes}
+    cells = {node: CellClass(definitions, graph, node) for node in nodes}
     classes: dict[str, str] = {}
     write_classes((edge for cell in cells.values() for edge in cell.edges.values()), classes)
     edges = sorted(classes.values())

@@ -16,7 +16,7 @@ from ladderspec.cells.grouping import Groups
 from ladderspec.export.classes import GROUPS, ModuleClass, Size, SizeNames, indented
 from ladderspec.export.source import Definitions, Expression, Tensor, names_in
 from ladderspec.names import size_of
-from ladderspec.wiring.graph import Graph, is_tapped_by_arrows
+from ladderspec.wiring.graph import Graph, is_tapped_by_arrows, steps_of
 from ladderspec.wiring.shapes import site_of
 
 EDGES = {  # by the function of the map: the name of the class, its formula, what to say of it
@@ -112,11 +112,9 @@ class CellClass(ModuleClass):
     base = "Cell"
     more = "**edges"
 
-    def __init__(
-        self, definitions: Definitions, graph: Graph, node: str, length: int | None
-    ) -> None:
+    def __init__(self, definitions: Definitions, graph: Graph, node: str) -> None:
         cell: Cell = graph.nodes[node]["cell"]
-        super().__init__(definitions, iterations_of(cell, length))
+        super().__init__(definitions, iterations_of(cell, steps_of(graph)))
         found = {
             key: e["projection"] for _, _, key, e in graph.in_edges(node, keys=True, data=True)
         }

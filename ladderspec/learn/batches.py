@@ -22,7 +22,7 @@ from ladderspec.data.batching import Batch, Indices, chunks
 from ladderspec.data.counter_rng import draws, key_of
 from ladderspec.experiments.fit import check_fit, target_field
 from ladderspec.names import INPUT
-from ladderspec.network.inputs import Frames, noisy_items
+from ladderspec.network.inputs import Frames, noisy
 from ladderspec.network.net import Net
 from ladderspec.tasks import Task
 from ladderspec.wiring.graph import InputForm
@@ -285,6 +285,23 @@ class Collator:
 def _writable(array: np.ndarray) -> Tensor:
     """The tensor of an array, which is copied if it is read-only or not contiguous."""
     return torch.from_numpy(np.require(array, requirements=("C", "W")))
+
+
+def noisy_items(
+    frames: Tensor, noise: Noise, seeds: Sequence[int], lengths: Sequence[int] | None = None
+) -> Tensor:
+    """Frames (B, ...) with noise for evaluation, which follows from the seed of each item alone.
+
+    The other items of a batch, their order and their padding change nothing; nor does the global
+    random state change.
+    """
+    found = frames.clone()
+    with torch.random.fork_rng(devices=[]):
+        for i, seed in enumerate(seeds):
+            item = frames[i] if lengths is None else frames[i, : lengths[i]]
+            torch.default_generator.manual_seed(seed)
+            found[i, : len(item)] = noisy(item, noise)
+    return found
 
 
 # --- order ----------------------------------------------------------------------------------------

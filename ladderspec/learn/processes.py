@@ -17,11 +17,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from ladderspec.errors import UsageError, one_of
-
-
-def world() -> int:
-    """The number of processes."""
-    return distributed.get_world_size() if _joined() else 1
+from ladderspec.nn.norms import world as world
 
 
 def rank() -> int:

@@ -257,23 +257,6 @@ def noisy(frames: Tensor, noise: Noise | None) -> Tensor:
     return frames
 
 
-def noisy_items(
-    frames: Tensor, noise: Noise, seeds: Sequence[int], lengths: Sequence[int] | None = None
-) -> Tensor:
-    """Frames (B, ...) with noise for evaluation, which follows from the seed of each item alone.
-
-    The other items of a batch, their order and their padding change nothing; nor does the global
-    random state change.
-    """
-    found = frames.clone()
-    with torch.random.fork_rng(devices=[]):
-        for i, seed in enumerate(seeds):
-            item = frames[i] if lengths is None else frames[i, : lengths[i]]
-            torch.default_generator.manual_seed(seed)
-            found[i, : len(item)] = noisy(item, noise)
-    return found
-
-
 # --- numbers and names ---------------------------------------------------------------------------
 
 

@@ -142,7 +142,7 @@ class BatchNorm(nn.Module):
             return self._evaluate(x, gain, bias, step)
         if step.alive is None:  # else one sequence may be left of a batch
             _refuse_one_value(x)
-        if step.alive is not None or processes() > 1:
+        if step.alive is not None or world() > 1:
             return self._train_on_part(x, gain, bias, step)
         row = self.row(step)
         mean, var = self.running_mean[row], self.running_var[row]
@@ -244,7 +244,7 @@ def statistics_of(x: Tensor, alive: Tensor | None) -> tuple[Tensor, Tensor, Tens
 
 
 def _refuse_one_value(x: Tensor) -> None:
-    if x.numel() == x.shape[1] and processes() == 1:
+    if x.numel() == x.shape[1] and world() == 1:
         raise ValueError(
             "batch norm cannot be trained on one value per channel:"
             f" it got one sequence of {x.shape[1]} channels;"
@@ -275,7 +275,7 @@ def _checked(what: str, compute: Callable[..., Any], x: Tensor, *others: Any) ->
 # --- processes that train together ----------------------------------------------------------------
 
 
-def processes() -> int:
+def world() -> int:
     """How many processes train together."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_world_size()
@@ -284,7 +284,7 @@ def processes() -> int:
 
 def over_processes(local: Tensor) -> Tensor:
     """The sum over all processes."""
-    if processes() == 1:
+    if world() == 1:
         return local
     return _SumOverProcesses.apply(local)  # type: ignore[no-any-return, no-untyped-call]
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from textwrap import wrap
 from typing import Any
 
 from ladderspec.escaping import one_line
 from ladderspec.names import Role, Side, split_node
-from ladderspec.schedule.equations import Equation, Reader
-from ladderspec.schedule.letters import arrow, iterations, last_values, ranges, sides, value
+from ladderspec.schedule.equations import Equation, Reader, Term
 from ladderspec.schedule.phases import Kind, Phase
 from ladderspec.schedule.plan import Plan, need_masks, reads_of, times
 from ladderspec.schedule.reasons import Reason, Why, explain, grouped
 from ladderspec.schedule.work import Work, flop_of_costs, show_bytes, show_flop, work_of
 
 WIDTH = 100
+TAPS = {"normalised": "z", "logits": "logits"}
 TAPPED = "z(e): the normalised pre-activation of e, with its noise."
 LEGEND = (
     "e encoder, h lateral cell, d decoder, s state of a recurrent cell;"
@@ -233,3 +233,82 @@ def _wrap(width: int, start: str, text: str, hang: int | None = None) -> list[st
         text, width, initial_indent=start, subsequent_indent=below,
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
+
+
+# --- the paper's letters, with names as subscripts: e_conv_2, d_top'; times as 1..4 --------------
+
+
+def letter(node: str, delay: int = 0, state: bool = False) -> str:
+    """
+    >>> letter("encoder.conv_2"), letter("decoder.top", 1), letter("encoder.top", 3, state=True)
+    ('e_conv_2', "d_top'", 's_top(t-3)')
+    """
+    side, level = split_node(node)
+    past = "'" * delay if delay < 3 else f"(t-{delay})"
+    return f"{'s' if state else side.letter}_{level}{past}"
+
+
+def value(edge: Term) -> str:
+    """What an arrow carries, as its target sees it."""
+    found = letter(edge.source, edge.delay, edge.role is Role.STATE)
+    return f"{TAPS[edge.tap]}({found})" if edge.tap else found
+
+
+def arrow(edge: Term) -> str:
+    return f"{value(edge)} -> {letter(edge.target)}"
+
+
+def sides(equation: Equation) -> tuple[str, str]:
+    """An equation: `e_top, s_top` and `LSTM(encoder=e_pool, state=s_top')`."""
+    node = equation.node
+    left = f"{letter(node)}, {letter(node, state=True)}" if equation.stateful else letter(node)
+    arguments = ", ".join(f"{edge.role}={value(edge)}" for edge in equation.edges)
+    side, level = split_node(node)
+    given = arguments or (level if side is Side.INPUT else "x")
+    weights = f"; weights of {letter(equation.share)}" if equation.share else ""
+    return left, f"{equation.cell}({given}{weights})"
+
+
+def last_values(node: str, count: int, state: bool) -> str:
+    """
+    >>> last_values("encoder.top", 1, True), last_values("decoder.top", 3, False)
+    ('s_top', "d_top .. d_top''")
+    """
+    first, last = letter(node, 0, state), letter(node, count - 1, state)
+    return first if count == 1 else f"{first} .. {last}" if count > 2 else f"{first} {last}"
+
+
+def ranges(nodes: Sequence[str], position: Mapping[str, int]) -> str:
+    """Nodes by letter; three and more with successive positions as a range."""
+    runs: list[list[str]] = []
+    for node in nodes:
+        if not runs or position[runs[-1][-1]] + 1 != position[node]:
+            runs.append([])
+        runs[-1].append(node)
+    shown: list[str] = []
+    for run in runs:
+        names = [letter(node) for node in run]
+        shown += [f"{names[0]} .. {names[-1]}"] if len(names) > 2 else names
+    return ", ".join(shown)
+
+
+def iterations(mask: int) -> str:
+    """The t whose bits are set, t = 1 the lowest.
+
+    >>> iterations(0b1011110)
+    '2..5, 7'
+    """
+    runs: list[str] = []
+    before = 0
+    while mask:
+        zeros = _trailing_zeros(mask)
+        ones = _trailing_zeros(~(mask >> zeros))
+        first, last = before + zeros + 1, before + zeros + ones
+        runs.append(str(first) if first == last else f"{first}..{last}")
+        mask >>= zeros + ones
+        before = last
+    return ", ".join(runs if len(runs) < 8 else [*runs[:3], "...", runs[-1]])
+
+
+def _trailing_zeros(bits: int) -> int:
+    return (bits & -bits).bit_length() - 1

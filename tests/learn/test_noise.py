@@ -21,11 +21,10 @@ from ladderspec.experiments.reader import open_experiment
 from ladderspec.experiments.runs import Run
 from ladderspec.experiments.training import EvaluationNoise
 from ladderspec.learn import evaluation
-from ladderspec.learn.batches import Collator, TensorBatch
+from ladderspec.learn.batches import Collator, TensorBatch, noisy_items
 from ladderspec.learn.evaluation import recalibrated, split_batches, training_batches
 from ladderspec.learn.metrics import Report
 from ladderspec.learn.train import train
-from ladderspec.network.inputs import noisy_items
 from ladderspec.network.net import Net
 from ladderspec.tasks import Classification, Denoising, Prediction
 from ladderspec.trained.evaluate import activations, evaluate, samples
