@@ -196,7 +196,7 @@ def compile_graph(spec: Spec, findings: Findings) -> Graph:
     check(work)  # needed and refused edges, cycles, delays
     infer(work)  # shapes and parameters
     check_expect(work, spec)
-    take_notes(work, spec)  # on what is valid, but hardly meant
+    take_notes(work, spec)  # on what is valid, but probably a mistake
     return work.graph
 
 
@@ -212,7 +212,7 @@ class Checked:
     parameters: int = 0
     variants: int = 0
     runs: int = 0  # of an experiment
-    notes: tuple[str, ...] = ()  # which nodes were pruned, and what is hardly meant
+    notes: tuple[str, ...] = ()  # which nodes were pruned, and what is probably a mistake
 
 
 def validate(path: str | Path, request: Request, root: str | Path | None = None) -> Checked:
@@ -249,7 +249,7 @@ def validate_document(document: Document, request: Request) -> Checked:
     )
 
 
-def hardly_meant(graph: Graph) -> list[str]:
+def probable_mistakes(graph: Graph) -> list[str]:
     """The notes on a graph other than those on nodes that were pruned."""
     return [note for note in graph.graph["notes"] if " pruned: " not in note]
 
@@ -261,7 +261,7 @@ def _check_variant(document: Document, name: str, findings: Findings) -> list[st
     """
     of_variant = Findings()
     spec = read(document, Request(variant=(name,)), of_variant)
-    notes = [] if spec is None else hardly_meant(compile_graph(spec, of_variant))
+    notes = [] if spec is None else probable_mistakes(compile_graph(spec, of_variant))
     for finding in of_variant.sorted():
         if finding.place is None or not findings.blames(finding.place):
             findings.add(replace(finding, notes=(*finding.notes, f"in variant `{name}`")))

@@ -144,8 +144,8 @@ class Table:
     def verdicts(self) -> str:
         """Which rows are better and worse by their intervals; or the best one of one seed."""
         one = self.seeds == (1,)
-        said = [g.best(self.base) if one else g.verdict(self.base) for g in self.groups]
-        return " ".join(filter(None, [*said, ONE_SEED if one and any(said) else ""]))
+        texts = [g.best(self.base) if one else g.verdict(self.base) for g in self.groups]
+        return " ".join(filter(None, [*texts, ONE_SEED if one and any(texts) else ""]))
 
     @property
     def note(self) -> str:

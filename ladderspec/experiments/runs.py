@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ladderspec.api import graph, hardly_meant
+from ladderspec.api import graph, probable_mistakes
 from ladderspec.data import DataConfig
 from ladderspec.errors import UsageError, did_you_mean, one_of
 from ladderspec.experiments.config import MAX_SEEDS, SEED_BOUND, ExperimentConfig, Quoted
@@ -135,14 +135,14 @@ class Experiment:
 def notes_on(runs: Iterable[Run]) -> list[str]:
     """Notes on the networks of runs, each with its rows; not those on what was pruned.
 
-    What the text says in vain of one network is not noted if it changes another.
+    A field without effect on one network is not noted if it changes another.
     """
     runs, rows = list(runs), dict[str, list[str]]()
-    words = [item for run in runs for item in run.graph.graph["words"].items()]
-    used = {place for place, note in words if not note}
-    elsewhere = {note for place, note in words if place in used}
+    fields = [item for run in runs for item in run.graph.graph["ineffective"].items()]
+    used = {place for place, note in fields if not note}
+    elsewhere = {note for place, note in fields if place in used}
     for run in runs:
-        for note in hardly_meant(run.graph):
+        for note in probable_mistakes(run.graph):
             if note not in elsewhere:
                 rows.setdefault(note, []).append(run.row)
     found = []

@@ -131,8 +131,8 @@ class GraphAttributes(TypedDict):
     groups: Groups | None
     tasks: dict[str, TaskAttributes]
     delays: dict[Role, int]
-    notes: list[str]  # what was pruned, and what is hardly meant
-    words: dict[str, str]  # by place, a note on what the text says in vain; empty if it has effect
+    notes: list[str]  # what was pruned, and what is probably a mistake
+    ineffective: dict[str, str]  # by place, a note on a field without effect; empty if it has one
     level_shapes: dict[str, Shape]  # of all encoders, pruned ones included
     grids: Mapping[str, SamplingGrid]  # of the levels
 

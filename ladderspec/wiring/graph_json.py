@@ -241,7 +241,7 @@ class GraphRecord(_File):
             **dict(self),
             "order": {level: index for index, level in enumerate(self.levels)},
             "groups": None,
-            "words": {},
+            "ineffective": {},
             "tasks": {name: task.attributes(name) for name, task in self.tasks.items()},
             "delays": {role: self.delays[role] for role in TABLE},
             "grids": {level: SamplingGrid(*numbers) for level, numbers in self.grids.items()},

@@ -38,7 +38,7 @@ def take_notes(work: Compilation, spec: Spec) -> None:
     graph = work.graph
     found = [
         *_of_the_text(spec, graph),
-        *_of_words(work, spec),
+        *_of_ineffective(work, spec),
         *_of_tasks(graph),
         *_of_time(graph),
         *_of_initial_values(graph),
@@ -74,22 +74,22 @@ def _noisy(graph: Graph, node: str) -> bool:
     return isinstance(noise, Noise) and noise.active
 
 
-# --- what the text says in vain -------------------------------------------------------------------
+# --- fields without effect ------------------------------------------------------------------------
 
 
-def _of_words(work: Compilation, spec: Spec) -> Iterator[str]:
-    """A part of the text is noted if nothing of all that it is said of follows it.
+def _of_ineffective(work: Compilation, spec: Spec) -> Iterator[str]:
+    """A field is noted if nothing that it applies to follows it.
 
-    If variants or rows change a spec, only what they say: their changes may well leave nothing to
-    what the spec says.
+    If variants or rows change a spec, only their own fields are noted: their changes may well leave
+    fields of the spec without effect.
     """
-    words = work.graph.graph["words"]
+    fields = work.graph.graph["ineffective"]
     for place, note in (*_of_roles(work), *_of_fields(work)):
-        words[place] = note and words.get(place, note)
+        fields[place] = note and fields.get(place, note)
     changes = spec.patches[1:]
-    said = (items_of(patch.node.get(key)) for patch in changes for key in ("set", "edges"))
-    own = {str(value.place) for items in said for _, value in items}
-    yield from (note for place, note in words.items() if note and (place in own or not changes))
+    tables = (items_of(patch.node.get(key)) for patch in changes for key in ("set", "edges"))
+    own = {str(value.place) for items in tables for _, value in items}
+    yield from (note for place, note in fields.items() if note and (place in own or not changes))
 
 
 def _of_roles(work: Compilation) -> Iterator[tuple[str, str]]:

@@ -302,18 +302,18 @@ def _add(
         graph.nodes[arrow.source]["initial"] = config.initial
 
 
-def _owner(work: Compilation, said: str, target: str, role: Role) -> str:
+def _owner(work: Compilation, share: str, target: str, role: Role) -> str:
     """The arrow with which one into `target` shares weights, by the name of its module."""
-    if said == OWN:
+    if share == OWN:
         return OWN
-    if "->" in said:
-        (arrow,) = parse_arrows(said)
+    if "->" in share:
+        (arrow,) = parse_arrows(share)
         there = {arrow.source, arrow.target} <= set(work.graph)
         role = _role(work.graph, arrow) if there else role_of_dropped(work, arrow)
         return f"{arrow.target}.{edge_key(role, arrow.source, arrow.delay)}"
     side, _ = split_node(target)
     main = Role(side.value)  # the arrow from below, from above, or into a lateral cell
-    return f"{node_name(side, said)}.{main if role is Role.SKIP else role}"
+    return f"{node_name(side, share)}.{main if role is Role.SKIP else role}"
 
 
 def _role(graph: Graph, arrow: ArrowNotation) -> Role:

@@ -80,8 +80,8 @@ def inlets(graph: Graph, node: str) -> list[Inlet]:
         if shape is None:
             raise UnknownShape
         stride = stride_between(graph.nodes[source]["grid"], grid)
-        said = {word: edge.get(word) for word in MAP_OPTIONS}
-        found.append(Inlet(key, edge["role"], edge["delay"], shape, stride=stride, **said))
+        options = {word: edge.get(word) for word in MAP_OPTIONS}
+        found.append(Inlet(key, edge["role"], edge["delay"], shape, stride=stride, **options))
     return sorted(found, key=lambda inlet: (inlet.role.order, inlet.key))
 
 

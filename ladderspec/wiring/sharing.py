@@ -31,11 +31,11 @@ def name_owners(work: Compilation) -> None:
     """Find the node that each `share` of a cell means."""
     nodes, strays = work.graph.nodes, dict[str, str]()
     for node, at in work.shares.items():
-        said = str(at.value)
-        owner = _owner(work, node, said, at)
-        if owner in work.graph and _moved(work, str(owner), said):
+        name = str(at.value)
+        owner = _owner(work, node, name, at)
+        if owner in work.graph and _moved(work, str(owner), name):
             owner = strays.setdefault(str(owner), node)
-        elif owner == node and not _dropped(work, said):
+        elif owner == node and not _dropped(work, name):
             work.report("G210", f"{node} shares weights with itself", at, "name another row")
         nodes[node]["share"] = None if owner == node else owner
     for node, at in work.shares.items():
@@ -44,25 +44,25 @@ def name_owners(work: Compilation) -> None:
             _report_chain(work, node, owner, first, at)
 
 
-def _owner(work: Compilation, node: str, said: str, at: Node) -> str | None:
+def _owner(work: Compilation, node: str, name: str, at: Node) -> str | None:
     """The node that a cell shares with; None, and a finding, if there is none."""
-    side, dot, level = said.partition(".")
-    row = level if dot else said
+    side, dot, level = name.partition(".")
+    row = level if dot else name
     if not dot:
-        side, level = split_node(node)[0], said
-        if side == Side.DECODER and said in work.rows:
-            level = [INPUT, *work.rows][work.rows.index(said)]  # its decoder makes the level below
+        side, level = split_node(node)[0], name
+        if side == Side.DECODER and name in work.rows:
+            level = [INPUT, *work.rows][work.rows.index(name)]  # its decoder makes the level below
     owner = f"{side}.{level}"
     if owner in work.graph or _dropped(work, row):
         return owner
     if "levels" in work.unsure:
         return None
-    there = [name for name in work.graph if name.startswith(f"{side}.")]
-    message = f"no {'node' if dot else 'row'} {tick(said)} to share weights with"
-    hint = did_you_mean(said, list(work.graph) if dot else work.rows)
+    there = [each for each in work.graph if each.startswith(f"{side}.")]
+    message = f"no {'node' if dot else 'row'} {tick(name)} to share weights with"
+    hint = did_you_mean(name, list(work.graph) if dot else work.rows)
     if row in [INPUT, GROUPS, *work.rows]:
         message = f"row `{row}` has no {side} to share weights with"
-        message = message if not dot else f"no node {tick(said)} to share weights with"
+        message = message if not dot else f"no node {tick(name)} to share weights with"
         hint = hint if dot else ""
     hint = hint or (f"there are {few(there)}" if there else "")
     work.report("G201", message, at, hint)
@@ -151,10 +151,10 @@ def _text(name: str) -> str:
 
 
 def declared(graph: Graph, target: str, key: str, edge: EdgeAttributes) -> str | None:
-    """The name under which an arrow shares: by its own word, else with the cell that it enters."""
-    said, owner = edge["share"], graph.nodes[target]["share"]
-    if said is not None:
-        return None if said == OWN else said
+    """The name under which an arrow shares: its own `share`, else with the cell that it enters."""
+    share, owner = edge["share"], graph.nodes[target]["share"]
+    if share is not None:
+        return None if share == OWN else share
     return f"{owner}.{key}" if owner and edge["role"] is not Role.SKIP else None
 
 
@@ -171,7 +171,7 @@ class Holder:
     parameters: Parameters  # that can be shared
     attributes: Any
     owner: str | None  # the name under which it shares
-    said: bool  # by a word of its own
+    explicit: bool  # by a `share` of its own
 
 
 def holders(graph: Graph) -> Iterator[Holder]:
@@ -187,10 +187,10 @@ def holders(graph: Graph) -> Iterator[Holder]:
         for source, _, key, edge in graph.in_edges(node, keys=True, data=True):
             if "projection" in edge:
                 map, text = edge["projection"], show_arrow(source, node, edge["delay"])
-                kind, said = KINDS.get(map.kind, map.kind), edge["share"] is not None
+                kind, explicit = KINDS.get(map.kind, map.kind), edge["share"] is not None
                 owner = declared(graph, node, key, edge)
                 name = f"{node}.{key}"
-                yield Holder(name, text, kind, shareable(map.parameters), edge, owner, said)
+                yield Holder(name, text, kind, shareable(map.parameters), edge, owner, explicit)
 
 
 def share(work: Compilation) -> None:
@@ -204,7 +204,7 @@ def share(work: Compilation) -> None:
     for holder in known.values():
         holder.attributes["shared"] = None
         if holder.owner is None or not holder.parameters:
-            if holder.owner and holder.said and "role" in holder.attributes:
+            if holder.owner and holder.explicit and "role" in holder.attributes:
                 _refuse(work, holder, f"{holder.text} has no weights to share")
             continue
         shares.add(holder.name if "cell" in holder.attributes else holder.name.rpartition(".")[0])
@@ -252,7 +252,7 @@ def _fits(work: Compilation, holder: Holder, other: Holder) -> bool:
 
 def _instead(holder: Holder) -> str:
     """How an arrow that shares because its cell does can have weights of its own."""
-    if "cell" in holder.attributes or holder.said:
+    if "cell" in holder.attributes or holder.explicit:
         return ""
     node, _, role = holder.name.rpartition(".")
     level = split_node(node)[1]

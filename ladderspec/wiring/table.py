@@ -128,7 +128,7 @@ def _pair(value: Any) -> str:
     return str(value[0]) if value[0] == value[1] else f"{value[0]},{value[1]}"
 
 
-# --- what is said of a cell -----------------------------------------------------------------------
+# --- a cell in words ------------------------------------------------------------------------------
 
 
 def window_of(cell: Any, shape: Shape | None) -> Any:
@@ -138,21 +138,21 @@ def window_of(cell: Any, shape: Shape | None) -> Any:
 
 
 def options_of(cell: Cell) -> list[str]:
-    """What tables and drawings say of a cell beside its sizes: "layer norm", "noise 0.3".
+    """What tables and drawings show beside the sizes of a cell: "layer norm", "noise 0.3".
 
-    A user's cell may define these fields differently; it is then silent on them.
+    A user's cell may define these fields differently; they are then left out.
     """
     fields = type(cell).model_fields.items()
-    said: dict[str, Any] = {k: v for k, f in fields if (v := getattr(cell, k)) != f.default}
-    norm, activation, dilation = (said.get(k) for k in ("norm", "activation", "dilation"))
+    changed: dict[str, Any] = {k: v for k, f in fields if (v := getattr(cell, k)) != f.default}
+    norm, activation, dilation = (changed.get(k) for k in ("norm", "activation", "dilation"))
     found = [_norm_text(norm, getattr(cell, "default_norm", ""))]
     if isinstance(activation, str):
         found.append("linear" if activation == "none" else activation)
     if isinstance(dilation, tuple):
         found.append(f"dilation {show_shape(dilation[: len({*dilation})])}")
-    if isinstance(groups := said.get("channel_groups"), int):
+    if isinstance(groups := changed.get("channel_groups"), int):
         found.append(f"{groups} channel groups")
-    found += ["crelu" if said.get("crelu") is True else "", noise_text(cell)]
+    found += ["crelu" if changed.get("crelu") is True else "", noise_text(cell)]
     return [each for each in found if each]
 
 

@@ -104,7 +104,7 @@ def place_nodes(spec: Spec, findings: Findings) -> Compilation:
         "tasks": {},
         "delays": {role: row.delay for role, row in TABLE.items()},
         "notes": [],
-        "words": {},
+        "ineffective": {},
         "level_shapes": {},
         "grids": level_grids(strides),
     }

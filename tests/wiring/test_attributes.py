@@ -57,7 +57,7 @@ def test_a_graph_from_json_is_the_same_graph(path: str) -> None:
     for edge in graph.edges:
         for key in declared(EdgeAttributes) - {"place", "path"}:
             assert again.edges[edge][key] == graph.edges[edge][key], (edge, key)
-    for key in declared(GraphAttributes) - {"tasks", "words"}:  # places are those of the text
+    for key in declared(GraphAttributes) - {"tasks", "ineffective"}:  # places are those of the text
         assert again.graph[key] == graph.graph[key], key
 
 

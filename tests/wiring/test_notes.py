@@ -1,4 +1,4 @@
-"""Notes: what is valid, but hardly meant, is said; shipped specs are silent."""
+"""Notes: what is valid, but probably a mistake, is reported; shipped specs are silent."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_hardly_meant_is_noted(name: str) -> None:
+def test_what_is_probably_a_mistake_is_noted(name: str) -> None:
     changes, note = CASES[name]
     variant = next(iter(changes.get("variants", ())), None)
     assert note in notes(ladder(**changes), variant)
