@@ -6,6 +6,7 @@ A partial download is stored as `NAME.part`; the next attempt requests the rest.
 from __future__ import annotations
 
 import http.client
+import io
 import os
 import re
 import time
@@ -13,6 +14,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -37,6 +39,58 @@ Progress = Callable[[File, int], None]
 
 class _Refused(Exception):
     """A mirror that should not be tried again."""
+
+
+class _Watch(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
+    """Refuses a mirror that sends too little of a file over a period, whatever else it sends.
+
+    `http.client` reads headers, sizes of chunks and trailers without an end, if they are slow.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.received = 0  # bytes of the file in this period
+        self.since = time.monotonic()
+
+    def check(self) -> None:
+        """Called before each read from the connection."""
+        passed = time.monotonic() - self.since
+        if passed >= PERIOD:
+            if self.received < SLOWEST * passed:
+                raise _Refused(f"sends less than {SLOWEST:,} bytes per second")
+            self.received, self.since = 0, time.monotonic()
+
+    def do_open(self, http_class: Any, req: Any, **options: Any) -> Any:
+        def connect(*args: Any, **named: Any) -> Any:
+            connection = http_class(*args, **named)
+            connection.response_class = partial(_Response, self)
+            return connection
+
+        return super().do_open(connect, req, **options)
+
+
+class _Response(http.client.HTTPResponse):
+    def __init__(self, watch: _Watch, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.fp = io.BufferedReader(_Watched(watch, self.fp.detach()))
+
+
+class _Watched(io.RawIOBase):
+    """What arrives on a connection."""
+
+    def __init__(self, watch: _Watch, arriving: io.RawIOBase) -> None:
+        self.watch, self.arriving = watch, arriving
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self.watch.check()
+        return self.arriving.readinto(buffer)
+
+    def close(self) -> None:
+        self.arriving.close()
+        super().close()
 
 
 def download(
@@ -145,7 +199,8 @@ def _request(address: str, file: File, part: Path, progress: Progress) -> None:
     if have:
         headers["Range"] = f"bytes={have}-"
     request = urllib.request.Request(address, headers=headers)
-    with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
+    watch = _Watch()
+    with urllib.request.build_opener(watch).open(request, timeout=TIMEOUT) as response:
         resumes = _resumes(response, have)
         have = have if resumes else 0
         length = response.headers.get("Content-Length")
@@ -156,16 +211,12 @@ def _request(address: str, file: File, part: Path, progress: Progress) -> None:
         with _disk(part):
             handle = part.open("ab" if resumes else "wb", buffering=0)
         with handle:
-            since, then = time.monotonic(), have
             while have < file.bytes and (data := response.read1(min(CHUNK, file.bytes - have))):
                 with _disk(part):
                     _write(handle, data)
                 have += len(data)
+                watch.received += len(data)
                 progress(file, have)
-                if (passed := time.monotonic() - since) >= PERIOD:
-                    if have - then < SLOWEST * passed:
-                        raise _Refused(f"sends less than {SLOWEST:,} bytes per second")
-                    since, then = time.monotonic(), have
 
 
 def _resumes(response: Any, have: int) -> bool:

@@ -357,6 +357,31 @@ def test_a_server_that_is_too_slow_is_given_up(tmp_path, monkeypatch):
         fetch(tmp_path / "b", slow)
 
 
+ENDLESS = {
+    "header": (b"HTTP/1.1 200 OK\r\n", b"x"),
+    "100 Continue": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "size of a chunk": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"0"),
+    "trailer": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"a: b\r\n"),
+}
+
+
+@pytest.mark.parametrize(("begin", "again"), ENDLESS.values(), ids=ENDLESS)
+def test_a_server_that_never_comes_to_the_content_is_given_up(begin, again, tmp_path, monkeypatch):
+    monkeypatch.setattr(download_module, "PERIOD", 0.3)
+
+    def way(handler):
+        handler.wfile.write(begin)
+        with contextlib.suppress(OSError):
+            for _ in range(200):
+                handler.wfile.write(again)
+                time.sleep(0.02)
+
+    with Mirror(way) as mirror:
+        with pytest.raises(DataError, match="less than 1,000 bytes per second"):
+            fetch(tmp_path, mirror)
+        assert len(mirror.ranges) == 1
+
+
 @pytest.mark.parametrize(
     "headers",
     [
