@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ladderspec.errors import UsageError
@@ -25,8 +26,8 @@ def checking(open: Callable[..., Any]) -> Callable[..., Any]:
         data = open(self, *given, **named)
         for method, problem in _problems(data):
             raise UsageError(f"data set `{self.set}`: {method} {problem}")
-        if not hasattr(data.batch, "__wrapped__"):  # `open` may return the same one twice
-            data.batch = _checking_batches(data)
+        if not isinstance(data.batch, _CheckedBatch):  # `open` may return the same one twice
+            data.batch = _CheckedBatch(data, data.batch)
         if count := min(ITEMS, operator.index(data.size("train"))):
             data.batch("train", 0, range(count), list(data.forms))
         return data
@@ -34,23 +35,23 @@ def checking(open: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-def _checking_batches(data: DataSet) -> Callable[..., Any]:
+@dataclass(frozen=True)
+class _CheckedBatch:
     """`batch` of a data set, which refuses what does not fit `forms`."""
-    unchecked = data.batch
 
-    @functools.wraps(unchecked)
-    def checked(
-        split: str, epoch: int, indices: Any, fields: Sequence[str] | None = None
+    data: DataSet
+    unchecked: Callable[..., Any]
+
+    def __call__(
+        self, split: str, epoch: int, indices: Any, fields: Sequence[str] | None = None
     ) -> dict[str, Any]:
         import numpy as np
 
         indices = np.asarray(indices)
-        found: Any = unchecked(split, epoch, indices, fields)
-        for problem in _problems_of_batch(data, found, split, indices, fields):
-            raise UsageError(f"data set `{data.config.set}`: `batch` {problem}")
+        found = self.unchecked(split, epoch, indices, fields)
+        for problem in _problems_of_batch(self.data, found, split, indices, fields):
+            raise UsageError(f"data set `{self.data.config.set}`: `batch` {problem}")
         return dict(found)
-
-    return checked
 
 
 def _problems(data: Any) -> Iterator[tuple[str, str]]:

@@ -214,3 +214,17 @@ def test_every_batch_is_checked(
         assert str(refused.value) == f"data set `ramps`: `batch` returned {message}".format(
             split=split
         )
+
+
+def test_a_decorated_batch_is_checked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By `functools.cache` and others, which leave a `__wrapped__`."""
+    code = (folder / "my_data.py").read_text(encoding="utf-8")
+    code = code.replace('"frames": frames', '"frames": frames[:1]')
+    code = code.replace(
+        "    def batch(", "    @__import__('functools').wraps(print)\n    def batch("
+    )
+    (folder / "my_data.py").write_text(code, encoding="utf-8")
+    monkeypatch.setattr(dataset, "_SETS", dict(dataset.registered()))
+    load_plugin(folder / "my_data.py")
+    with pytest.raises(UsageError, match="`batch` returned `frames` of length 1 for 3 indices"):
+        dataset.data_config("ramps").open()
