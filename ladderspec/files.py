@@ -176,11 +176,15 @@ def _beside(path: Path) -> str:
 
 
 def _write_special(path: Path, data: bytes) -> None:
-    """Write to a pipe or a device; a pipe that nobody reads is an error, and no reason to wait."""
-    handle = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
-    with open(handle, "wb") as file:
-        os.set_blocking(handle, True)
+    """Write to a pipe or a device."""
+    with open(path, "wb", opener=not_waiting) as file:
+        os.set_blocking(file.fileno(), True)
         file.write(data)
+
+
+def not_waiting(path: str, flags: int) -> int:
+    """An `opener` for writing: a pipe that nobody reads is an error, and no reason to wait."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
 
 
 def sweep(folder: Path, seconds: float) -> list[Path]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from ladderspec.ablation.ablate import TRIES, Engine, Job, Outcome, run_here
 from ladderspec.errors import LadderspecError, UsageError
-from ladderspec.files import make_folder
+from ladderspec.files import make_folder, not_waiting
 from ladderspec.learn.progress import Status, write_status
 
 MAX_PROCESSES = 1000
@@ -153,7 +153,7 @@ class Processes:
         command = [sys.executable, "-m", "ladderspec", *job.arguments()]
         place = make_folder(job.folder) / "log.txt"
         write_status(job.folder, Status(note="starting"))
-        with place.open("ab") as log, self.lock:
+        with open(place, "ab", opener=not_waiting) as log, self.lock:
             if self.stopped:
                 return None
             # A new session: Ctrl-C reaches it through this process, once.

@@ -128,13 +128,14 @@ def write_report(results: Results, folder: Path) -> tuple[list[Path], str]:
     sweep(make_folder(folder), ABANDONED)
     written = [write_atomic(folder / name, text) for name, text in texts.items()]
     written += _predictions(results, folder)
-    if not results.all_measures:
+    shown = figures.drawable(results)
+    if not any(any(cell.values.values()) for cell in shown.cells):
         return written, ""
     try:
         figures.require_matplotlib()
     except UsageError as error:
         return written, str(error)
-    shown, plots = figures.drawable(results), {"curves": figures.curves, "bars": figures.bars}
+    plots = {"curves": figures.curves, "bars": figures.bars}
     if shown.times:
         plots["by_time"] = figures.by_time
     for name, plot in plots.items():

@@ -36,15 +36,15 @@ def width(out: TextIO | None = None) -> int | None:
     return shutil.get_terminal_size().columns if out.isatty() else None
 
 
-def say(text: str) -> None:
-    """Print a line with names of files, whose control characters become visible."""
-    print(escape_terminal(text))
+def say(text: str, out: TextIO | None = None) -> None:
+    """Print a text with names of files or of others, whose control characters become visible."""
+    print(escape_terminal(text), file=out)
 
 
 def notes_to_stderr(notes: Iterable[str]) -> None:
     """Print notes beside the output of a command."""
     for note in notes:
-        print(f"note: {escape_terminal(note)}", file=sys.stderr)
+        say(f"note: {note}", sys.stderr)
 
 
 def coloured(text: str, command: str, out: TextIO | None = None) -> str:

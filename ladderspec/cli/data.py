@@ -108,7 +108,7 @@ def _list(args: argparse.Namespace) -> int:
     width = max(map(len, sets))
     for word, about in sets.items():
         print(f"{word:<{width}}  {about}")
-    print(f"\n{root} ({_why(args.data)})")
+    say(f"\n{root} ({_why(args.data)})")
     _print_states(states)
     return 0
 
@@ -150,10 +150,10 @@ def _verify(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps([_as_dict(file, root, s) for file, s in states.items()], indent=2))
         return 1 if bad else 0
-    print(f"{root} ({_why(args.data)})")
+    say(f"{root} ({_why(args.data)})")
     _print_states(states)
     if bad:
-        print(how_to_get(bad, root), file=sys.stderr)
+        say(how_to_get(bad, root), sys.stderr)
     return 1 if bad else 0
 
 
@@ -188,7 +188,7 @@ class _Report:
         if self.live:
             sys.stderr.write("\r\033[K")
             sys.stderr.flush()
-        print(line)
+        say(line)
 
 
 def _preview(args: argparse.Namespace) -> int:

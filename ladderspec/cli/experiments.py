@@ -236,9 +236,9 @@ def run_ablate(args: argparse.Namespace) -> int:
     if found.written:
         say("\nwrote " + "\n      ".join(list_files(found.written)))
     for line in found.messages:
-        print(f"ladderspec: {line}", file=sys.stderr)
+        say(f"ladderspec: {line}", sys.stderr)
     for outcome in failed:
-        print(f"ladderspec: {outcome.job.id}: {outcome.error}", file=sys.stderr)
+        say(f"ladderspec: {outcome.job.id}: {outcome.error}", sys.stderr)
     return 1 if failed or not found.written else 0
 
 

@@ -146,7 +146,8 @@ def _print(report: Report, opened: TrainedRun, args: argparse.Namespace) -> None
     lesions = f" without {', '.join(args.without)}" if args.without else ""
     update = opened.weights.attributes.get("update")
     title = f"{opened.record['title']}{lesions}: {args.split}"
-    print(one_line(title) + f", {opened.which} after {update} updates{_input(opened, args.noise)}")
+    title += f", {opened.which} after {update} updates{_input(opened, args.noise)}"
+    print(one_line(title))
     width = max((len(name) for name in report.metrics), default=0)
     for name, value in report.metrics.items():
         unit = report.units.get(name.removeprefix(TEACHER), "")

@@ -104,9 +104,14 @@ def read(folder: Path, name: str, owner: str | None = None) -> Checkpoint:
         raise CheckpointError(f"{place} is damaged: {error}") from None
     if checksum(data) != digest:
         raise CheckpointError(f"{file} is damaged: its checksum is not that of {place.name}")
+    return Checkpoint(tensors_in(data, file), record)
+
+
+def tensors_in(data: bytes, file: Path) -> dict[str, Tensor]:
+    """The tensors in the content of a file."""
     try:
-        return Checkpoint(load(data), record)
-    except (SafetensorError, ValueError) as error:
+        return load(data)
+    except (SafetensorError, ValueError, KeyError) as error:  # a KeyError: torch lacks the type
         raise CheckpointError(f"{file} is damaged: {error}") from None
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ladderspec.errors import UsageError, reason
-from ladderspec.files import checksum, read_regular, sealed, write_atomic
+from ladderspec.files import checksum, not_waiting, read_regular, sealed, write_atomic
 
 METRICS = "metrics.jsonl"
 CHECKSUM = "metrics_checksum"  # key of result.json and of checkpoints
@@ -45,7 +45,7 @@ class MetricsLog:
         if self.silent:
             return
         try:
-            with (self.folder / name).open("a", encoding="utf-8") as file:
+            with open(self.folder / name, "a", encoding="utf-8", opener=not_waiting) as file:
                 file.write(line)
         except OSError as error:
             raise UsageError(f"cannot write {self.folder / name}: {reason(error)}") from None

@@ -19,6 +19,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
 
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from ladderspec.errors import UsageError
+from ladderspec.escaping import escape_terminal
+from ladderspec.files import not_waiting, read_regular
+
 FILE = "progress.json"  # in the folder of a run while it is trained
 FRAMES = 0.2  # seconds between two pictures of the display
 WRITES = 0.5  # seconds between two writes of a status
@@ -32,7 +38,7 @@ def clock(seconds: float) -> str:
     >>> clock(42), clock(3725)
     ('0:42', '1:02:05')
     """
-    minutes, rest = divmod(int(seconds), 60)
+    minutes, rest = divmod(int(max(0.0, seconds)), 60)  # negative if the clock has jumped back
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
@@ -73,6 +79,8 @@ class Status:
         since: The time of this status, in seconds since the epoch.
     """
 
+    __pydantic_config__ = ConfigDict(strict=True, extra="forbid")
+
     update: int = 0
     total: int = 0
     rate: float = 0.0
@@ -86,7 +94,7 @@ class Status:
         if not self.rate:
             return "?"
         passed = 0.0 if self.note else max(0.0, time.time() - self.since)
-        return clock(max(0.0, (self.total - self.update) / self.rate - passed))
+        return clock((self.total - self.update) / self.rate - passed)
 
     @property
     def pace(self) -> str:
@@ -182,8 +190,11 @@ class Progress:
 
 def write_status(folder: Path, status: Status) -> None:
     """Write the status of a run for displays in other processes; a full disk is no error here."""
-    with contextlib.suppress(OSError):
-        (folder / FILE).write_text(json.dumps(asdict(status)), encoding="utf-8")
+    with (
+        contextlib.suppress(OSError),
+        open(folder / FILE, "w", encoding="utf-8", opener=not_waiting) as file,
+    ):
+        file.write(json.dumps(asdict(status)))
 
 
 def remove_status(folder: Path) -> None:
@@ -195,10 +206,10 @@ def remove_status(folder: Path) -> None:
 def read_status(folder: Path, since: float = 0.0) -> Status | None:
     """The status that a run in another process has written at or after a time."""
     try:
-        found = Status(**json.loads((folder / FILE).read_text(encoding="utf-8")))
-        return found if found.since >= since else None
-    except (OSError, ValueError, TypeError):
+        found = TypeAdapter(Status).validate_json(read_regular(folder / FILE))
+    except (FileNotFoundError, UsageError, ValidationError):
         return None
+    return found if found.since >= since else None
 
 
 # --- the terminal ---------------------------------------------------------------------------------
@@ -235,7 +246,7 @@ class Display:
         """Print a line above the live ones."""
         if not self.quiet:
             with self.lock:
-                self._write(f"{line}\n")
+                self._write(f"{escape_terminal(line)}\n")
 
     @contextmanager
     def following(self, runs: Mapping[str, Source]) -> Iterator[None]:

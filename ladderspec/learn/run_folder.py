@@ -70,6 +70,7 @@ class ResultRecord(BaseModel):
     model_config = ConfigDict(strict=True)
 
     digest: str
+    updates: int
     metrics: dict[str, dict[str, float]]
     by_time: dict[str, dict[str, list[float]]] = {}
     units: dict[str, str]

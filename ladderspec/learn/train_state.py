@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import AliasChoices, BaseModel, Field, ValidationError
 from torch import Tensor, nn
 
 from ladderspec.experiments.training import OptimiserConfig, SavingConfig, TrainingConfig
@@ -17,13 +18,13 @@ from ladderspec.files import sync
 from ladderspec.learn import checkpoint, processes
 from ladderspec.learn.batches import Collator, Sampler
 from ladderspec.learn.checkpoint import OWNER, Checkpoint, CheckpointError, restore
-from ladderspec.learn.log import CHECKSUM, METRICS, metrics_checksum
+from ladderspec.learn.log import CHECKSUM, METRICS, Count, metrics_checksum
 from ladderspec.learn.optimiser import Optimiser, load_state, make_optimiser, state_of
 from ladderspec.network.history import Carry
 from ladderspec.network.net import Net
+from ladderspec.wiring.graph_json import first_error
 
 UPDATES_BETWEEN = 500  # between checkpoints of several processes, whose clocks differ
-_COUNTERS = ("update", "epoch", "number", "piece", "summed", "written")
 
 
 # --- learning rate and early stopping -------------------------------------------------------------
@@ -86,16 +87,30 @@ class ScheduleState:
             if start <= update:
                 self.factor = factor
 
-    def dump(self) -> dict[str, Any]:
-        return dict(vars(self))
-
-    @staticmethod
-    def load(found: Mapping[str, Any]) -> ScheduleState:
-        changes = [(int(update), float(factor)) for update, factor in found["changes"]]
-        return ScheduleState(**{**found, "changes": changes})
-
 
 # --- the state ------------------------------------------------------------------------------------
+
+
+class CarryRecord(BaseModel):
+    """What a checkpoint says of the carried state besides its tensors."""
+
+    t: Count | None
+    depths: dict[str, Count]
+
+
+class StateRecord(BaseModel):
+    """What a checkpoint says of the state besides its tensors. Attributes like in `TrainState`."""
+
+    update: Count
+    epoch: Count
+    number: Count
+    piece: Count
+    summed: Count
+    written: Count
+    first_cost: float | None
+    sums: dict[str, float]
+    schedule: ScheduleState = Field(validation_alias=AliasChoices("schedule", "course"))  # older
+    carry: CarryRecord | None
 
 
 @dataclass
@@ -172,31 +187,30 @@ class TrainState:
 
     def attributes(self) -> dict[str, Any]:
         """Everything else, as JSON."""
-        found: dict[str, Any] = {name: getattr(self, name) for name in _COUNTERS}
-        found |= {OWNER: self.owner, "first_cost": self.first_cost, "sums": self.sums}
-        found["schedule"] = self.schedule.dump()
+        found = {name: getattr(self, name) for name in StateRecord.model_fields}
+        found |= {OWNER: self.owner, "schedule": dict(vars(self.schedule))}
         found["carry"] = None if self.carry is None else _carry_attributes(self.carry)
         return found
 
     def load(self, found: Checkpoint) -> None:
         """Continue from a checkpoint."""
         try:
-            self._load(found)
+            self._load(found, StateRecord.model_validate(found.attributes))
+        except ValidationError as error:
+            raise CheckpointError(
+                f"the checkpoint does not fit this version: {first_error(error)}"
+            ) from None
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"the checkpoint does not fit this version: {error!r}") from None
 
-    def _load(self, found: Checkpoint) -> None:
+    def _load(self, found: Checkpoint, record: StateRecord) -> None:
         restore(self.net, found.under("net."), "the checkpoint")
         if self.teacher is not None:
             restore(self.teacher, found.under("teacher."), "the teacher of the checkpoint")
         load_state(self.optimiser, self.trained_parameters, found.under("optimiser."))
-        attributes = found.attributes
-        for name in _COUNTERS:
-            setattr(self, name, int(attributes[name]))
-        self.first_cost, self.sums = attributes["first_cost"], dict(attributes["sums"])
-        schedule = attributes["schedule" if "schedule" in attributes else "course"]  # older name
-        self.schedule = ScheduleState.load(schedule)
-        self.carry = _carry(attributes["carry"], found.under("carry."), self.collator.device)
+        for name, value in record:
+            setattr(self, name, value)
+        self.carry = _carry(record.carry, found.under("carry."), self.collator.device)
 
 
 def _carry_attributes(carry: Carry) -> dict[str, Any]:
@@ -207,16 +221,15 @@ def _carry_attributes(carry: Carry) -> dict[str, Any]:
 
 
 def _carry(
-    attributes: Mapping[str, Any] | None, tensors: Mapping[str, Tensor], device: torch.device
+    record: CarryRecord | None, tensors: Mapping[str, Tensor], device: torch.device
 ) -> Carry | None:
-    if attributes is None:
+    if record is None:
         return None
     values = {
         name: tuple(tensors[f"{name}.{i}"].to(device) for i in range(depth))
-        for name, depth in attributes["depths"].items()
+        for name, depth in record.depths.items()
     }
-    t = attributes["t"]
-    return Carry(tensors["t"].to(device) if t is None else int(t), values)
+    return Carry(tensors["t"].to(device) if record.t is None else record.t, values)
 
 
 def new_train_state(

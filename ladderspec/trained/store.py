@@ -16,15 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load
 from safetensors.torch import save as to_bytes
 from torch import nn
 
 from ladderspec.arguments import check_type, checked
 from ladderspec.errors import UsageError, reason, tick
 from ladderspec.files import checksum, make_folder, read_json, read_regular, write_atomic
-from ladderspec.learn.checkpoint import CheckpointError, restore
+from ladderspec.learn.checkpoint import CheckpointError, restore, tensors_in
 from ladderspec.network.net import Net
 from ladderspec.schedule.plan import schedule
 from ladderspec.version import __version__
@@ -119,10 +117,7 @@ def open_net(folder: str | Path) -> Net:
     record = _record(folder / RECORD)
     _check(folder / GRAPH, _read(folder / GRAPH), record)
     graph, weights = open_graph(folder), _read(folder / WEIGHTS)
-    try:
-        tensors = load(weights)
-    except (SafetensorError, ValueError) as error:
-        raise CheckpointError(f"{folder / WEIGHTS} is damaged: {error}") from None
+    tensors = tensors_in(weights, folder / WEIGHTS)
     check_size(graph, tensors, folder)
     net = net_of(graph, getattr(torch, record["dtype"]))
     restore(net, tensors, str(folder / WEIGHTS))  # first: its message names what differs

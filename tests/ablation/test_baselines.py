@@ -87,6 +87,7 @@ def finish(run: Run, folder: Path) -> None:
         "digest": run.digest,
         "metrics": {"test": {"segment.ami": ami[-1]}},
         "by_time": {"test": {"segment.ami": ami}},
+        "updates": 1,
         "units": {"segment.ami": ""},
         "higher_is_better": ["segment.ami"],
         "parameters": 100,
@@ -263,6 +264,7 @@ def test_they_belong_to_the_metric_of_their_unit(tmp_path: Path) -> None:
         "digest": run.digest,
         "metrics": {"test": dict.fromkeys(units, 50.0)},
         "by_time": {"test": {name: [50.0] * 3 for name in units}},
+        "updates": 1,
         "units": units,
         "parameters": 100,
     }

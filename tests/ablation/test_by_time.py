@@ -89,6 +89,7 @@ def test_frames_are_shown_on_demand(tmp_path: Path) -> None:
             "digest": run.digest,
             "metrics": {"test": {"digit.error": 30.0, "next_frame.error": 8.0}},
             "by_time": {"test": times},
+            "updates": 1,
             "units": {},
             "parameters": 1,
         }

@@ -40,6 +40,7 @@ def finish(study: Study, columns: Sequence[str] = ()) -> dict[str, float]:
         result = {
             "digest": run.digest,
             "metrics": {"test": {"digit.error": error}},
+            "updates": 1,
             "units": {"digit.error": "%"},
             "parameters": 1,
         }

@@ -70,6 +70,7 @@ def finish(run: Run, folder: Path) -> None:
         "metrics": {"valid": {"digit.error": 99.0}, "test": numbers},
         "units": {name: UNITS[name] for name in numbers},
         "parameters": 12345,
+        "updates": 100,
     }
     (folder / "result.json").write_text(json.dumps(result))
     rows = [
@@ -106,6 +107,19 @@ def test_numbers_that_no_axis_can_show(
     assert ("inf" if math.isinf(value) else "nan") in out
     assert err == ""
     assert (tmp_path / "out" / "bars.pdf").exists()
+
+
+def test_no_number_that_an_axis_can_show(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, runs = finished(tmp_path)
+    for run in runs:
+        file = tmp_path / "out" / run.id / "result.json"
+        result = json.loads(file.read_text())
+        result["metrics"]["test"] = {"digit.error": math.nan}
+        file.write_text(json.dumps(result))
+    assert "nan" in report(place, capsys)[0]
+    assert not (tmp_path / "out" / "bars.pdf").exists()
 
 
 ROWS = [

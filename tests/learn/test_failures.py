@@ -252,7 +252,7 @@ def test_metrics_are_on_the_disk_before_the_checkpoint(
         assert events[save + 1] == "sync run", "the rename itself"
 
 
-@pytest.mark.parametrize("harm", ["nul", "short", "gone", "torn"])
+@pytest.mark.parametrize("harm", ["nul", "hole", "short", "gone", "torn"])
 def test_metrics_after_a_power_failure(
     run: Run, part: Path, capsys: pytest.CaptureFixture[str], harm: str
 ) -> None:
@@ -263,12 +263,13 @@ def test_metrics_after_a_power_failure(
     place.write_bytes(
         {
             "nul": good[:first] + b"\0" * (len(good) - first),
+            "hole": good[:first] + b"\0" * 9 + good[first + 9 :],
             "short": good[:first],
             "gone": b"",
             "torn": good[: first + 9],
         }[harm]
     )
-    if harm == "nul":
+    if harm in ("nul", "hole"):
         assert len(read_rows(part)) == 1
     train(run, part, resume=True)
     assert "metrics.jsonl lacks" in capsys.readouterr().err
@@ -287,6 +288,16 @@ def test_metrics_that_are_no_file(run: Run, part: Path, kind: str) -> None:
         (part / "metrics.jsonl").symlink_to("/dev/null")
     with pytest.raises(UsageError, match=r"cannot write .*metrics\.jsonl"):
         train(run, part, resume=True, quiet=True)
+
+
+def test_pipes_that_nobody_reads(run: Run, tmp_path: Path) -> None:
+    """Opening one would wait without end."""
+    for name in ("progress.json", "times.jsonl"):
+        (tmp_path / name).mkdir()
+        os.mkfifo(tmp_path / name / name)
+    assert train(run, tmp_path / "progress.json", quiet=True)["updates"] == 12
+    with pytest.raises(UsageError, match=r"cannot write .*times\.jsonl: no such device"):
+        train(run, tmp_path / "times.jsonl", quiet=True)
 
 
 def test_a_flipped_bit_in_the_metrics_of_an_interrupted_run(
@@ -313,6 +324,25 @@ def test_every_flipped_bit_in_the_metrics_of_a_finished_run(run: Run, tmp_path: 
         read_rows(tmp_path / "run", result)
     del result["metrics_checksum"]  # of an earlier version
     assert read_rows(tmp_path / "run", result) == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"update": -1}, {"epoch": 10**30}, {"summed": "x"}, {"first_cost": {}},
+        {"sums": {"cost": []}}, {"schedule": {"factor": "x"}}, {"schedule": []},
+        {"carry": {"t": 1, "depths": "x"}},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_checkpoint_that_says_nonsense(run: Run, part: Path, wrong: dict[str, Any]) -> None:
+    """With a right checksum, as others may write it."""
+    found = checkpoint.read(part, "last")
+    checkpoint.write(part, "last", found.tensors, {**found.attributes, **wrong})
+    with pytest.raises(
+        checkpoint.CheckpointError, match=rf"does not fit this version: {next(iter(wrong))}"
+    ):
+        train(run, part, resume=True, quiet=True)
 
 
 def test_a_checkpoint_of_another_network(run: Run, tmp_path: Path) -> None:

@@ -139,9 +139,17 @@ def test_a_status_of_another_process(tmp_path: Path) -> None:
     write_status(tmp_path, Status(3, 10, 2.0, "", {"cost": 1.0}, since=100.0))
     assert read_status(tmp_path) == Status(3, 10, 2.0, "", {"cost": 1.0}, since=100.0)
     assert read_status(tmp_path, since=101.0) is None  # of an earlier process
-    for text in ("", "[]", "{", '{"unknown": 1}', '{"since": "now"}'):
+    (tmp_path / FILE).unlink()
+    wrong = ['{"since": "now"}', '{"total": "many"}', '{"rate": null}', '{"measures": [3]}']
+    for text in ("", "[]", "{", '{"unknown": 1}', "[" * 100_000, *wrong):
         (tmp_path / FILE).write_text(text)
-        assert read_status(tmp_path) is None
+        assert read_status(tmp_path) is None, text
+
+
+def test_a_clock_that_jumps_back() -> None:
+    """Times since then are not negative."""
+    (line,) = lines([("a", Status(note="testing", since=time.time() + 100))], 79, 9)
+    assert line.endswith("testing 0:00")
 
 
 def test_training_reports(tmp_path: Path) -> None:

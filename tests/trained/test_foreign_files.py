@@ -19,8 +19,9 @@ from ladderspec.cli import main
 from ladderspec.data import DataError, data_config
 from ladderspec.data.formats import read_arrays
 from ladderspec.errors import LadderspecError, UsageError
-from ladderspec.files import checksum
+from ladderspec.files import checksum, sealed
 from ladderspec.learn.checkpoint import CheckpointError
+from ladderspec.learn.progress import Display
 from ladderspec.learn.run_folder import read_result
 from ladderspec.learn.train import train
 from ladderspec.trained.run import open_run
@@ -161,6 +162,20 @@ def test_files_that_are_no_records(finished: Path, name: str, text: str) -> None
         (finished / name).write_text(good)
 
 
+def test_control_characters_do_not_reach_the_terminal(
+    finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = (finished / "last.json").read_text()
+    record = json.loads(good) | {"update": "\x1b[31m"}
+    (finished / "last.json").write_text(json.dumps(sealed(record, "manifest")))
+    assert main(["evaluate", str(finished)]) == 0
+    assert main(["data", "list", "--data", "no\x1b[31m"]) == 0
+    Display().say("\x1b[31m")
+    (finished / "last.json").write_text(good)
+    out, err = capsys.readouterr()
+    assert "\x1b" not in out + err
+
+
 def _edit(place: Path, before: str, after: str) -> None:
     text = place.read_text()
     assert before in text
@@ -226,6 +241,14 @@ def test_weights_that_are_not_finite(tmp_path: Path) -> None:
     tensors["encoder.lstm1.bias"][0] = torch.nan
     save_file(tensors, folder / "weights.safetensors")
     with pytest.raises(CheckpointError, match=r"not finite: encoder\.lstm1\.bias"):
+        ls.open_net(folder)
+
+
+def test_weights_of_a_type_that_torch_lacks(tmp_path: Path) -> None:
+    folder = ls.save(ls.build(ls.loads(SPEC)), tmp_path / "net")
+    header = json.dumps({"x": {"dtype": "F4", "shape": [2], "data_offsets": [0, 1]}}).encode()
+    (folder / "weights.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + b"\0")
+    with pytest.raises(CheckpointError, match=r"weights\.safetensors is damaged: .*F4"):
         ls.open_net(folder)
 
 
