@@ -10,7 +10,7 @@ import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from pydantic import Field
 
@@ -185,13 +185,7 @@ STATEFUL_TAKES = EncoderCell.takes | {Role.STATE}
 
 def iterations_of(cell: Cell, length: int | None) -> int:
     """How many iterations have statistics of their own; `length` is None if it may be any."""
-    asked = getattr(cell, "statistics", None)
-    if asked == "per_iteration" and length is None:
-        raise ValueError(
-            f"{cell.cell} keeps statistics per iteration, but their number is not fixed:"
-            " write `time: {frames: 5}`, or `statistics: shared`"
-        )
-    return 1 if asked == "shared" else length or 1
+    return 1 if getattr(cell, "statistics", None) == "shared" else length or 1
 
 
 # --- the normalised pre-activation ----------------------------------------------------------------
@@ -282,27 +276,3 @@ def cell_name(cell: type[Cell]) -> str:
 def registered(side: Side) -> dict[str, type[Cell]]:
     """The cells of a side by their names."""
     return dict(_CELLS[side])
-
-
-# --- stand-in -------------------------------------------------------------------------------------
-
-UNKNOWN = "\0unknown"  # a name that no YAML text can hold
-
-
-class Unknown(Cell):
-    """Stands in for a cell that a spec got wrong, so that the rest can still be checked."""
-
-    cell: Literal["\0unknown"] = "\0unknown"
-
-    sides: ClassVar = frozenset(Side)
-    takes: ClassVar = frozenset(Role)
-
-    def out_shape(self, site: Site) -> Shape:
-        raise UnknownShape
-
-    def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
-        raise UnknownShape
-
-
-class UnknownShape(Exception):
-    """The shape follows from something that is wrong elsewhere."""

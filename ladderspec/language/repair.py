@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-from ladderspec.cells.base import UNKNOWN
+from ladderspec.cells import Cell, Inlet, Projection, Site
 from ladderspec.errors import Findings, spell
+from ladderspec.names import Role, Shape, Side
 from ladderspec.text.tree import Node, Span
 
 Mark = tuple[int, int]  # the place of a key: source and offset
@@ -197,3 +198,27 @@ def _pruned(node: Node, rests: Sequence[Loc]) -> Node:
         else:
             fields[key] = _pruned(fields[key], inside)
     return node.replaced(fields)
+
+
+# --- the stand-in of a wrong cell -----------------------------------------------------------------
+
+UNKNOWN = "\0unknown"  # a name that no YAML text can hold
+
+
+class Unknown(Cell):
+    """Stands in for a cell that a spec got wrong, so that the rest can still be checked."""
+
+    cell: Literal["\0unknown"] = "\0unknown"
+
+    sides: ClassVar = frozenset(Side)
+    takes: ClassVar = frozenset(Role)
+
+    def out_shape(self, site: Site) -> Shape:
+        raise UnknownShape
+
+    def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
+        raise UnknownShape
+
+
+class UnknownShape(Exception):
+    """The shape follows from something that is wrong elsewhere."""

@@ -10,12 +10,12 @@ from pydantic import BaseModel, BeforeValidator, Field, GetCoreSchemaHandler
 from pydantic_core import core_schema
 
 from ladderspec.cells import Cell, Config, registered
-from ladderspec.cells.base import UNKNOWN, Unknown
 from ladderspec.cells.fields import AS_TUPLE, ChosenByKind, OneLine, refusal
 from ladderspec.cells.grouping import Groups
 from ladderspec.cells.input import FurtherInput, Input
 from ladderspec.errors import spell, tick
 from ladderspec.language.edges import Edges, Names, Selectors, not_too_many
+from ladderspec.language.repair import UNKNOWN, Unknown
 from ladderspec.names import INPUT, LEVEL_NAME, Side
 from ladderspec.tasks import Task
 from ladderspec.tasks import registered as registered_tasks

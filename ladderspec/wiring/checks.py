@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import networkx as nx
 
-from ladderspec.cells.base import UNKNOWN, Cell
+from ladderspec.cells import Cell
 from ladderspec.errors import Place, tick
 from ladderspec.language.read import Spec
+from ladderspec.language.repair import UNKNOWN
 from ladderspec.names import GROUPS, INPUT, TABLE, Role, Side, show_arrow, show_shape
 from ladderspec.wiring.graph import (
     EdgeAttributes,

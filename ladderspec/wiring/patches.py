@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ladderspec.cells.base import UNKNOWN
 from ladderspec.errors import name_or_pattern_meant, tick
 from ladderspec.language.edges import ArrowConfig, EndsConfig, RoleConfig, SomeConfig
 from ladderspec.language.read import EdgePatch
+from ladderspec.language.repair import UNKNOWN
 from ladderspec.language.resolve import NO_GROUPS
 from ladderspec.names import (
     BOTTOM,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ladderspec.cells import Cell, Inlet, Parameters, ShapeProblem, Site, zeros
-from ladderspec.cells.base import NoNorm, UnknownShape, normalised_shape
+from ladderspec.cells.base import NoNorm, normalised_shape
 from ladderspec.cells.fields import Noise
 from ladderspec.cells.projections import Projection, check_norm, unused_options
 from ladderspec.errors import Findings, Place, did_you_mean, tick
+from ladderspec.language.repair import UnknownShape
 from ladderspec.names import (
     BOTTOM,
     Role,

@@ -9,12 +9,13 @@ from typing import Any
 
 import networkx as nx
 
-from ladderspec.cells.base import Cell, Unknown
+from ladderspec.cells import Cell
 from ladderspec.cells.fields import Pair
 from ladderspec.cells.input import FurtherInput
 from ladderspec.errors import Finding, Findings, Place, did_you_mean, tick
 from ladderspec.language.edges import Tap
 from ladderspec.language.read import COMMAND_LINE, Spec
+from ladderspec.language.repair import Unknown
 from ladderspec.names import (
     BOTTOM,
     GROUPS,

@@ -20,7 +20,7 @@ from ladderspec.cells import (
     weight,
     zeros,
 )
-from ladderspec.errors import UsageError
+from ladderspec.errors import SpecError, UsageError
 from ladderspec.names import Role, Shape, Side
 from ladderspec.nn import CellModule, Conv, Edge, initialise
 from ladderspec.nn.modules import nest, seed_of
@@ -139,8 +139,16 @@ def test_learned_initial_values_are_parameters_of_their_node():
 def test_statistics_per_iteration_need_a_fixed_number():
     row = Row("Conv", Side.ENCODER, {"encoder": (1, 4, 4)}, PER_ITERATION)
     assert row.build(iterations=3).encoder.norm.running_mean.shape == (3, 2)
-    with pytest.raises(ValueError, match="not fixed"):
-        row.build(iterations=None)
+    cell = "{cell: Conv, channels: 2, statistics: per_iteration}"
+    text = f"""
+    input: {{channels: 1, size: 4}}
+    time: {{frames: 5}}
+    levels: [{{name: a, encoder: {cell}}}]
+    """
+    read_back = graph_json.dumps(graph(loads(text))).replace('"frames": 5', '"frames": "any"')
+    for read in (lambda: loads(text.replace("5", "any")), lambda: graph_json.loads(read_back)):
+        with pytest.raises(SpecError, match=r"G209.*keeps statistics per iteration"):
+            build(read())
 
 
 PER_ITERATION = {"channels": 2, "statistics": "per_iteration"}
