@@ -15,6 +15,7 @@ SHORT_JOB := tests/language/test_bad_specs.py tests/wiring/test_attributes.py te
 	tests/export/test_onnx.py tests/ablation/test_engines.py \
 	tests/learn/test_failures.py::test_metrics_for_tensorboard
 SPEC   := specs/ommnist/rladder_quick.yaml
+CHAINS := examples/message_passing
 
 .PHONY: quickstart test lint docs docs-site examples gallery bench check-all check-lowest clean
 
@@ -90,6 +91,8 @@ examples: $(VENV)/.dev
 gallery: $(VENV)/.dev
 	$(BIN)/python docs/make_gallery.py
 	$(BIN)/python docs/make_hero.py
+	for chain in static temporal; do $(BIN)/ladderspec draw $(CHAINS)/$${chain}_chain.yaml \
+		--plugin $(CHAINS)/gaussian_cells.py -o $(CHAINS)/$${chain}_chain.svg; done
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/cold_start.py

@@ -11,7 +11,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from ladderspec.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
@@ -66,11 +69,31 @@ def test_the_python(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
                 exec(line, scope)
 
 
+def test_the_yaml_of_the_ablation_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    variants, experiment = re.findall(r"```yaml\n(.*?)```", TEXTS["ablation_edges"], re.DOTALL)
+    assert main(["new", "mine.yaml"]) == 0
+    spec = Path("mine.yaml").read_text().partition("variants:")[0] + variants
+    Path("mine.yaml").write_text(spec)
+    np.savez("mine.npz", frames=np.zeros((30, 5, 1, 24, 24)), label=np.arange(30) % 10)
+    Path("experiment.yaml").write_text(experiment)
+    code = main(["validate", "mine.yaml", "experiment.yaml"])
+    assert code == 0, capsys.readouterr().err
+
+
 def test_links_lead_somewhere() -> None:
     for page, folder in ((README, ROOT), (TOUR, ROOT / "docs")):
         targets = re.findall(r"\]\(([^)#]+)[^)]*\)", page) + re.findall(r'src="([^"]+)"', page)
         for target in targets:
             assert (folder / target).exists(), target
+
+
+def test_tests_that_pages_name_exist() -> None:
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")]:
+        for name in re.findall(r"\btests/[a-z_/]+\.py", page.read_text()):
+            assert (ROOT / name).exists(), f"{page}: {name}"
 
 
 def test_the_site_has_every_page() -> None:
