@@ -194,6 +194,14 @@ class UsageError(LadderspecError):
     """A command or a call with arguments that make no sense."""
 
 
+class Problem(Exception):
+    """What is wrong, and a hint; the caller adds the place in the text."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message, self.hint = message, hint
+
+
 def reason(error: OSError | ValueError) -> str:
     """Why the system refused, for the end of a message: `no space left on device`."""
     return str(getattr(error, "strerror", None) or error).lower()

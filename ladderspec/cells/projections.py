@@ -22,7 +22,7 @@ from ladderspec.cells.functions import (
 )
 from ladderspec.cells.norms import NORMS, norm_names
 from ladderspec.cells.parameters import Parameter, Parameters, blocks, weight
-from ladderspec.errors import did_you_mean, one_of
+from ladderspec.errors import Problem, did_you_mean, one_of
 from ladderspec.names import Role, Shape, show_shape, size_of
 
 if TYPE_CHECKING:
@@ -33,12 +33,8 @@ WEIGHTLESS = ("none", "scaled", "resampled")  # maps of arrows with `map: identi
 MAIN_ROLES = (Role.ENCODER, Role.LATERAL, Role.DECODER)  # present at every t
 
 
-class ShapeProblem(Exception):
+class ShapeProblem(Problem):
     """A cell that cannot work in its place: shapes or arrows do not fit."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message, self.hint = message, hint
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ladderspec.errors import Finding, Findings, did_you_mean, one_of, spell, tick
+from ladderspec.errors import Finding, Findings, Problem, did_you_mean, one_of, spell, tick
 from ladderspec.language.rows import row_names
 from ladderspec.names import INPUT
 from ladderspec.text.arithmetic import (
@@ -146,12 +146,8 @@ _TABLES = {"task": "tasks", "lateral": "laterals", "inputs": "inputs"}
 _EXAMPLES = "`encoder.NAME.FIELD`, `decoder.NAME.FIELD`, `task.NAME.FIELD` or `params.NAME`"
 
 
-class Refused(Exception):
+class Refused(Problem):
     """A path that leads nowhere."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message, self.hint = message, hint
 
 
 def assign(tree: Node, path: str, value: Node, at: Node, findings: Findings) -> Node:

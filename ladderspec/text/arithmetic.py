@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ladderspec.errors import one_of, tick
+from ladderspec.errors import Problem, one_of, tick
 
 Number = int | float
 Lookup = Callable[[str], Number]
@@ -32,12 +32,8 @@ _PRODUCTS = {
 }
 
 
-class ArithmeticProblem(ValueError):
+class ArithmeticProblem(Problem, ValueError):
     """An expression that does not give a number."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message, self.hint = message, hint
 
 
 class UnknownParam(ArithmeticProblem):

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 from typing import Literal
 
-from ladderspec.errors import did_you_mean, tick
+from ladderspec.errors import Problem, did_you_mean, tick
 from ladderspec.names import Role, Side
 
 MAX_DELAY = 999
@@ -20,12 +20,8 @@ _SIDES = [side.value for side in Side]
 _ROLES = [role.value for role in Role]
 
 
-class NotationProblem(ValueError):
+class NotationProblem(Problem, ValueError):
     """A text that is neither an arrow nor a selector, with a hint."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message, self.hint = message, hint
 
 
 @dataclass(frozen=True)
