@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call, jvp, vmap
 
 from ladderspec.api import build, load
@@ -131,6 +132,15 @@ def test_what_the_private_functions_of_torch_tell() -> None:
         vmap(lambda y: (flags.append(transforms.wants_derivatives(y)), y)[1])(x)
     assert flags == [True]
     assert transforms.wants_derivatives(x)
+
+
+def test_bases_made_inside_of_a_mode_serve_calls_without_it() -> None:
+    """If this fails with a new torch, `_bases` of ladderspec/ops/fft_conv.py needs another way."""
+    fft_conv._bases.cache_clear()
+    with FakeTensorMode():
+        fft_conv._bases((8, 8), (9, 9), torch.float64)
+    x, weight = torch.rand(2, 1, 8, 8, dtype=torch.float64), torch.rand(3, 1, 9, 9).double()
+    torch.testing.assert_close(fft_conv.fft_convolve(x, weight), convolve(x, weight))
 
 
 def test_functional_call_sees_other_weights() -> None:
