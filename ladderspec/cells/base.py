@@ -102,6 +102,7 @@ class Cell(Config):
     takes: ClassVar[frozenset[Role]]
     stateful: ClassVar[bool] = False
     single: ClassVar[bool] = False  # reads exactly one edge
+    keeps_range: ClassVar[bool] = False  # what it computes is limited like what it reads
     offset: ClassVar[str] = ""  # the parameter that is added to the pre-activation
     returns: ClassVar[tuple[str, ...]] = ()  # what `compute` returns after the output, by name
     revision: ClassVar[int] = 1  # raise it when a default or the computation changes

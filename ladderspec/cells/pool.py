@@ -68,6 +68,7 @@ class Pool(EncoderCell):
 
     takes: ClassVar = frozenset({Role.ENCODER, Role.LATERAL})
     sides: ClassVar = frozenset({Side.ENCODER})
+    keeps_range: ClassVar = True
 
     @property
     def row_stride(self) -> Pair | None:
@@ -135,6 +136,7 @@ class Identity(DecoderCell):
 
     takes: ClassVar = frozenset({Role.DECODER, Role.LATERAL})
     single: ClassVar = True
+    keeps_range: ClassVar = True
 
     def out_shape(self, site: Site) -> Shape:
         return site.inlets[0].shape
@@ -152,6 +154,7 @@ class Average(DecoderCell):
 
     takes: ClassVar = frozenset({Role.DECODER})
     single: ClassVar = True
+    keeps_range: ClassVar = True
 
     def needs(self, side: Side) -> frozenset[Role]:
         return frozenset({Role.DECODER})

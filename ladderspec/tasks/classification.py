@@ -77,7 +77,7 @@ class Classification(ClassScores):
         limited = f", {limits}," if limits else ""
         return (
             f"{reading.node} is not a SoftMax: the output of its {reading.cell}{limited} is taken"
-            " as logits"
+            " as logits; give it `cell: SoftMax`, or the task a `head`"
         )
 
     def target_shape(self, seen: Shape) -> Shape:

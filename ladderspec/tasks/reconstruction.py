@@ -48,7 +48,8 @@ class Reconstruction(Task):
         if self.head is not None or not limits:
             return ""
         what = "logits" if self.logits else "values"
-        return f"{self.cost} compares {what}, but {reading.node} is {limits}"
+        way_out = "change that, or give the task a `head`"
+        return f"{self.cost} compares {what}, but {reading.node} is {limits}; {way_out}"
 
     def present(self, seen: Tensor) -> Tensor:
         """The values themselves; with bce, their probabilities."""

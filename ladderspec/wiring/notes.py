@@ -20,9 +20,9 @@ from ladderspec.wiring.graph import (
     Graph,
     TaskAttributes,
     cell_of,
+    forms_of,
     groups_of,
     in_order,
-    inputs_of,
     steps_of,
     unit_of,
 )
@@ -41,6 +41,7 @@ def take_notes(work: Compilation, spec: Spec) -> None:
         *_of_ineffective(work, spec),
         *_of_tasks(graph),
         *_of_time(graph),
+        *_of_taps(graph),
         *_of_initial_values(graph),
         *_of_maps(graph, spec),
     ]
@@ -166,56 +167,109 @@ def limits_of(graph: Graph, node: str) -> str:
     cell = cell_of(graph, node)
     activation = ACTIVATIONS.get(getattr(cell, "activation", ""))
     if activation is not None and activation.limits:
-        return f"{activation.limits} by {activation.name}"
+        return f"{activation.limits} by `activation: {activation.name}`"
     if getattr(cell, "crelu", False):
-        return "rectified by crelu"
-    return "squashed by tanh" if cell.stateful else ""
+        return "rectified by `crelu: true`"
+    if cell.stateful:
+        return f"squashed by the tanh of its {cell.cell}"
+    for source, _, tap in graph.in_edges(node, data="tap") if cell.keeps_range else ():
+        limits = limits_of(graph, source) if tap in (None, "output") else ""
+        return f"{limits} at {source}" if limits and " at " not in limits else limits
+    return ""
 
 
 # --- what time allows -----------------------------------------------------------------------------
 
 
 def _of_time(graph: Graph) -> Iterator[str]:
-    """The input must reach a cost, and a cost every arrow that has weights, within all t."""
-    length, unit = steps_of(graph), unit_of(graph)
-    tasks = graph.graph["tasks"]
-    last: dict[str, int] = {}  # the last t at which a node can change a cost that trains it
-    inputs = set(inputs_of(graph))
-    backwards = _delays(graph).reverse(copy=False)
-    arrival = nx.multi_source_dijkstra_path_length(_delays(graph), inputs, weight="delay")
+    """The input must reach a cost, and a cost every arrow that has weights, within all t.
+
+    Sets of t are numbers whose bits are the t. Those of costs begin below the first t, by the sum
+    of all delays, so that no way back to an arrow is lost.
+    """
+    length, unit, tasks = steps_of(graph), unit_of(graph), graph.graph["tasks"]
+    before = sum(delay for *_, delay in graph.edges(data="delay"))
+    shown = {form.node: form.until for form in forms_of(graph)}
+    ahead = max((entry["task"].horizon for entry in tasks.values()), default=0)
+    longest = max(until or 0 for until in shown.values()) + ahead + 2 * before + 2
+    span = length or longest  # of any number of frames, a long sequence
+    always = (1 << span) - 1
+    values = {node: always if until is None else (1 << until) - 1 for node, until in shown.items()}
+    reached = _spread(graph, values, span + before)
+    costs: dict[str, int] = {}
     for name, entry in tasks.items():
-        end = None if length is None else _last_counted(entry, length)
-        if end is not None and end < 0:
+        counts = _counted(entry, span)
+        if length is None:  # it may be a little longer
+            for _ in range(before):
+                counts |= counts >> 1
+        if not counts:
             yield f"task `{name}`: no t counts, because `when` is 0 at every t with a target"
             continue
         for node in entry["at"]:
-            if node not in arrival:
+            arrival, last = (reached[node] & -reached[node]).bit_length(), counts.bit_length()
+            if not reached[node]:
                 yield f"task `{name}`: the input never reaches {node}"
-            elif end is not None and arrival[node] > end:
+            elif arrival > last:
                 yield (
-                    f"task `{name}`: the input reaches {node} {arrival[node]} {unit} later, but the"
-                    f" last t that counts is {end + 1}"
+                    f"task `{name}`: the input reaches {node} {arrival - 1} {unit} later, but the"
+                    f" last t that counts is {last}"
+                )
+            elif not reached[node] & counts:
+                yield (
+                    f"task `{name}`: the input is shown too early: none of it is left at {node}"
+                    " when the cost counts"
                 )
             if entry["task"].teaches and _weighs(entry, node):
-                before = nx.single_source_dijkstra_path_length(backwards, node, weight="delay")
-                for source, delay in before.items():
-                    known = 10**9 if end is None else end
-                    last[source] = max(last.get(source, -1), known - delay)
-    untrained = [node for node in in_order(graph) if node not in last and not is_input(node)]
+                costs[node] = costs.get(node, 0) | counts << before
+    trained = _spread(graph.reverse(copy=False), costs, span + before, back=True)
+    untrained = [node for node in in_order(graph) if not trained[node] and not is_input(node)]
     if tasks and untrained:
         yield f"{', '.join(untrained)}: no cost trains what only probes and tasks of weight 0 read"
-    if not tasks or length == 1:
-        return
+    within = "" if length is None else f" within {length} {unit}"
     for node in in_order(graph):
         for source, _, key, edge in graph.in_edges(node, keys=True, data=True):
+            carried = values.get(source, always) << edge["delay"]
             learned = graph.nodes[source]["initial"] == "learned"
-            starts = learned and not _removes_constants(
-                cell_of(graph, node), key, edge["projection"]
-            )
-            owns = edge.get("parameters") and not starts
-            if owns and node in last and last[node] < edge["delay"]:
+            if learned and not _removes_constants(cell_of(graph, node), key, edge["projection"]):
+                carried |= (1 << edge["delay"]) - 1
+            if edge.get("parameters") and trained[node] and not trained[node] >> before & carried:
                 arrow = show_arrow(source, node, edge["delay"])
-                yield f"`{arrow}` gets no gradient: no cost within {length} {unit} depends on it"
+                yield f"`{arrow}` gets no gradient: no cost{within} depends on it"
+        starts = [
+            trained[target] >> before & (1 << edge["delay"]) - 1
+            for _, target, edge in graph.out_edges(node, data=True)
+            if edge["tap"] in (None, "output")  # before the first t, taps are zeros
+        ]
+        if "initial" in graph.nodes[node]["own"] and trained[node] and not any(starts):
+            yield f"`initial: learned` of {node} gets no gradient: no cost{within} depends on it"
+
+
+def _spread(
+    graph: nx.MultiDiGraph, start: dict[str, int], span: int, back: bool = False
+) -> dict[str, int]:
+    """By node, the t of `start` and all t that arrows lead to from there; `back` in time."""
+    found = dict.fromkeys(graph, 0) | start
+    changed = list(start)
+    while changed:
+        node = changed.pop()
+        for _, target, delay in graph.out_edges(node, data="delay"):
+            moved = found[node] >> delay if back else found[node] << delay & (1 << span) - 1
+            if moved & ~found[target]:
+                found[target] |= moved
+                changed.append(target)
+    return found
+
+
+def _of_taps(graph: Graph) -> Iterator[str]:
+    """Gain and offset come after the normalised pre-activation."""
+    read = {node for entry in graph.graph["tasks"].values() for node in entry["at"]}
+    for node in in_order(graph):
+        taps = {tap for *_, tap in graph.out_edges(node, data="tap")}
+        if taps == {"normalised"} and node not in read:
+            yield (
+                f"the gain and the offset of {node} get no gradient: all that reads it has `tap:"
+                " normalised`"
+            )
 
 
 def _of_initial_values(graph: Graph) -> Iterator[str]:
@@ -250,23 +304,13 @@ def _weighs(entry: TaskAttributes, node: str) -> bool:
     )
 
 
-def _delays(graph: Graph) -> nx.DiGraph:
-    """The shortest delay between each two nodes that an arrow joins."""
-    found = nx.DiGraph()
-    found.add_nodes_from(graph)
-    for source, target, delay in graph.edges(data="delay"):
-        known = found.get_edge_data(source, target, {"delay": delay})["delay"]
-        found.add_edge(source, target, delay=min(known, delay))
-    return found
-
-
-def _last_counted(entry: TaskAttributes, length: int) -> int:
-    """The last t, from 0, at which a task counts."""
+def _counted(entry: TaskAttributes, length: int) -> int:
+    """The t, from 0, at which a task counts, as bits."""
     task = entry["task"]
+    end = max(length - task.horizon, 0)
     if isinstance(task.when, tuple):
-        counted = [t for t, weight in enumerate(task.when) if weight]
-        return min(max(counted, default=-1), length - 1 - task.horizon)
-    return length - 1 - task.horizon
+        return sum(1 << t for t, weight in enumerate(task.when[:end]) if weight)
+    return (1 << end) - 1 if task.when == "all" else 1 << end >> 1
 
 
 # --- what maps reach ------------------------------------------------------------------------------
@@ -291,7 +335,8 @@ def _of_maps(graph: Graph, spec: Spec) -> Iterator[str]:
             ):
                 yield (
                     f"{arrow}: {node} reads the encoder, because there is no decoder.{level};"
-                    f" decoders above it do not reach {node} this way"
+                    f" decoders above it do not reach {node} this way, unless row"
+                    f" `{levels[levels.index(level) + 1]}` gets a decoder"
                 )
             yield from (f"{arrow}: {note}" for note in _of_map(edge["projection"]))
             cell, size = cell_of(graph, node), edge["projection"].source
@@ -309,14 +354,20 @@ def _of_map(map: Projection) -> Iterator[str]:
         axes = list(zip(map.filter, map.stride, map.source[1:], map.target[1:], strict=True))
         share = math.prod(len(_reached(*axis)) / axis[-1] for axis in axes)
         if share < 1:
+            whole = show_shape(tuple(max(s, 2 * s - 2) for s in map.stride))
             yield (
                 f"a filter of {filter} with stride {show_shape(map.stride)} leaves"
-                f" {max(100 * (1 - share), 1):.0f} % of the places without a value"
+                f" {max(100 * (1 - share), 1):.0f} % of the places without a value; one of {whole}"
+                " reaches all"
             )
     if map.kind == "conv":
-        spans = [d * (k - 1) + 1 for k, d in zip(map.filter, map.dilation, strict=True)]
-        if any((span - 1) // 2 >= n for span, n in zip(spans, map.source[1:], strict=True)):
-            yield f"a filter of {filter} has taps that reach only padding on maps of {size}"
+        taps = zip(map.filter, map.dilation, map.source[1:], strict=True)
+        largest = tuple(min(k, (2 * n - 1) // d + 1) for k, d, n in taps)
+        if largest != map.filter:
+            yield (
+                f"a filter of {filter} has taps that reach only padding on maps of {size}; one of"
+                f" {show_shape(largest)} has none"
+            )
 
 
 def _reached(taps: int, stride: int, source: int, target: int) -> set[int]:

@@ -100,28 +100,75 @@ CASES = {
     ),
     "mse of a rectified node": (
         {"levels": rows(a_decoder=CONV)},
-        "task `next`: mse compares values, but decoder.input is rectified by relu",
+        "task `next`: mse compares values, but decoder.input is rectified by `activation: relu`;"
+        " change that, or give the task a `head`",
     ),
     "bce of a squashed node": (
         {
             "levels": rows(a_decoder={**CONV, "activation": "sigmoid"}),
             "tasks": {"x": {"kind": "denoising", "at": "decoder.input", "cost": "bce"}},
         },
-        "task `x`: bce compares logits, but decoder.input is squashed by sigmoid",
+        "task `x`: bce compares logits, but decoder.input is squashed by `activation: sigmoid`;"
+        " change that, or give the task a `head`",
     ),
     "mse of a recurrent node": (
         {"levels": rows(a_decoder="ConvLSTM")},
-        "task `next`: mse compares values, but decoder.input is squashed by tanh",
+        "task `next`: mse compares values, but decoder.input is squashed by the tanh of its"
+        " ConvLSTM; change that, or give the task a `head`",
+    ),
+    "bce of a copy of a rectified node": (
+        {
+            "levels": [{"name": "p", "encoder": {"cell": "Pool"}, "decoder": "Average"},
+                       *rows(a_decoder=CONV)],
+            "tasks": {"x": {"kind": "denoising", "at": "decoder.input", "cost": "bce"}},
+        },
+        "task `x`: bce compares logits, but decoder.input is rectified by `activation: relu` at"
+        " decoder.p; change that, or give the task a `head`",
     ),
     "no SoftMax": (
         {"levels": rows(class_encoder={"cell": "FC", "channels": 3})},
-        "task `digit`: encoder.class is not a SoftMax: the output of its FC, rectified by relu, is"
-        " taken as logits",
+        "task `digit`: encoder.class is not a SoftMax: the output of its FC, rectified by"
+        " `activation: relu`, is taken as logits; give it `cell: SoftMax`, or the task a `head`",
     ),
     "input too late": (
         {"edges": {"encoder": {"delay": 2}}},
         "task `digit`: the input reaches encoder.class 6 frames later, but the last t that counts"
         " is 4",
+    ),
+    "an input that is shown too early": (
+        {
+            "input": {"channels": 1, "size": [8, 8], "until": 1},
+            "levels": rows(b_encoder={**CONV, "channels": 4})[:2],
+            "tasks": {"x": {"kind": "denoising", "at": "decoder.input", "when": "last"}},
+        },
+        "task `x`: the input is shown too early: none of it is left at decoder.input when the cost"
+        " counts",
+    ),
+    "an arrow from an input that is shown too early": (
+        {
+            "inputs": {"cue": {"channels": 2, "until": 2}},
+            "edges": {"add": ["input.cue -> encoder.class"]},
+        },
+        "`input.cue -> encoder.class` gets no gradient: no cost within 4 frames depends on it",
+    ),
+    "a learned initial value before all that counts": (
+        {
+            "time": {"frames": "any"},
+            "inputs": {"cue": {"channels": 2, "until": 2, "initial": "learned"}},
+            "edges": {"add": ["input.cue(t-1) -> encoder.class"], "lateral": {"gain": 2}},
+            "tasks": {"digit": CLASSES, "next": {"kind": "prediction", "at": "decoder.input"}},
+        },
+        "`initial: learned` of input.cue gets no gradient: no cost depends on it",
+    ),
+    "a gain after the tap": (
+        {
+            "levels": rows(b_encoder={**CONV, "channels": 4})[:2],
+            "edges": {"lateral": [{"levels": ["b"], "tap": "normalised"}]},
+            "top": CONV,
+            "tasks": {"next": {"kind": "prediction", "at": "decoder.input"}},
+        },
+        "the gain and the offset of encoder.b get no gradient: all that reads it has `tap:"
+        " normalised`",
     ),
     "no gradient": (
         {
@@ -164,7 +211,7 @@ CASES = {
     "filter smaller than stride": (
         {"levels": rows(a_decoder={"cell": "convG3", "filter": 1})},
         "`decoder.a -> decoder.input`: a filter of 1x1 with stride 2x2 leaves 75 % of the places"
-        " without a value",
+        " without a value; one of 2x2 reaches all",
     ),
     "the last places are not reached": (
         {
@@ -173,7 +220,7 @@ CASES = {
             "tasks": {"next": {"kind": "prediction", "at": "decoder.input"}},
         },
         "`encoder.a -> decoder.input`: a filter of 5x5 with stride 4x4 leaves 23 % of the places"
-        " without a value",
+        " without a value; one of 6x6 reaches all",
     ),
     "a gain without arrows": (
         {"edges": {"downward_diagonal": {"gain": 0.5}}},
@@ -211,12 +258,14 @@ CASES = {
     ),
     "only padding": (
         {"levels": rows(b_encoder={"cell": "ConvLSTM", "channels": 4, "filter": 9})},
-        "`encoder.a -> encoder.b`: a filter of 9x9 has taps that reach only padding on maps of 4x4",
+        "`encoder.a -> encoder.b`: a filter of 9x9 has taps that reach only padding on maps of 4x4;"
+        " one of 8x8 has none",
     ),
     "a row without a decoder": (
         {"levels": [*rows(b_decoder=None)[:2], *rows(class_decoder="convG3")[2:]]},
         "`encoder.a -> decoder.input`: decoder.input reads the encoder, because there is no"
-        " decoder.a; decoders above it do not reach decoder.input this way",
+        " decoder.a; decoders above it do not reach decoder.input this way, unless row `b` gets a"
+        " decoder",
     ),
 }  # fmt: skip
 
