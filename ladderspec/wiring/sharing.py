@@ -51,7 +51,10 @@ def _owner(work: Compilation, node: str, name: str, at: Node) -> str | None:
     if not dot:
         side, level = split_node(node)[0], name
         if side == Side.DECODER and name in work.rows:
-            level = [INPUT, *work.rows][work.rows.index(name)]  # its decoder makes the level below
+            below = [INPUT, *work.rows[: work.rows.index(name)]]  # its decoder makes the last
+            level = next(
+                each for each in reversed(below) if not _dropped(work, each) or _dropped(work, name)
+            )
     owner = f"{side}.{level}"
     if owner in work.graph or _dropped(work, row):
         return owner

@@ -184,6 +184,21 @@ def test_a_removed_owner_leaves_its_name_and_its_initial_values() -> None:
     assert not adopted.reshaped
 
 
+def test_a_dropped_level_below_the_owner_leaves_its_decoder_the_owner() -> None:
+    text = """
+input: {channels: 3, size: [16, 16]}
+levels:
+  - name: a
+    repeat: 3
+    encoder: {cell: Conv, channels: 3, stride: 2}
+    decoder: {cell: Conv, share: a_2, filter: 4}
+tasks: {pixels: {kind: denoising, at: decoder.input}}
+"""
+    net = made(text, without="level.a_1")  # now a_2 makes decoder.input
+    assert net.graph.nodes["decoder.a_2"]["shared"] == "decoder.input"
+    assert "decoder.a_2.decoder.weight" not in net.state_dict()
+
+
 def test_a_variant_that_removes_the_arrow_of_the_owner() -> None:
     whole = made()
     less = made(without="encoder.input(t-1) -> encoder.b")
