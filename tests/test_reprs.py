@@ -20,7 +20,7 @@ def test_reprs_say_what_they_are_in_a_few_lines() -> None:
     assert repr(spec).splitlines() == [
         "<spec rladder-ommnist-tiny: RLadder w/o prediction task",
         f"  from {TINY}",
-        "  16 levels, tasks digit",
+        "  17 levels, tasks digit",
         "  variants no_prediction, no_classification, no_decoder_to_encoder, hierarchical_rnn,"
         " temporal_baseline",
         "  with no_prediction>",
@@ -28,6 +28,8 @@ def test_reprs_say_what_they_are_in_a_few_lines() -> None:
     for stage in stages:
         assert "rladder-ommnist-tiny" in repr(stage).splitlines()[0]
         assert len(repr(stage).splitlines()) <= 6
+    assert str(stages[2]) == repr(stages[2])
+    assert repr(ls.load(TINY, without="lateral")).endswith("\n  with further changes>")
     for stage in stages[2:]:
         assert "  32 nodes, " in repr(stage)
         assert "\n  input 1x16x16, 5 frames\n" in repr(stage)
@@ -39,8 +41,11 @@ def test_reprs_say_what_they_are_in_a_few_lines() -> None:
     [
         (lambda net, _: net.adopt("weights.pt"), "adopt takes tensors by name.* not `weights.pt`"),
         (lambda net, _: net.adopt({"a": 3}), "adopt takes tensors by name"),
-        (lambda net, place: ls.save(None, place), "no network of ladderspec but NoneType"),
-        (lambda net, place: ls.save(torch.nn.Linear(2, 2), place), "but Linear"),
+        (
+            lambda net, place: ls.save(None, place),
+            "network of ladderspec is needed, not None",
+        ),
+        (lambda net, place: ls.save(torch.nn.Linear(2, 2), place), "not Linear"),
         (lambda net, _: ls.save(net, None), "folder: None is not a path"),
     ],
 )

@@ -106,7 +106,7 @@ def _add_look(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
     group.add_argument("--height", metavar="LENGTH", help="maximum height on paper, like 12cm")
     group.add_argument(
-        "--dpi", metavar="N", type=int, default=DPI, help="resolution of png files; default: 144"
+        "--dpi", metavar="N", type=int, help=f"resolution of png files; default: {DPI}"
     )
     group.add_argument(
         "--worth", metavar="SELECTOR=NUMBER", action="append", default=[],
@@ -138,6 +138,8 @@ def run_draw(args: argparse.Namespace) -> int:
         refuse_ignored(args, "the drawing goes to standard output", "--open")
     else:
         refuse_ignored(args, "the suffix of the file says it; `-o -` prints", "--format")
+    if args.format != "png" and not any(Path(path).suffix == ".png" for path in args.output):
+        refuse_ignored(args, "no png file is written", "--dpi")
     if not args.worth:
         refuse_ignored(args, "there is no --worth", "--worth-of")
     changes = request(args)
@@ -161,7 +163,7 @@ def run_draw(args: argparse.Namespace) -> int:
             raise UsageError("standard output takes one drawing: leave the other -o out")
         _print(render(built, args.format or "svg", **options))
         return 0
-    default = built.graph["name"] if args.spec == "-" else Path(args.spec).stem
+    default = built.graph["name"].strip("<>") if args.spec == "-" else Path(args.spec).stem
     written = draw(built, args.output or [Path(f"{default}.svg")], **options)
     for path in written:
         say(f"wrote {path}")
@@ -182,6 +184,7 @@ def _warn_about_size(built: Any, options: Options) -> None:
     useless = {
         "--height 24cm": bool(options["height"]),
         "--view rolled": options["view"] != "unrolled" or options["start"],
+        "--labels cell": options["view"] == "mini",
     }
     usable = [words for words in _SMALLER if not useless.get(words)]
     helps: list[tuple[str, ...]] = []
@@ -229,7 +232,7 @@ def _options(args: argparse.Namespace) -> Options:
         "plates": dict(_plate(text) for text in args.plate),
         "width": args.width,
         "height": args.height,
-        "dpi": args.dpi,
+        "dpi": DPI if args.dpi is None else args.dpi,
         "worth": dict(_worth(text) for text in args.worth),
         "worth_of": args.worth_of or "worth",
     }

@@ -115,13 +115,20 @@ def view_of(options: Mapping[str, Any]) -> View:
     view = View(**chosen)
     check_choice("view", view.kind, KINDS)
     check_choice("levels", view.levels, LEVELS)
-    if view.iterations is not None:
-        if view.rolled:
-            raise UsageError("a rolled view shows one iteration: omit `iterations`")
-        if not 1 <= view.iterations <= MAX_ITERATIONS:
-            raise UsageError(
-                f"cannot draw {view.iterations} iterations: choose 1 to {MAX_ITERATIONS}"
-            )
+    ignored = {
+        "iterations": ("a rolled view shows one iteration", view.rolled and view.iterations),
+        "start": ("a rolled view has no first iteration", view.rolled and view.start),
+        "labels": (
+            "a mini view has letters in its boxes",
+            view.mini and view.labels not in (DEFAULT_LABELS, frozenset()),
+        ),
+        "levels": ("a mini view has no numbers of levels", view.mini and view.levels == "numbers"),
+    }
+    for option, (reason, is_ignored) in ignored.items():
+        if is_ignored:
+            raise UsageError(f"{reason}: omit `{option}`")
+    if view.iterations is not None and not 1 <= view.iterations <= MAX_ITERATIONS:
+        raise UsageError(f"cannot draw {view.iterations} iterations: choose 1 to {MAX_ITERATIONS}")
     return view
 
 

@@ -21,6 +21,7 @@ from ladderspec.data import DataConfig, DataError, DataSet, registered
 from ladderspec.errors import (
     Finding,
     Findings,
+    Place,
     Source,
     SpecError,
     did_you_mean,
@@ -47,8 +48,14 @@ from ladderspec.experiments.config import (
 )
 from ladderspec.experiments.fit import misfits
 from ladderspec.experiments.runs import Experiment, Run
-from ladderspec.experiments.training import EvaluationConfig, TrainingConfig, refresh
-from ladderspec.language.explain import explain
+from ladderspec.experiments.training import (
+    EvaluationConfig,
+    MachineConfig,
+    OptimiserConfig,
+    TrainingConfig,
+    refresh,
+)
+from ladderspec.language.explain import example, explain, show
 from ladderspec.language.extends import extend, merge, read_source
 from ladderspec.language.fields import Loc, present
 from ladderspec.language.read import (
@@ -117,6 +124,14 @@ def open_experiment(
     return Experiment(path, config, tuple(runs), tuple(changes))
 
 
+_FIELDS = {
+    "training": TrainingConfig.model_fields,
+    "evaluation": EvaluationConfig.model_fields,
+    "training.optimiser": OptimiserConfig.model_fields,
+    "machine": MachineConfig.model_fields,
+}
+
+
 def _overrides(changes: Sequence[str], findings: Findings) -> Node:
     """The changes of a command line as a tree; those of nodes and tasks stand under `set`."""
     over = Node({}, Source(COMMAND_LINE, ""), 0, 0)
@@ -125,6 +140,13 @@ def _overrides(changes: Sequence[str], findings: Findings) -> Node:
             continue
         path = str(node.key).split(".")
         if path[0] not in ExperimentConfig.model_fields:  # of the spec
+            section = next((name for name, model in _FIELDS.items() if path[0] in model), None)
+            if section is not None:
+                hint = f"did you mean `{section}.{node.key}`?"
+                message = f"{tick(node.key)} cannot be set"
+                place = Place(node.source, 0, len(str(node.key)))
+                findings.add(Finding("G202", message, place, str(node.key), hint))
+                continue
             path = ["set", str(node.key)]
         for key in reversed(path):
             node.key = key
@@ -158,6 +180,11 @@ def _salvaged(tree: Node) -> tuple[ExperimentConfig | None, Node]:
     for _ in range(MAX_ROUNDS):
         if not isinstance(tree.value, dict):
             break
+        if "rows" not in tree.value:  # what else is wrong shows in one without changes
+            name = Node("whole", tree.source, tree.start, tree.start)
+            row = tree.replaced({"name": name})
+            rest = {key: node for key, node in tree.value.items() if key != "base"}
+            tree = tree.replaced({**rest, "rows": tree.replaced([row])})
         try:
             return ExperimentConfig.model_validate(tree.plain()), tree
         except ValidationError as error:
@@ -333,6 +360,8 @@ class _ExperimentReader:
     ) -> Document | None:
         row, node = line[-1], _last([self.tree, *line], "spec")
         if node is None or node.value is None:
+            if any(finding.path == "spec" for finding in self.findings.sorted()):
+                return None
             hint = "like `spec: ../ommnist/rladder_tiny.yaml`, here or for all rows"
             self.findings.add(
                 Finding("S102", "`spec` is missing", row.mark, f"{row.path}.spec", hint)
@@ -476,7 +505,7 @@ class _ExperimentReader:
         if name is None or not isinstance(name.value, str) or name.value not in known:
             place = node.mark if name is None else name.place
             message = "`set` is missing" if name is None else f"no data set {tick(name.value)}"
-            hint = one_of(known)
+            hint = one_of(sorted(known))
             if name is not None:
                 hint = registered_name_meant(name.value, known, "data set")
             code = "S102" if name is None else "S105"
@@ -542,7 +571,8 @@ def _validate(tree: Node, model: type[M], findings: Findings) -> tuple[M | None,
     refresh()
     for _ in range(MAX_ROUNDS):
         if not isinstance(tree.value, dict):
-            findings.add(Finding("S104", "expected a mapping", tree.mark, tree.path))
+            message = f"expected a mapping, got {show(tree)}"
+            findings.add(Finding("S104", message, tree.mark, tree.path, example(tree)))
             return None, tree
         try:
             return model.model_validate(tree.plain()), tree

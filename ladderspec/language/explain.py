@@ -153,9 +153,9 @@ def _about_value(group: list[tuple[Any, Node]], spec: Node) -> Finding:
     kinds = " or ".join([*dict.fromkeys(filter(None, expected)), *(f"`{w}`" for w in allowed)])
     if node.value is None and key:
         message = "an empty item" if isinstance(node.key, int) else f"`{key}` has no value"
-        return Finding("S104", message, node.mark, node.path, _like(node))
+        return Finding("S104", message, node.mark, node.path, example(node))
     message = f"expected {kinds}, got {shown}"
-    return Finding("S104", message, node.mark, node.path, _instead(node, kinds) or _like(node))
+    return Finding("S104", message, node.mark, node.path, _instead(node, kinds) or example(node))
 
 
 def _selected(message: str, node: Node, spec: Node) -> str:
@@ -237,10 +237,11 @@ def _instead(node: Node, expected: str) -> str:
     return "without the comma" if number and rest == "," else ""
 
 
-def _like(node: Node) -> str:
+def example(node: Node) -> str:
     parent = node.parent.key if node.parent is not None else None
     if isinstance(node.key, int):
-        return f"a row is like {ROW}" if parent == "levels" else ""
+        items = {"levels": f"a row is like {ROW}", "rows": "like `- {name: whole}`"}
+        return items.get(str(parent), "")
     if parent in TABLES:
         like = {"inputs": "`{channels: 4}`", "tasks": TASK, "variants": VARIANT}.get(str(parent))
         return f"like {like}" if like else ""

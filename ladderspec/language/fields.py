@@ -159,6 +159,13 @@ LIKE = {
     "parameters": "12345",
     "shape": "{encoder.conv: [32, 16, 16]}",
     "updates": "1000",
+    "rows": "[{name: whole}]",
+    "columns": "[{name: all}]",
+    "spec": "mine.yaml",
+    "data": "{set: occluded_mnist, canvas: 16}",
+    "training": "{updates: 1000, batch: 50}",
+    "patience": "5",
+    "batch": "50",
 }
 
 ROW = "`- encoder: {cell: Conv, channels: 32}`"

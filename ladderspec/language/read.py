@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 MAX_ROUNDS = 5  # of repairing unknown keys: as deep as mappings nest
 UNKNOWN_NAME = ("S103", "S105")  # codes of an unknown cell, task, norm or activation
 COMMAND_LINE = "command line"
+EXPERIMENT = ("rows", "spec", "data", "training")  # keys of experiments, and of no spec
 
 
 @dataclass(frozen=True)
@@ -160,10 +161,11 @@ class Spec:
         lines = [
             f"<spec {self.name}{title}",
             f"from {self.tree.source.name}",
-            f"{len(config.levels)} levels, tasks {', '.join(config.tasks) or 'none'}",
+            f"{len(config.levels) + 1} levels, tasks {', '.join(config.tasks) or 'none'}",
             f"variants {', '.join(config.variants) or 'none'}",
         ]
-        applied = [f"with {', '.join(self.variants)}"] if self.variants else []
+        names = ["further changes" if v == COMMAND_LINE else v for v in self.variants]
+        applied = [f"with {', '.join(names)}"] if names else []
         return "\n  ".join([*lines, *applied]) + ">"
 
     def _repr_svg_(self) -> str:
@@ -181,7 +183,8 @@ class Document:
     @property
     def is_experiment(self) -> bool:
         keys = set(self.tree.value) if isinstance(self.tree.value, dict) else set()
-        return "rows" in keys and not {"levels", "input"} & keys
+        known = [key for key in EXPERIMENT if key in keys]
+        return (known[:1] == ["rows"] or len(known) > 1) and not {"levels", "input"} & keys
 
 
 def open_document(path: str | Path, root: Path | None = None, advice: str = "") -> Document:
@@ -316,7 +319,8 @@ def _experiment(tree: Node) -> Finding:
     spec = tree.get("spec")
     named = f": {spec.value}" if spec is not None and isinstance(spec.value, str) else ""
     message = "this is an experiment, not a spec"
-    return Finding("S104", message, tree.key_place("rows"), hint=f"take its spec{named}")
+    key = next(key for key in EXPERIMENT if key in tree.value)
+    return Finding("S104", message, tree.key_place(key), hint=f"take its spec{named}")
 
 
 def _variant(node: Node, spec: Node, findings: Findings) -> tuple[Variant, Node]:

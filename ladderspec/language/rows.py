@@ -162,7 +162,8 @@ def _known_fields(
         unused = name not in used and name not in written  # `set` may have replaced it
         if unused and given.source is tree.source:  # an inherited one may be unused
             there = f"it has {one_of(sorted(used), 'and')}" if used else ""
-            hint = did_you_mean(name, sorted(used)) or there
+            is_cell = any(name in registered(side) for side in Side)
+            hint = (not is_cell and did_you_mean(name, sorted(used))) or there
             findings.add(Finding("G202", f"no cell {tick(name)} in this spec", place, path, hint))
         if name not in used or not isinstance(given.value, dict):
             continue

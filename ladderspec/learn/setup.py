@@ -35,6 +35,7 @@ def check_runs(runs: Iterable[Run], output: Path, data: Path | None) -> None:
     """
     opened: dict[str, DataSet] = {}
     seen = set[tuple[str, str]]()
+    problems: dict[str, DataError | UsageError] = {}  # by message: of the first such run
     for run in runs:
         cell = run.row, run.column
         if cell in seen or read_result(output / run.id, run) is not None:
@@ -43,14 +44,17 @@ def check_runs(runs: Iterable[Run], output: Path, data: Path | None) -> None:
         device = device_of(run.machine.device)
         if device.type == "mps":
             _check_mps(run)
-        check_optimiser(run.training.optimiser, run.training.updates or 1, device)
         key = run.data.model_dump_json()
         try:
+            check_optimiser(run.training.optimiser, run.training.updates or 1, device)
             if key not in opened:
                 opened[key] = run.data.open(run.seed, data)
             _check(run, opened[key])
-        except DataError as error:
-            raise DataError(f"{run.id}: {error}") from None
+        except (DataError, UsageError) as error:
+            problems.setdefault(str(error), type(error)(f"{run.id}: {error}"))
+    if problems:
+        first, *_ = problems.values()
+        raise type(first)("\n  ".join(map(str, problems.values())))
 
 
 def _check_mps(run: Run) -> None:

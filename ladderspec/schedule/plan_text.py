@@ -17,7 +17,10 @@ from ladderspec.schedule.work import Work, flop_of_costs, show_bytes, show_flop,
 
 WIDTH = 100
 TAPS = {"normalised": "z", "logits": "logits"}
-TAPPED = "z(e): the normalised pre-activation of e, with its noise."
+TAPPED = {
+    "normalised": "z(e): the normalised pre-activation of e, with its noise.",
+    "logits": "logits(e): the values from which the softmax of e is computed.",
+}
 LEGEND = (
     "e encoder, h lateral cell, d decoder, s state of a recurrent cell;"
     " e' is e at t-1, e'' at t-2.",
@@ -49,9 +52,9 @@ def to_text(plan: Plan, width: int = WIDTH) -> str:
         lines += ["", *_equations(plan, phase, wrapped)]
     lines += ["", *_costs(plan, position, wrapped)] if plan.tasks else []
     further = any(split_node(node)[0] is Side.INPUT for node in plan.equations)
-    tapped = any(edge.tap for each in plan.equations.values() for edge in each.edges)
+    taps = {edge.tap for each in plan.equations.values() for edge in each.edges}
     legend = ["x is a further input."] if further else []
-    legend += [*LEGEND[:1], *([TAPPED] if tapped else []), *LEGEND[1:]]
+    legend += [*LEGEND[:1], *(text for tap, text in TAPPED.items() if tap in taps), *LEGEND[1:]]
     return "\n".join(
         [*map(one_line, lines), "", *(line for text in legend for line in wrapped("", text)), ""]
     )

@@ -78,7 +78,7 @@ def _unwrapped(net: nn.Module) -> Net:
     for wrapper in ("_orig_mod", "module") if isinstance(net, nn.Module) else ():
         net = net._modules.get(wrapper) or net
     if not isinstance(net, Net):
-        raise UsageError(f"this is no network of ladderspec but {type(net).__name__}")
+        raise UsageError(f"a network of ladderspec is needed, not {type(net).__name__}")
     return net
 
 

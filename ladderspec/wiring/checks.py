@@ -115,6 +115,12 @@ def _report_lack(work: Compilation, nodes: list[str], role: Role | None) -> None
     if at[0] != location(attributes)[0] and attributes["place"] is not None:
         notes.append(f"{node} stands at {attributes['place']}")
     hint = _instead(node, role, source)
+    _, removed = work.removed_edges.get((node, role), ("", None)) if role else ("", None)
+    if isinstance(getattr(removed, "value", None), list | dict):
+        hint = (
+            "the list names all levels with such an arrow;"
+            f" `{role}: [{{levels: [...], delay: 1}}]` changes the arrows of some"
+        )
     if attributes["cell"].cell == "Readout":
         hint = "mu and pi are made of what it carries"
     work.report("G205", message, at, hint, notes)

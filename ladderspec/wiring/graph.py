@@ -171,6 +171,9 @@ class Graph(nx.MultiDiGraph):  # type: ignore[misc]
     def __repr__(self) -> str:
         return f"<graph {describe(self)}>" if "levels" in self.graph else super().__repr__()
 
+    def __str__(self) -> str:
+        return repr(self) if "levels" in self.graph else super().__str__()
+
     def _repr_svg_(self) -> str | None:
         return svg(self) if "levels" in self.graph else None
 

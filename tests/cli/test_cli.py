@@ -459,6 +459,7 @@ QUICK = "specs/experiments/quickstart.yaml"
         (f"show {TINY} --json --format latex", "--format would be ignored: --json is a format"),
         (f"show {TINY} --ladder --json", "--json would be ignored: --ladder is text"),
         (f"draw {TINY} --format svg", "--format would be ignored: the suffix of the file says it"),
+        (f"draw {TINY} --dpi 300", "--dpi would be ignored: no png file is written"),
         (f"draw {TINY} --worth-of x", "--worth-of would be ignored: there is no --worth"),
         (f"draw {TINY} -o - --open", "--open would be ignored: the drawing goes to"),
         (f"validate {TINY} --json --output-format full", "--output-format would be ignored"),

@@ -609,6 +609,19 @@ def test_a_later_row_is_checked_first(
     assert not (tmp_path / "out").exists()
 
 
+def test_all_rows_that_cannot_be_trained_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = "training: {optimiser: {arguments: {momentun: 1}}}"
+    text = EXPERIMENT.replace("variant: open}", "variant: open, data: {canvas: 16}}")
+    text = text.replace("rows:\n", f"rows:\n  - {{name: slow, {wrong}}}\n", 1)
+    place = experiment(tmp_path, text)
+    assert main(["train", str(place), "-o", str(tmp_path / "out")]) == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("ladderspec: slow.seed0: optimiser `adam` has no argument `momentun`")
+    assert second.startswith("  open.seed0: `frames` of occluded_mnist is 1x16x16")
+
+
 # --- the machine ----------------------------------------------------------------------------------
 
 

@@ -334,7 +334,7 @@ def test_what_torch_puts_around_a_network(tmp_path: Path) -> None:
     net.get_submodule("encoder.top").double()
     with pytest.raises(UsageError, match="partly float32 and partly float64"):
         save(net, tmp_path / "mixed")
-    with pytest.raises(UsageError, match="no network of ladderspec but Linear"):
+    with pytest.raises(UsageError, match="network of ladderspec is needed, not Linear"):
         save(torch.nn.Linear(2, 2), tmp_path / "mixed")
     assert not (tmp_path / "mixed").exists()
 
