@@ -151,7 +151,7 @@ def test_all_sections_may_grow(tmp_path: Path) -> None:
 def record(folder: Path, identity: dict[str, Any]) -> None:
     folder.mkdir(exist_ok=True)
     (folder / "run.json").write_text(json.dumps({"title": "any", **identity}))
-    result = {"digest": digest(identity), "metrics": {}, "units": {}, "parameters": 1}
+    result = {"digest": digest(identity), "updates": 1, "metrics": {}, "units": {}, "parameters": 1}
     (folder / "result.json").write_text(json.dumps(result))
 
 
