@@ -350,6 +350,16 @@ def test_standard_input() -> None:
     assert done.stdout.decode() == "-: fine, 2 levels, 33 parameters\n"
 
 
+def test_a_terminal_that_lacks_a_character() -> None:
+    text = "{title: Größe, input: {size: [4, 4]}, levels: [{encoder: {cell: Conv, channels: 3}}]}"
+    done = subprocess.run(
+        [sys.executable, "-m", "ladderspec", "show", "-"], input=text.encode(),
+        capture_output=True, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"Gr\\xf6" in done.stdout
+
+
 def test_a_closed_pipe_is_no_error() -> None:
     command = f"{sys.executable} -m ladderspec graph {RLADDER} | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, check=False)
