@@ -277,6 +277,15 @@ def test_labels_of_every_frame_may_be_hidden_by_item(tmp_path):
     assert (found["label"][shown["labelled"]] == shown["label"][shown["labelled"]]).all()
 
 
+@pytest.mark.parametrize(
+    "known", [np.ones((20, 2), bool), np.full(20, 0.5), np.full(20, 2), np.full(20, np.nan)]
+)
+def test_labelled_is_yes_or_no_for_each_item(tmp_path, known):
+    np.savez(tmp_path / "d.npz", frames=frames(), label=np.arange(20) % 3, labelled=known)
+    with pytest.raises(DataError, match="`labelled` must be 0 or 1 for each item"):
+        arrays(tmp_path / "d.npz")
+
+
 def test_numbers_beyond_float32_are_infinite_without_a_warning(tmp_path):
     np.savez(tmp_path / "a.npz", frames=np.full((6, 4, 1, 3, 3), 1e300))
     batch = arrays(tmp_path / "a.npz", valid=0.0, test=0.0).batch("train", 0, some(6))

@@ -309,6 +309,9 @@ def _check_values(arrays: NamedArrays, config: Arrays, path: Path) -> None:
     with np.errstate(over="ignore"):
         if config.scale is not None and not 0 < np.float32(config.scale) < np.inf:
             raise DataError(f"`scale` is {config.scale:g}, which is 0 or infinite in float32")
+    known = arrays.get("labelled")
+    if known is not None and (known.ndim != 1 or not np.isin(known, (0, 1)).all()):
+        raise DataError(f"{path}: `labelled` must be 0 or 1 for each item")
     if (label := arrays.get("label")) is None:
         return
     if label.dtype.kind not in "iu":
