@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any
 
 from ladderspec.errors import LadderspecError, UsageError
+from ladderspec.experiments.identity import unnoticed
 from ladderspec.experiments.reader import open_experiment
 from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.experiments.training import MachineConfig
@@ -59,6 +60,8 @@ def ablate(
     failed = list[Outcome]()
     if display.done:
         display.say(f"{display.done} of {len(runs)} runs are finished already")
+        if message := unnoticed(run for run in runs if run.id in finished):
+            display.say(message)
     with _interrupts(display):
         for ready in rounds(unfinished):
             jobs = [_job(experiment, run, options, display) for run in ready]

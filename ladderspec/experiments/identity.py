@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
@@ -32,6 +33,7 @@ from ladderspec.experiments.training import (
 from ladderspec.names import TABLE, Role
 from ladderspec.plugins import admitted, files_of, of_no_file
 from ladderspec.wiring.graph import Graph
+from ladderspec.wording import first_of
 
 if TYPE_CHECKING:
     from ladderspec.experiments.runs import Run
@@ -130,9 +132,12 @@ def plugins_of(graph: Graph, *configs: BaseModel | None) -> dict[str, str]:
     return files_of(_used(graph, *configs))
 
 
-def without_digest(run: Run) -> list[str]:
-    """The names of classes and functions of users whose changes are not noticed in a run."""
-    return of_no_file(_used(run.graph, run.data, run.training, run.evaluation))
+def unnoticed(runs: Iterable[Run]) -> str:
+    """A message with the classes and functions of users that have no digest; empty if none."""
+    parts = [_used(run.graph, run.data, run.training, run.evaluation) for run in runs]
+    names = of_no_file(chain.from_iterable(parts))
+    message = "not from a plug-in file, so changes are not noticed"
+    return f"{message}: {first_of(names)}" if names else ""
 
 
 def _used(graph: Graph, *configs: BaseModel | None) -> Iterator[object]:

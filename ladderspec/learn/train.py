@@ -21,7 +21,7 @@ import torch
 
 from ladderspec.api import build
 from ladderspec.data import DataSet, Split
-from ladderspec.experiments.identity import without_digest
+from ladderspec.experiments.identity import unnoticed
 from ladderspec.experiments.runs import Run
 from ladderspec.experiments.training import Epochs
 from ladderspec.files import make_folder
@@ -42,7 +42,6 @@ from ladderspec.learn.train_state import (
     save,
 )
 from ladderspec.learn.update import read_costs, update
-from ladderspec.wording import first_of
 
 
 def train(
@@ -77,8 +76,8 @@ def train(
     if finished is not None:
         if not display.quiet and (what := changed_inputs(folder, run, root)):
             display.say(f"{run.id}: finished with other {what} than those that are there now")
-        if not display.quiet and (names := without_digest(run)):
-            display.say(f"{run.id}: {_unnoticed(names)}")
+        if message := unnoticed([run]):
+            display.say(f"{run.id}: {message}")
         return finished
     if run.machine.keep_freed_memory:
         keep_freed_memory()
@@ -100,10 +99,6 @@ def train(
         if run.training.retrain != "no":
             result = _retrain(run, folder, opened, device, progress, result)
         return MetricsLog(folder, processes.rank() > 0).write_result(result)
-
-
-def _unnoticed(names: list[str]) -> str:
-    return f"changes of {first_of(names)} since it was begun are not noticed: no plug-in file"
 
 
 def _retrain(
@@ -166,8 +161,8 @@ def _train(
     processes.wait()  # all have looked for a checkpoint before one is written
     if resumes:
         _resume(state, folder, log, progress)
-        if names := without_digest(run):
-            progress.say(_unnoticed(names))
+        if message := unnoticed([run]):
+            progress.say(message)
     else:
         if log.has_rows:
             progress.say(f"{folder} has metrics but no checkpoint; starts again at update 0")

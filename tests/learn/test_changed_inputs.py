@@ -500,12 +500,15 @@ def test_what_a_notebook_registers_has_no_digest_and_a_run_says_so(
     exec(code.replace("FACTOR", "2"), vars(notebook))
     run = one_run(tmp_path, EXPERIMENT.replace(before, after), SPEC.replace(before, after))
     assert "plugins" not in run.identity
-    interrupt(run, tmp_path / "run", monkeypatch)
-    said = re.compile(r"changes of (Doubled|Scaled|scaled_relu|Own) since it was begun are not no")
+    folder = tmp_path / "out" / run.id
+    interrupt(run, folder, monkeypatch)
+    said = re.compile(r"changes are not noticed: (Doubled|Scaled|scaled_relu|Own)\n")
     assert not said.search(capsys.readouterr().err)
-    train(run, tmp_path / "run", resume=True)
+    train(run, folder, resume=True)
     assert said.search(capsys.readouterr().err)
-    train(run, tmp_path / "run")
+    train(run, folder)
+    assert said.search(capsys.readouterr().err)
+    assert main([*own_experiment(run, tmp_path, "ablate"), "--row", "ladder"]) == 0
     assert said.search(capsys.readouterr().err)
 
 
