@@ -201,7 +201,8 @@ def sweep(folder: Path, seconds: float) -> list[Path]:
     for path in folder.glob(f".*{TEMPORARY}"):
         try:
             found = path.lstat()
-            if S_ISREG(found.st_mode) and time.time() - found.st_mtime >= seconds:
+            age = abs(time.time() - found.st_mtime)  # negative if the clock has jumped back
+            if S_ISREG(found.st_mode) and age >= seconds:
                 path.unlink()
                 removed.append(path)
         except OSError:  # another process was faster

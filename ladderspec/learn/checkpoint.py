@@ -66,8 +66,8 @@ def _remove_unused(folder: Path, name: str) -> None:
     used = set()
     for record in (folder / f"{name}.json", folder / f"{name}.before.json"):
         try:
-            used.add(json.loads(record.read_text())["file"])
-        except (OSError, ValueError, KeyError):
+            used.add(str(read_json(record)["file"]))
+        except (FileNotFoundError, UsageError, KeyError):
             continue
     for file in folder.glob(f"{name}-*.safetensors"):
         if file.name not in used:
@@ -94,8 +94,6 @@ def read(folder: Path, name: str, owner: str | None = None) -> Checkpoint:
         data = read_regular(file)
     except FileNotFoundError as error:
         raise CheckpointError(f"no checkpoint {error.filename}") from None
-    except CheckpointError:
-        raise
     except KeyError as error:
         raise CheckpointError(f"{place} is damaged: it has no {error}") from None
     except UsageError as error:

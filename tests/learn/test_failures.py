@@ -362,6 +362,17 @@ def test_a_folder_of_another_run(run: Run, part: Path) -> None:
         train(run, part, quiet=True)
 
 
+def test_a_manifest_that_is_overwritten_during_training(run: Run, tmp_path: Path) -> None:
+    """The next checkpoint replaces it."""
+
+    def harm(event: Any) -> None:
+        if event.update == 5:
+            (tmp_path / "run" / "last.json").write_text("[]")
+
+    train(run, tmp_path / "run", quiet=True, on_update=harm)
+    assert checkpoint.read(tmp_path / "run", "last").attributes["update"] == 12
+
+
 def test_disk_full(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The checkpoint before stays whole, nothing half-written is left, and it can be resumed."""
     train(run, tmp_path / "whole", quiet=True)
@@ -410,6 +421,8 @@ def test_temporary_files_that_may_be_in_use_stay(tmp_path: Path) -> None:
     os.utime(stale, (0, 0))
     assert sweep(tmp_path, 3600) == [stale]
     assert fresh.exists()
+    os.utime(fresh, (2**32, 2**32))  # the clock has jumped back
+    assert sweep(tmp_path, 0) == [fresh]
 
 
 def test_a_killed_write_leaves_a_file_that_is_swept(
