@@ -18,6 +18,7 @@ from pathlib import Path
 from ladderspec.data.dataset import DataError, import_built_in
 from ladderspec.errors import LadderspecError, reason
 from ladderspec.files import write_atomic
+from ladderspec.wording import did_you_mean, one_of
 
 VARIABLE = "LADDERSPEC_DATA"
 
@@ -71,7 +72,9 @@ def select(names: list[str]) -> list[File]:
     for name in names:
         chosen = [f for f in FILES.values() if name in (f.group, f.path, f.name, Path(f.name).stem)]
         if not chosen:
-            raise DataError(f"no files `{name}`; there are {', '.join([*MIRRORS, *FILES])}")
+            there = f"there are {one_of(MIRRORS, 'and')}, and the files in them"
+            hint = did_you_mean(name, [*MIRRORS, *FILES]) or there
+            raise DataError(f"no files `{name}`; {hint}")
         found += [file for file in chosen if file not in found]
     return found
 

@@ -59,6 +59,7 @@ def _divide(
             raise ValueError(
                 f"input `{name}` has {has} frames, but generating {n} frames after {steps} reads"
                 f" {steps + n - 1}: give its later values too"
+                + (f", or generate {has - steps + 1}" if has >= steps else "")
             )
 
     def following(frame: Tensor, k: int) -> Frames:
