@@ -57,6 +57,8 @@ _WHEN_SCHEMA = {
         {"type": "array", "items": {"type": "number", "minimum": 0}, "minItems": 1},
     ]
 }
+# Names of nodes have a dot; without this, editors would take a ramp for such a mapping too.
+_NODES_SCHEMA = Field(json_schema_extra={"propertyNames": {"pattern": f"\\.|^{ELSE}$"}})
 # The iterations that count: the last, all equally, or a weight for each.
 if TYPE_CHECKING:
     When = Literal["last", "all"] | tuple[float, ...]
@@ -70,7 +72,7 @@ else:
     Weight = Annotated[
         Annotated[Positive, Tag("number")]
         | Annotated[Ramp, Tag("ramp")]
-        | Annotated[dict[str, Positive], Tag("nodes")],
+        | Annotated[dict[str, Positive], Tag("nodes"), _NODES_SCHEMA],
         Discriminator(_form_of_weight),
     ]
 

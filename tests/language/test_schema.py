@@ -9,8 +9,11 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from hypothesis import given, settings
 
+from ladderspec.language.read import Spec
 from ladderspec.language.spec import file_schema
+from tests.random_specs import specs
 
 SCHEMA = file_schema()
 SPECS = sorted(p for p in Path("specs").rglob("*.yaml") if "experiments" not in p.parts)
@@ -61,6 +64,21 @@ def test_params_may_stand_for_numbers() -> None:
         "levels": [{"encoder": {"cell": "Conv", "channels": "$(width * 2)"}}],
     }
     assert errors(words) == []
+
+
+@pytest.mark.parametrize(
+    "weight", [3, "$w", {"to": 2, "updates": 3}, {"start": 1, "to": 2, "updates": 3},
+               {"decoder.*": 3, "else": "$w"}],
+)  # fmt: skip
+def test_weights_are_numbers_ramps_or_numbers_by_node(weight: Any) -> None:
+    task = {"kind": "prediction", "at": "decoder.*", "weight": weight}
+    assert errors({"extends": "base.yaml", "tasks": {"a": task}}) == []
+
+
+@given(specs() | specs(grouped=True) | specs(inputs=True))
+@settings(deadline=None, max_examples=30)
+def test_random_specs_fit(spec: Spec) -> None:
+    assert errors(yaml.safe_load(spec.tree.source.text)) == []
 
 
 def test_what_other_places_say_may_be_left_out() -> None:
