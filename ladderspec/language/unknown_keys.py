@@ -68,7 +68,7 @@ def _subject(owner: Node, loc: Loc, model: type[BaseModel] | None) -> str:
     if cell is not None and model is not None and issubclass(model, Cell):
         return str(cell.value)
     if kind is not None and loc[:1] == ("tasks",):
-        return f"a {kind.value} task"
+        return f"{'an' if kind.value[:1] in 'aeiou' else 'a'} {kind.value} task"
     subjects = {
         "SpecConfig": "a spec",
         "Row": "a row",

@@ -46,7 +46,8 @@ class Reconstruction(Task):
 
     def note(self, reading: Reading, limits: str) -> str:
         if self.head is not None or not limits:
-            return ""
+            idle = "delta" in self.model_fields_set and self.cost != "huber"
+            return "`delta` changes nothing without `cost: huber`" if idle else ""
         what = "logits" if self.logits else "values"
         way_out = "change that, or give the task a `head`"
         return f"{self.cost} compares {what}, but {reading.node} is {limits}; {way_out}"

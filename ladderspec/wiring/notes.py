@@ -108,14 +108,18 @@ def _of_fields(work: Compilation) -> Iterator[tuple[str, str]]:
     graph = work.graph
     for node in in_order(graph):
         cell, text = cell_of(graph, node), work.texts[node]
-        if is_input(node) or cell is groups_of(graph):
+        if cell is groups_of(graph):
             continue
         site, out = site_of(graph, node), graph.nodes[node]["shape"]
         declared, read = _declared(cell, site, out), cell.signature().keywords
         maps = [edge["projection"] for *_, edge in graph.in_edges(node, data=True)]
         bare = not any(map.has_weight for map in maps)
         for name, value in items_of(text):
-            if name in Cell.model_fields or name in read:
+            if name == "initial":
+                unread = value.value == "learned" and "initial" not in graph.nodes[node]["own"]
+                why = f"`initial` of {node} changes nothing: no delayed arrow reads it"
+                yield str(value.place), why if unread else ""
+            if name in Cell.model_fields or name in read or is_input(node):
                 continue
             other = cell.model_copy(update={name: _another(cell, name)})
             used = other == cell or _declared(other, site, out) != declared
@@ -354,7 +358,8 @@ def _of_map(map: Projection) -> Iterator[str]:
         axes = list(zip(map.filter, map.stride, map.source[1:], map.target[1:], strict=True))
         share = math.prod(len(_reached(*axis)) / axis[-1] for axis in axes)
         if share < 1:
-            whole = show_shape(tuple(max(s, 2 * s - 2) for s in map.stride))
+            pairs = zip(map.filter, map.stride, strict=True)
+            whole = show_shape(tuple(max(k, s, 2 * s - 2) for k, s in pairs))
             yield (
                 f"a filter of {filter} with stride {show_shape(map.stride)} leaves"
                 f" {max(100 * (1 - share), 1):.0f} % of the places without a value; one of {whole}"

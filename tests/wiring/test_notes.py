@@ -125,6 +125,21 @@ CASES = {
         "task `x`: bce compares logits, but decoder.input is rectified by `activation: relu` at"
         " decoder.p; change that, or give the task a `head`",
     ),
+    "a threshold without its cost": (
+        {"tasks": {"x": {"kind": "prediction", "at": "decoder.input", "delta": 0.5}}},
+        "task `x`: `delta` changes nothing without `cost: huber`",
+    ),
+    "an initial value that nothing reads": (
+        {"levels": rows(a_encoder={**CONV, "channels": 4, "stride": 2, "initial": "learned"})},
+        "`initial` of encoder.a changes nothing: no delayed arrow reads it",
+    ),
+    "an initial value of an input that nothing reads": (
+        {
+            "inputs": {"cue": {"channels": 2, "initial": "learned"}},
+            "edges": {"add": ["input.cue -> encoder.class"]},
+        },
+        "`initial` of input.cue changes nothing: no delayed arrow reads it",
+    ),
     "no SoftMax": (
         {"levels": rows(class_encoder={"cell": "FC", "channels": 3})},
         "task `digit`: encoder.class is not a SoftMax: the output of its FC, rectified by"
