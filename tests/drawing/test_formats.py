@@ -288,6 +288,10 @@ def test_graphviz_uses_our_text_positions() -> None:
             if "".join(e.itertext()) == text.runs[0].text and abs(base - text.y) < 0.8
         ]
         assert f"{text.size:.2f}" in near, text
+    for text in single:
+        if text.anchor != "middle" and not any(map(combining, text.runs[0].text)):
+            x = found[text.runs[0].text, round(text.size, 2)][0]
+            assert float(x or 0) == pytest.approx(text.x, abs=1), text
     signs = "".join(sign for sign, _ in found)
     assert not any(map(combining, signs))
     (x, low), (over, _) = found["m", 10.5], found["\u02dc", 10.5]

@@ -27,6 +27,7 @@ from ladderspec.drawing.scene import (
     Text,
     Wire,
 )
+from ladderspec.drawing.style import OTHER_FONTS
 from ladderspec.drawing.typesetting import (
     ACCENTS,
     SCRIPT_SHIFT,
@@ -39,6 +40,7 @@ from ladderspec.escaping import escape_xml, quote_dot
 # Distance from the middle of a text to its base line in Graphviz: per size, and constant; and how
 # much higher HTML labels stand.
 _BASE_PER_SIZE, _BASE, _BASE_OF_HTML = 0.25, 0.4, 1.0
+_JUSTIFIED = {"start": "\\l", "end": "\\r"}  # the line endings of labels
 
 
 def to_dot(scene: Scene) -> str:
@@ -62,7 +64,7 @@ class _DotWriter(SceneWriter):
             f' margin=0, bgcolor="{scene.background}", charset="UTF-8",'
             f' _background="{" ".join(self._background())}"];'
         )
-        yield '  node [label="", fixedsize=shape, penwidth=0];'
+        yield '  node [label="", fixedsize=shape, penwidth=0, margin=0];'
         yield "  edge [arrowhead=none];"
         # Graphviz computes the size of the sheet: two invisible nodes define its corners.
         for x, y in ((0.0, 0.0), (scene.width, scene.height)):
@@ -115,15 +117,15 @@ class _DotWriter(SceneWriter):
 
     # --- nodes ------------------------------------------------------------------------------------
 
-    def _node(self, name: str, rect: Rect, *, html: str = "", **attributes: str) -> str:
+    def _node(self, name: str, rect: Rect, *, label: str = "", **attributes: str) -> str:
         attributes = {
             "pos": self._pair(*rect.centre) + "!",
             "width": number(rect.width / 72, 4),
             "height": number(rect.height / 72, 4),
             **attributes,
         }
-        label = f", label=<{html}>" if html else ""
-        return f"  {quote_dot(name)} [{attribute_list(attributes)}{label}];"
+        shown = f", label={label}" if label else ""
+        return f"  {quote_dot(name)} [{attribute_list(attributes)}{shown}];"
 
     def _filled(self, name: str, item: Box | Pill) -> str:
         style = ",".join(["filled", *dash_styles(item.ink), "rounded"])
@@ -151,14 +153,20 @@ class _DotWriter(SceneWriter):
                 "fontsize": number(glyphs.size),
                 "fontcolor": text.colour,
             }
-            label = {"label": escape_xml(first.text)}
             base = glyphs.y - _BASE_PER_SIZE * glyphs.size - _BASE
+            middle = Rect(glyphs.x, base, 0, 0)
+            label = quote_dot(escape_xml(first.text))
             if mixed:
                 html = to_html(glyphs.runs)
-                label = {"html": f"<s>{html}</s>" if text.struck else html}
-                base += _BASE_OF_HTML
-            middle = Rect(glyphs.x, base, 0, 0)
-            yield self._node(self._new("text"), middle, **font, **label)
+                label = f"<<s>{html}</s>>" if text.struck else f"<{html}>"
+                middle = middle._replace(y=base + _BASE_OF_HTML)
+            elif len(text.runs) == 1 and text.anchor in _JUSTIFIED:
+                # In the room that wider fonts have, so that the text begins or ends at its anchor.
+                width = text.width * OTHER_FONTS
+                left = text.x - (width if text.anchor == "end" else 0)
+                middle = Rect(left, base, width, 0)
+                label = f'{label[:-1]}{_JUSTIFIED[text.anchor]}"'
+            yield self._node(self._new("text"), middle, label=label, **font)
 
     # --- edges ------------------------------------------------------------------------------------
 
