@@ -19,9 +19,15 @@ from ladderspec.wiring.graph import Graph, copies, in_order
 
 __all__ = ["to_python"]
 
-# Where parts of `reference` stand; others are at the top.
-_BEFORE_CELLS = ("Cell",)
-_BEFORE_NETWORK = ("share", "spread_channels", "Head", "Offset", "HeadOffset", "Modules")
+EDGES = "edges: the map and the norm of a value that enters a cell"
+CELLS, NETWORK = "cells", "the network"
+# The sections in which parts of `reference` stand; others are at the top.
+_SECTIONS = {
+    "Cell": CELLS,
+    **dict.fromkeys(
+        ("share", "spread_channels", "Head", "Offset", "HeadOffset", "Modules"), NETWORK
+    ),
+}
 
 
 @checked
@@ -55,21 +61,18 @@ def to_python(spec: Spec | str | Path | Graph, name: str | None = None) -> str:
     name = check_name(name, taken) if name else class_name(graph, config, taken)
     body = "\n".join(network.lines(name, about(graph)))
     definitions.reference([*classes.values(), body])
-    helpers = {
-        k: text for k, text in {**REFERENCE, **definitions.texts}.items() if k in definitions.texts
-    }
-    texts = dict(helpers)
-    before_cells, before_network = (
-        [helpers.pop(key) for key in keys if key in helpers]
-        for keys in (_BEFORE_CELLS, _BEFORE_NETWORK)
-    )
-    used = set[str]().union(*map(names_in, [*texts.values(), *classes.values(), body]))
+    used = set[str]().union(*map(names_in, [*definitions.texts.values(), *classes.values(), body]))
     sections = {
-        "": [*(text for key, text in TYPES.items() if key in used), *helpers.values()],
-        "edges: the map and the norm of a value that enters a cell": edges,
-        "cells": [*before_cells, *(text for text in classes.values() if text not in edges)],
-        "the network": [*before_network, body],
+        "": [text for key, text in TYPES.items() if key in used],
+        EDGES: edges,
+        CELLS: [],
+        NETWORK: [],
     }
+    for key in dict.fromkeys([*REFERENCE, *definitions.texts]):
+        if key in definitions.texts:
+            sections[_SECTIONS.get(key, "")].append(definitions.texts[key])
+    sections[CELLS] += [text for text in classes.values() if text not in edges]
+    sections[NETWORK].append(body)
     lines = docstring(graph, config, name)
     lines += ["", *_imports(definitions, used)]
     for title, section in sections.items():
