@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
@@ -14,12 +14,11 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
-    GetCoreSchemaHandler,
     GetPydanticSchema,
     Tag,
     WithJsonSchema,
 )
-from pydantic_core import PydanticCustomError, PydanticKnownError, core_schema
+from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from ladderspec.cells.activations import ACTIVATIONS
 from ladderspec.cells.norms import TERMS, norm_names
@@ -95,21 +94,6 @@ def by_form(**forms: Any) -> Any:
         Union[tuple(tagged)],  # noqa: UP007 (built from a list)
         Discriminator(lambda value: form(value) if form(value) in known else known[0]),
     ]
-
-
-class ChosenByKind:
-    """Marks a field that holds an object of a registered class, chosen by its key `kind`.
-
-    Args:
-        choices: The classes by name, asked for when a model is built.
-    """
-
-    def __init__(self, choices: Callable[[], Mapping[str, type[BaseModel]]]) -> None:
-        self.choices = choices
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
-        choices = {name: handler(each) for name, each in self.choices().items()}
-        return core_schema.tagged_union_schema(choices, discriminator="kind")
 
 
 Initial = Literal["zeros", "learned"]

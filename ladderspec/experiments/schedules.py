@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BeforeValidator, Field
 
 from ladderspec.cells import Config
-from ladderspec.cells.fields import ChosenByKind, refusal
+from ladderspec.cells.fields import refusal
 from ladderspec.errors import UsageError, did_you_mean, one_of, tick
+from ladderspec.language.spec import ChosenByKind
 from ladderspec.plugins import admit, literal_name
 
 Positive = Annotated[float, Field(gt=0)]

@@ -24,17 +24,17 @@ NEUTRAL = (1, 1.0, (1, 1))  # values that an argument has by default
 # --- named sizes ----------------------------------------------------------------------------------
 
 
-class Size(int):
+class NamedSize(int):
     """A size under the name that it has in a class. What follows from it is text as well.
 
-    >>> channels = Size(8, "channels")
-    >>> 4 * channels, 4 * channels == 32, size_of((channels, Size(3, "height")))
+    >>> channels = NamedSize(8, "channels")
+    >>> 4 * channels, 4 * channels == 32, size_of((channels, NamedSize(3, "height")))
     (4 * channels, True, channels * height)
     """
 
     text: str
 
-    def __new__(cls, value: int, text: str) -> Size:
+    def __new__(cls, value: int, text: str) -> NamedSize:
         size = super().__new__(cls, value)
         size.text = text
         return size
@@ -62,22 +62,22 @@ def _named(value: Any, left: Any, sign: str, right: Any) -> Any:
     if not isinstance(value, int):
         return value
     texts = [f"({n!r})" if sign != "+" and " + " in repr(n) else repr(n) for n in (left, right)]
-    return Size(value, f" {sign} ".join(texts))
+    return NamedSize(value, f" {sign} ".join(texts))
 
 
-class SizeNames(dict[str, Size]):
+class SizeNames(dict[str, NamedSize]):
     """The sizes of a module by name."""
 
-    def name(self, value: int, *names: str) -> Size:
+    def name(self, value: int, *names: str) -> NamedSize:
         """A size under the first of these names that no other size has."""
         free = next(name for name in (*names, f"n{len(self)}") if self.get(name, value) == value)
-        return self.setdefault(free, Size(value, free))
+        return self.setdefault(free, NamedSize(value, free))
 
     def shape(self, shape: Shape) -> Shape:
         """A shape in which every size has a name."""
         names = ("channels", "height", "width")
         return tuple(
-            n if isinstance(n, Size) else self.name(n, name, f"out_{name}")
+            n if isinstance(n, NamedSize) else self.name(n, name, f"out_{name}")
             for n, name in zip(shape, names, strict=False)
         )
 
@@ -196,7 +196,7 @@ class ModuleClass:
 
     def value(self, name: str, value: Any) -> str:
         """A value in the constructor."""
-        if isinstance(value, Size):
+        if isinstance(value, NamedSize):
             return repr(value)
         self.values[name] = value
         return _text(value) if name in self.fixed else name
@@ -206,7 +206,7 @@ class ModuleClass:
         if repr(value) == GROUPS:
             return GROUPS
         parts = value if isinstance(value, tuple) else (value,)
-        sized = any(isinstance(part, Size) for part in parts)
+        sized = any(isinstance(part, NamedSize) for part in parts)
         text = _text(value) if sized else self.value(name, value)
         if not sized and name in self.fixed:
             return text

@@ -13,7 +13,7 @@ from ladderspec.cells.base import deviation, iterations_of
 from ladderspec.cells.binding import bind
 from ladderspec.cells.functions import per_channel
 from ladderspec.cells.grouping import Groups
-from ladderspec.export.classes import GROUPS, ModuleClass, Size, SizeNames, indented
+from ladderspec.export.classes import GROUPS, ModuleClass, NamedSize, SizeNames, indented
 from ladderspec.export.source import Definitions, Expression, Tensor, names_in
 from ladderspec.names import size_of
 from ladderspec.wiring.graph import Graph, is_tapped_by_arrows, steps_of
@@ -151,7 +151,7 @@ class CellClass(ModuleClass):
         fields = {name: getattr(cell, name) for name in type(cell).model_fields}
         sizes = {k: self.sizes.name(v, k) for k, v in fields.items() if type(v) is int}
         if site.groups is not None:
-            count = Size(site.groups.count, GROUPS)
+            count = NamedSize(site.groups.count, GROUPS)
             site = replace(site, groups=site.groups.model_copy(update={"count": count}))
             if isinstance(cell, Groups):
                 sizes["count"] = count

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, GetCoreSchemaHandler
 from pydantic_core import core_schema
 
 from ladderspec.cells import Cell, Config, registered
-from ladderspec.cells.fields import AS_TUPLE, ChosenByKind, OneLine, refusal
+from ladderspec.cells.fields import AS_TUPLE, OneLine, refusal
 from ladderspec.cells.grouping import Groups
 from ladderspec.cells.input import FurtherInput, Input
 from ladderspec.errors import spell, tick
@@ -20,7 +20,7 @@ from ladderspec.names import INPUT, LEVEL_NAME, Side
 from ladderspec.tasks import Task
 from ladderspec.tasks import registered as registered_tasks
 
-# --- cells by name -------------------------------------------------------------------------------
+# --- cells and tasks by name ----------------------------------------------------------------------
 
 
 class CellOf:
@@ -50,6 +50,21 @@ class CellOf:
 
 def _cell(value: Any) -> Any:
     return {"cell": value} if isinstance(value, str) else value
+
+
+class ChosenByKind:
+    """Marks a field that holds an object of a registered class, chosen by its key `kind`.
+
+    Args:
+        choices: The classes by name, asked for when a model is built.
+    """
+
+    def __init__(self, choices: Callable[[], Mapping[str, type[BaseModel]]]) -> None:
+        self.choices = choices
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
+        choices = {name: handler(each) for name, each in self.choices().items()}
+        return core_schema.tagged_union_schema(choices, discriminator="kind")
 
 
 TaskField = Annotated[Task, ChosenByKind(registered_tasks)]
