@@ -21,10 +21,9 @@ from pydantic import (
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from ladderspec.cells.activations import ACTIVATIONS
+from ladderspec.cells.functions import Pair as Pair
 from ladderspec.cells.norms import TERMS, norm_names
 from ladderspec.errors import registered_name_meant, tick
-
-Pair = tuple[int, int]
 
 
 class Config(BaseModel):

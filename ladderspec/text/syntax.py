@@ -10,19 +10,19 @@ import re
 import unicodedata
 from typing import Any
 
-Problem = tuple[int, int, str, str]  # start, end, message, hint
+Explanation = tuple[int, int, str, str]  # start, end, message, hint
 
 _CLOSING = {"{": "}", "[": "]"}
 
 
-def character(text: str, at: int) -> Problem:
+def character(text: str, at: int) -> Explanation:
     """A character that is not allowed in a spec."""
     name = unicodedata.name(text[at], "").lower()
     shown = f"U+{ord(text[at]):04X}" + (f", {name}" if name else "")
     return at, at + 1, f"a character that a spec cannot contain: {shown}", "delete it"
 
 
-def explain(error: Any, text: str) -> Problem:
+def explain(error: Any, text: str) -> Explanation:
     """The result of the first rule that applies, else libyaml's own message."""
     problem, marks = str(error.problem or ""), (error.problem_mark, error.context_mark)
     at, opened = (min(mark.index, len(text)) if mark else 0 for mark in marks)
@@ -59,7 +59,7 @@ def _above(text: str, at: int) -> tuple[int, str] | None:
     return None
 
 
-def _tab(text: str, at: int, opened: int) -> Problem | None:
+def _tab(text: str, at: int, opened: int) -> Explanation | None:
     start, line = _line(text, at)
     blank = line[: len(line) - len(line.lstrip())]
     if "\t" not in blank:
@@ -69,7 +69,7 @@ def _tab(text: str, at: int, opened: int) -> Problem | None:
     return first, end, "a tab: YAML is indented with spaces", "use spaces"
 
 
-def _second_colon(text: str, at: int, opened: int) -> Problem | None:
+def _second_colon(text: str, at: int, opened: int) -> Explanation | None:
     start, line = _line(text, at)
     before = line[: at - start]
     if found := re.match(r"\s*(?:- )*([\w.]+) +[{\[]", before):
@@ -82,7 +82,7 @@ def _second_colon(text: str, at: int, opened: int) -> Problem | None:
     return None
 
 
-def _line_above(text: str, at: int, opened: int) -> Problem | None:
+def _line_above(text: str, at: int, opened: int) -> Explanation | None:
     """The mistake is on the line above: no `: ` there, or a value that continues here."""
     start, line = _line(text, at)
     above = _above(text, at)
@@ -97,13 +97,13 @@ def _line_above(text: str, at: int, opened: int) -> Problem | None:
     return here, at, "this line is indented deeper than the one above", hint
 
 
-def _no_colon(text: str, at: int, opened: int) -> Problem | None:
+def _no_colon(text: str, at: int, opened: int) -> Explanation | None:
     start, line = _line(text, opened)
     end = start + len(line.rstrip())
     return opened, max(end, opened + 1), "there is no `: ` on this line", "like `key: value`"
 
 
-def _indented(text: str, at: int, opened: int) -> Problem | None:
+def _indented(text: str, at: int, opened: int) -> Explanation | None:
     start, line = _line(text, at)
     if line.lstrip(" -").startswith(":"):
         return at, at + 1, "there is no key before this `:`", "like `key: value`"
@@ -120,7 +120,7 @@ def _indented(text: str, at: int, opened: int) -> Problem | None:
     return at, end, "this line begins in the wrong column", f"{hint} {column + 1}"
 
 
-def _row(text: str, at: int, opened: int) -> Problem | None:
+def _row(text: str, at: int, opened: int) -> Explanation | None:
     start, line = _line(text, at)
     if line[: at - start].strip(" -"):
         return _indented(text, at, opened)
@@ -129,7 +129,7 @@ def _row(text: str, at: int, opened: int) -> Problem | None:
     return at, start + len(line.rstrip()), "this line begins in the wrong column", hint
 
 
-def _unclosed(text: str, at: int, opened: int) -> Problem | None:
+def _unclosed(text: str, at: int, opened: int) -> Explanation | None:
     if opened >= len(text) or text[opened] not in _CLOSING:
         return None
     bracket, closing = text[opened], _CLOSING[text[opened]]
@@ -150,21 +150,21 @@ def _unclosed(text: str, at: int, opened: int) -> Problem | None:
     return at, at + 1, f"a `,` or `{closing}` is missing before this", ""
 
 
-def _ends_early(text: str, at: int, opened: int) -> Problem | None:
+def _ends_early(text: str, at: int, opened: int) -> Explanation | None:
     if text[at:].strip():
         return at, at + 1, "a value is missing here", "or is there a `,` or bracket too many?"
     last = max(0, len(text.rstrip()) - 1)
     return last, last + 1, "the text ends in the middle of a value", "a bracket is not closed"
 
 
-def _first_character(text: str, at: int, opened: int) -> Problem | None:
+def _first_character(text: str, at: int, opened: int) -> Explanation | None:
     found = text[at : at + 1]
     hint = "a parameter is `$name`, any other text in quotes" if found == "%" else "use quotes"
     shown = "a backtick" if found == "`" else f"`{found}`"
     return at, at + 1, f"a text cannot begin with {shown}", hint
 
 
-def _name(text: str, at: int, opened: int) -> Problem | None:
+def _name(text: str, at: int, opened: int) -> Explanation | None:
     mark = text[opened : opened + 1]
     what = {"*": "an alias", "&": "an anchor"}.get(mark)
     if what is None:
@@ -173,21 +173,21 @@ def _name(text: str, at: int, opened: int) -> Problem | None:
     return opened, max(at, opened + 1), f"`{mark}` begins {what}, and no name follows", hint
 
 
-def _quote(text: str, at: int, opened: int) -> Problem | None:
+def _quote(text: str, at: int, opened: int) -> Explanation | None:
     return opened, opened + 1, "this quote is not closed", ""
 
 
-def _list_beside_key(text: str, at: int, opened: int) -> Problem | None:
+def _list_beside_key(text: str, at: int, opened: int) -> Explanation | None:
     hint = "begin it on the next line, or write [a, b]"
     return at, at + 1, "a list cannot begin on the line of its key", hint
 
 
-def _behind_the_end(text: str, at: int, opened: int) -> Problem | None:
+def _behind_the_end(text: str, at: int, opened: int) -> Explanation | None:
     message = "more text after the end of the document"
     return at, at + 1, message, "remove the `...` or what follows it"
 
 
-def _escape(text: str, at: int, opened: int) -> Problem | None:
+def _escape(text: str, at: int, opened: int) -> Explanation | None:
     hint = "in double quotes a backslash is written twice; in single quotes, once"
     return at, at + 1, "an escape that YAML does not know", hint
 
