@@ -15,7 +15,7 @@ import pytest
 
 from ladderspec.ablation import engines
 from ladderspec.ablation.ablate import AblationOptions, Engine, Job, Resources, ablate
-from ladderspec.ablation.clusters import OnRay, OnSlurm, ray_options
+from ladderspec.ablation.clusters import OnRay, OnSlurm, ray_options, slurm_options
 from ladderspec.cli import main
 from ladderspec.experiments.reader import open_experiment
 from ladderspec.learn.progress import Display
@@ -126,6 +126,15 @@ def test_ray_reserves_what_the_experiment_says(tmp_path: Path) -> None:
     }  # fmt: skip
     plain = ray_options(Resources.of(job_of(tmp_path, EXPERIMENT)))
     assert plain == {"num_cpus": 1, "num_gpus": 0, "max_retries": 3}
+
+
+def test_slurm_is_asked_for_what_the_experiment_says(tmp_path: Path) -> None:
+    """submitit's own time limit would be 5 minutes."""
+    assert slurm_options(Resources.of(job_of(tmp_path, ASKING))) == {
+        "timeout_min": 2190, "cpus_per_task": 3, "mem_gb": 40, "gpus_per_node": 2
+    }  # fmt: skip
+    plain = slurm_options(Resources.of(job_of(tmp_path, EXPERIMENT)))
+    assert plain == {"timeout_min": 1440, "cpus_per_task": 1, "mem_gb": 16}
 
 
 @pytest.mark.skipif(
