@@ -16,7 +16,7 @@ from ladderspec.cells.grouping import Groups
 from ladderspec.cells.input import FurtherInput, Input
 from ladderspec.errors import SpecError, UsageError, reason
 from ladderspec.files import parse_json, read_text
-from ladderspec.names import TABLE, Role, Side
+from ladderspec.names import TABLE, Role, Side, edge_key
 from ladderspec.plugins import load_installed
 from ladderspec.text.notation import MAX_DELAY
 from ladderspec.wiring.checks import check
@@ -181,7 +181,6 @@ class EdgeRecord(_File):
 
     source: NodeId
     target: NodeId
-    key: str | int
     role: Annotated[Role, Field(strict=False)]
     delay: Delay
     declared: bool
@@ -279,8 +278,9 @@ def _graph(data: dict[str, Any]) -> Graph:
         if isinstance(attributes["cell"], Groups):
             graph.graph["groups"] = attributes["cell"]
     for edge in record.edges:
-        attributes = {**_without(dict(edge), "source", "target", "key"), "place": None, "path": ""}
-        graph.add_edge(edge.source, edge.target, key=edge.key, **attributes)
+        attributes = {**_without(dict(edge), "source", "target"), "place": None, "path": ""}
+        key = edge_key(edge.role, edge.source, edge.delay)
+        graph.add_edge(edge.source, edge.target, key=key, **attributes)
     work = Compilation(graph)
     check(work)
     try:

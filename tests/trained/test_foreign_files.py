@@ -104,6 +104,15 @@ def test_delays_of_a_graph(delay: object) -> None:
         graph_json.loads(json.dumps(graph))
 
 
+@pytest.mark.parametrize("key", [0, "x", None])
+def test_names_of_arrows_follow_from_their_ends(key: object) -> None:
+    right = ls.graph(ls.loads(SPEC))
+    graph = graph_json.as_dict(right)
+    graph["edges"][0]["key"] = key
+    read = graph_json.loads(json.dumps(graph))
+    assert set(read.edges(keys=True)) == set(right.edges(keys=True))
+
+
 def test_a_filter_that_asks_for_all_memory(tmp_path: Path) -> None:
     net = ls.build(ls.loads(SPEC))
     folder = ls.save(net, tmp_path / "net")
