@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -205,6 +206,19 @@ class Problem(Exception):
 def reason(error: OSError | ValueError) -> str:
     """Why the system refused, for the end of a message: `no space left on device`."""
     return str(getattr(error, "strerror", None) or error).lower()
+
+
+def memory_missing(error: MemoryError | RuntimeError) -> str:
+    """A message on memory that could not be had; empty for other errors of torch.
+
+    >>> memory_missing(RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB."))
+    'not enough memory: tried to allocate 2.00 GiB'
+    """
+    text = str(error)
+    if not isinstance(error, MemoryError) and not re.search("allocate memory|out of memory", text):
+        return ""
+    size = re.search(r"(?i)(?:tried|unable) to allocate ([\d.]+ \w+)", text)
+    return "not enough memory" + (f": tried to allocate {size[1]}" if size else "")
 
 
 class TorchMissing(UsageError, ImportError):

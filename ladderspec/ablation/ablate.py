@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ladderspec.errors import LadderspecError, UsageError
+from ladderspec.errors import LadderspecError, UsageError, memory_missing
 from ladderspec.experiments.identity import unnoticed
 from ladderspec.experiments.reader import open_experiment
 from ladderspec.experiments.runs import Experiment, Run
@@ -250,6 +250,10 @@ def perform(job: Job) -> Outcome:
               on_evaluation=job.on_evaluation)  # fmt: skip
     except LadderspecError as error:
         return Outcome(job, str(error))
+    except (MemoryError, RuntimeError) as error:  # the next run may need less
+        if not (missing := memory_missing(error)):
+            raise
+        return Outcome(job, missing)
     return Outcome(job)
 
 

@@ -15,7 +15,15 @@ from inspect import cleandoc
 from itertools import groupby
 from typing import Any, NamedTuple, NoReturn
 
-from ladderspec.errors import LadderspecError, SpecError, did_you_mean, one_of, reason, tick
+from ladderspec.errors import (
+    LadderspecError,
+    SpecError,
+    did_you_mean,
+    memory_missing,
+    one_of,
+    reason,
+    tick,
+)
 from ladderspec.escaping import escape_terminal
 from ladderspec.version import __version__
 
@@ -68,6 +76,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             _silence()  # or Python reports the same again when it flushes
             where = "cannot write"
         print(escape_terminal(f"ladderspec: {where}: {reason(error)}"), file=sys.stderr)
+        return 2
+    except (MemoryError, RuntimeError) as error:
+        if not (missing := memory_missing(error)):
+            raise
+        print(f"ladderspec: {missing}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

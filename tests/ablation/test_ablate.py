@@ -10,13 +10,16 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import ladderspec.learn.train
 from ladderspec.ablation.ablate import AblationOptions, Job, ablate, rounds
 from ladderspec.ablation.engines import Processes
 from ladderspec.cli import main
 from ladderspec.experiments.reader import open_experiment
+from ladderspec.experiments.runs import Run
 from ladderspec.learn.progress import Display
 from ladderspec.learn.run_folder import read_result
 from tests.learn.test_resume import cut, written
@@ -158,6 +161,23 @@ def test_one_failure_leaves_the_others(tmp_path: Path, capsys: pytest.CaptureFix
     table = {line.split()[0]: line.split()[1:3] for line in said.out.splitlines() if line}
     assert table["ladder"] == ["-", "-"]
     assert table["open"][0] == "9,870"
+
+
+def test_missing_memory_leaves_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hungry(run: Run, *args: Any, **options: Any) -> object:
+        if run.id == RUNS[0]:
+            raise RuntimeError("can't allocate memory: you tried to allocate 8 bytes")
+        return train(run, *args, **options)
+
+    train = ladderspec.learn.train.train
+    monkeypatch.setattr(ladderspec.learn.train, "train", hungry)
+    words = ["ablate", str(experiment(tmp_path)), "-o", str(tmp_path / "out")]
+    assert main(words) == 1
+    expected = f"ladderspec: {RUNS[0]}: not enough memory: tried to allocate 8 bytes"
+    assert expected in capsys.readouterr().err
+    assert (tmp_path / "out" / RUNS[1] / "result.json").exists()
 
 
 def test_a_removed_folder_leaves_the_others(tmp_path: Path) -> None:

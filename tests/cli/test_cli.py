@@ -513,6 +513,29 @@ def test_diff_of_mistakes_is_usage(tmp_path: Path, capsys: pytest.CaptureFixture
     assert err.startswith("error[S103]")
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (MemoryError(), "not enough memory"),
+        (
+            MemoryError("Unable to allocate 7.11 PiB for an array"),
+            "not enough memory: tried to allocate 7.11 PiB",
+        ),
+    ],
+)
+def test_missing_memory_is_no_traceback(
+    error: MemoryError,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def hungry(*_: object) -> object:
+        raise error
+
+    monkeypatch.setattr("ladderspec.cli.export.build", hungry)
+    assert run(capsys, "export", TINY, "-o", "tiny.onnx") == (2, "", f"ladderspec: {said}\n")
+
+
 def test_a_full_disk_is_no_traceback() -> None:
     for words in (["show", TINY], ["draw", TINY, "-o", "-"]):
         with open("/dev/full", "w") as full:
