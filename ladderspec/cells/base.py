@@ -216,7 +216,7 @@ def normalised_shape(cell: Cell, projections: Mapping[str, Projection]) -> Shape
     """
     signature, (_, kind, _) = cell.signature(), cell.node_norm()
     summed = [each for key, each in projections.items() if signature.sums(key)]
-    if kind == "none" and not any(each.norm != "none" for each in summed):
+    if not any(kind != "none" or each.norm != "none" for each in summed):
         hint = "give it one, like `norm: batch`" if hasattr(cell, "norm") else "leave it out"
         raise NoNorm(f"{cell.cell} has no norm", hint)
     if kind == "none" and len(summed) > 1:

@@ -234,7 +234,7 @@ def _check_noise(graph: Graph, node: str) -> None:
     cell, projections = graph.nodes[node]["cell"], _projections(graph, node)
     if cell.cell == "Input" or not isinstance(cell.noise, Noise) or not cell.noise.active:
         return
-    if projections is None:
+    if not projections:  # a mistake elsewhere
         return
     if cell.noise.flip:
         message = "`flip` turns bits, but the noise of a cell is added to real numbers"

@@ -312,6 +312,18 @@ def test_edges_reads_all_of_them_by_key() -> None:
     assert torch.equal(module({"encoder": x, "decoder_to_encoder": d})[0], x - d)
 
 
+def test_noise_of_a_cell_without_arrows_is_no_second_mistake() -> None:
+    text = """
+    input: {channels: 2}
+    time: {frames: 3}
+    levels: [{name: a, encoder: {cell: FC, channels: 3, norm: joint, noise: {gaussian: 0.3}}}]
+    without: [encoder@a]
+    """
+    with pytest.raises(SpecError) as caught:
+        loads(text)
+    assert [finding.code for finding in caught.value.findings] == ["G205"]
+
+
 def test_noise_is_refused_if_no_edge_enters_the_sum() -> None:
     def project(self: Any, site: Site, inlet: Inlet, out: Shape) -> Projection:
         return Projection("none", inlet.shape, out, norm="layer")
