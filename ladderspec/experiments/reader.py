@@ -109,6 +109,7 @@ def open_experiment(
     over = _overrides(changes, findings)
     tree = _merge_file(tree, over)
     config, tree = _validate(tree, ExperimentConfig, findings)
+    missing = {key for key in ("data", "training") if tree.get(key) is None}
     if config is None:  # go on without the wrong parts, to report all mistakes at once
         config, tree = _salvaged(tree)
     cells: list[Run] = []
@@ -116,7 +117,7 @@ def open_experiment(
         known = {} if networks is None else networks
         reader = _ExperimentReader(path, config, tree, over, findings, known)
         reader.opened = {} if check_data else None
-        reader.chosen = tuple(rows), tuple(columns)
+        reader.chosen, reader.missing = (tuple(rows), tuple(columns)), frozenset(missing)
         cells = reader.cells()
     findings.raise_if_any()
     assert config is not None
@@ -185,6 +186,8 @@ def _salvaged(tree: Node) -> tuple[ExperimentConfig | None, Node]:
             row = tree.replaced({"name": name})
             rest = {key: node for key, node in tree.value.items() if key != "base"}
             tree = tree.replaced({**rest, "rows": tree.replaced([row])})
+        empty = tree.replaced({})
+        tree = tree.replaced({"data": empty, "training": empty, **tree.value})
         try:
             return ExperimentConfig.model_validate(tree.plain()), tree
         except ValidationError as error:
@@ -266,6 +269,7 @@ class _ExperimentReader:
     networks: Networks
     opened: dict[str, DataSet] | None = None  # data that are made to check them
     chosen: tuple[Collection[str], Collection[str]] = ((), ())  # rows and columns; empty: all
+    missing: frozenset[str] = frozenset()  # sections whose absence has been reported
     unfit: dict[Finding, list[str]] = field(default_factory=dict)  # rows that do not fit the data
 
     def cells(self) -> list[Run]:
@@ -431,7 +435,7 @@ class _ExperimentReader:
         nodes = (self.tree, cell.column_node, *line, self.over)
         layers = [node for node in nodes if node is not None]
         data_node = _merged(layers, "data")
-        data = self._data(data_node)
+        data = None if "data" in self.missing else self._data(data_node)
         training, training_node = _validate(
             _merged(layers, "training"), TrainingConfig, self.findings
         )
@@ -439,8 +443,8 @@ class _ExperimentReader:
             _merged(layers, "evaluation"), EvaluationConfig, self.findings
         )
         spec = self._spec(cell, document) if document is not None else None
-        if training is not None and (training.updates is None) == (training.epochs is None):
-            self._report_length(training, training_node)
+        if training is not None and "training" not in self.missing:
+            self._check_length(training, training_node)
         if spec is None or data is None or training is None or evaluation is None:
             return None
         assert document is not None
@@ -490,7 +494,9 @@ class _ExperimentReader:
             about = some if len(rows) < len(self.config.rows) else ""
             self.findings.add(replace(finding, message=f"{about}{finding.message}"))
 
-    def _report_length(self, training: TrainingConfig, node: Node) -> None:
+    def _check_length(self, training: TrainingConfig, node: Node) -> None:
+        if (training.updates is None) != (training.epochs is None):
+            return
         both = training.updates is not None
         message = "both `updates` and `epochs`" if both else "neither `updates` nor `epochs`"
         hint = "like `updates: 1000` or `epochs: 10`"

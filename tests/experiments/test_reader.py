@@ -161,6 +161,19 @@ def test_all_mistakes_at_once_and_where_they_are(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("section", ["data", "training"])
+def test_a_missing_section_hides_no_other_mistakes(tmp_path: Path, section: str) -> None:
+    (line,) = [number for number, text in enumerate(BAD.splitlines(), 1) if section in text[:8]]
+    with pytest.raises(SpecError) as error:
+        open_experiment(experiment(tmp_path, BAD))
+    others = [f.message for f in error.value.findings if f.place and f.place.line != line]
+    text = "\n".join(part for part in BAD.splitlines() if section not in part[:8])
+    with pytest.raises(SpecError) as error:
+        open_experiment(experiment(tmp_path, text))
+    found = [finding.message for finding in error.value.findings]
+    assert sorted(found) == sorted([*others, f"`{section}` is missing"])
+
+
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
