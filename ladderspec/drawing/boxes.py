@@ -94,15 +94,19 @@ def details(part: Part, labels: frozenset[str]) -> Runs:
         found.append(part.name)
     if "shape" in labels and part.shape is not None:
         found.append(f"K {TIMES} " * part.for_each_group + shape_text(part.shape))
-    if part.cell.share and "cell" in labels:
-        found.append(f"weights of {part.cell.share}")
     if "params" in labels and part.parameters:
         found.append(count_text(part.parameters))
     return plain(f" {DOT} ".join(found))
 
 
+def sharing(part: Part, labels: frozenset[str]) -> Runs:
+    """The third line: whose weights it uses."""
+    shared = part.cell.share if "cell" in labels else None
+    return plain(f"weights of {shared}") if shared else ()
+
+
 def options(part: Part, labels: frozenset[str]) -> Runs:
-    """The third line: what differs from the defaults; of a group, what all its cells share."""
+    """The fourth line: what differs from the defaults; of a group, what all its cells share."""
     first, *others = [_options(each.cell) for each in part.members or (part,)]
     shared = [each for each in first if all(each in other for other in others)]
     return plain(f" {DOT} ".join(shared)) if "cell" in labels else ()
@@ -243,6 +247,7 @@ def content_of(part: Part, view: View, sizes: Sizes, last: bool) -> Content:
     lines = [
         *(BoxLine(runs, sizes.heading, False) for runs in headings(part, view.labels, sizes)),
         BoxLine(details(part, view.labels), sizes.detail, True),
+        BoxLine(sharing(part, view.labels), sizes.detail, True),
         BoxLine(options(part, view.labels), sizes.detail, True),
         BoxLine(difference(part, view.labels), sizes.detail, True),
     ]

@@ -30,6 +30,8 @@ from ladderspec.wiring.graph import parameters
 
 TINY = SPECS / "ommnist/rladder_tiny.yaml"
 VIDEO = SPECS / "related/video_ladder.yaml"
+ACTION = SPECS / "related/action_video.yaml"
+SIAMESE = SPECS / "related/siamese.yaml"
 APPENDIX = SPECS / "ommnist/appendix_c.yaml"
 LEARNED = """
 name: learned
@@ -641,7 +643,10 @@ def assert_whole_and_readable(browser: Any) -> None:
 
 @pytest.mark.parametrize(
     ("what", "size"),
-    [(TINY, (390, 844)), (APPENDIX, (390, 844)), (APPENDIX, (844, 390)), (VIDEO, (844, 390))],
+    [
+        *((TINY, (390, 844)), (VIDEO, (390, 844)), (ACTION, (390, 844)), (SIAMESE, (390, 844))),
+        *((APPENDIX, (390, 844)), (APPENDIX, (844, 390)), (VIDEO, (844, 390))),
+    ],
 )
 def test_a_phone_shows_the_whole_drawing_and_scrolls(
     visit: Any, what: Path, size: tuple[int, int]

@@ -31,6 +31,7 @@ from ladderspec.wiring.sharing import holders
 
 MAX_ITERATIONS = 4  # that can be selected in the page, unless more are requested
 _TALL, _WINDOW = 12, 820.0  # ladders of more rows have gaps for a window of this height in points
+_PHONE = 470.0  # words of 8.5 points have 7 pixels if a drawing of this width fills a phone
 _FILES = Path(__file__).resolve().parent.parent / "page"
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 
@@ -136,14 +137,22 @@ def _drawings(
     graph: Graph, picture: Picture, view: View, only: Set[str] | None = None
 ) -> Iterator[tuple[str, tuple[str, str]]]:
     """A drawing of each view and its legend, which does not move with the drawing."""
-    height = _WINDOW if len(picture.levels) > _TALL else None
     for name, each in _views(picture, view, steps_of(graph) or MAX_ITERATIONS):
         if only is None or name in only:
-            scene = compose(picture, each._replace(legend=False, height=height))
+            scene = _scene(picture, each)
             legend = ""
             if view.legend is not False:
                 legend = _element(compose_legend(picture, each, scene))
             yield name, (_element(scene), legend)
+
+
+def _scene(picture: Picture, view: View) -> Scene:
+    """A drawing without its legend; gaps shrink if the narrowest view is too wide for a phone."""
+    height = _WINDOW if len(picture.levels) > _TALL else None
+    scene = compose(picture, view._replace(legend=False, height=height))
+    if scene.width > _PHONE and (view.rolled or view.iterations == 1):
+        scene = compose(picture, view._replace(legend=False, height=height, width=_PHONE))
+    return scene
 
 
 def _element(scene: Scene) -> str:
