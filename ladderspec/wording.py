@@ -116,6 +116,15 @@ def one_of(known: Iterable[str], last: str = "or") -> str:
     return ticked[0] if len(ticked) == 1 else ", ".join(ticked[:-1]) + f" {last} {ticked[-1]}"
 
 
+def some_of(known: Iterable[str], most: int = 8) -> str:
+    """
+    >>> some_of(["a", "b"]), some_of(["a", "b"], 1)
+    ('`a`, `b`', '`a`, ...')
+    """
+    ticked = [f"`{name}`" for name in known]
+    return ", ".join(ticked[:most]) + (", ..." if len(ticked) > most else "")
+
+
 def spell(text: str) -> str:
     """The valid name that is closest to a text, or an empty string.
 

@@ -470,7 +470,7 @@ def features(spec: Spec, plan: Plan) -> set[str]:
         "shared weights without their owner": any(
             name.count(".") == 1 and name not in wired for name in shared
         ),
-        "joint norm": any("gain" in facts["own"] for facts in nodes),
+        "joint norm": any("gain" in facts["cell_parameters"] for facts in nodes),
         "delay 2": any(delay == 2 for _, delay in delays),
         "state of delay 2": ("state", 2) in delays,
         "parallel edges": any(wired.number_of_edges(a, b) > 1 for a, b in wired.edges()),
@@ -480,7 +480,7 @@ def features(spec: Spec, plan: Plan) -> set[str]:
         "odd size": any(n % 2 and n > 1 for size in sizes for n in size),
         "iterations": plan.iterations,
         "any length": plan.length is None,
-        "learned initial": any("initial" in facts["own"] for facts in nodes),
+        "learned initial": any("initial" in facts["cell_parameters"] for facts in nodes),
         "vector to map": any(_vector_to_map(each) for each in projections),
         "noise in a cell": any(
             facts["cell"].noise and facts["cell"].cell != "Input" for facts in nodes

@@ -37,7 +37,7 @@ class Study:
     path: Path
     base: Run
     lacks: dict[str, str]  # row -> selector
-    kept: tuple[str, ...]  # selectors of what cannot be left out
+    required: tuple[str, ...]  # selectors of what cannot be left out
     what: str  # `kind of arrow` or `arrow`
     networks: Networks  # those compiled so far
 
@@ -70,10 +70,10 @@ def make_study(
         column.pop("paper", None)
     _write(place, kind, config)
     columns = open_experiment(place, networks).select(seeds=[0])
-    lacks, kept = _selectors(columns, kind)
+    lacks, required = _selectors(columns, kind)
     config["rows"] += [_without(chosen["name"], name, selector) for name, selector in lacks.items()]
     _write(place, kind, config)
-    return Study(place, columns[0], lacks, kept, WHAT[kind], networks)
+    return Study(place, columns[0], lacks, required, WHAT[kind], networks)
 
 
 class _Plain(yaml.SafeDumper):
@@ -144,7 +144,7 @@ def _row(config: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _selectors(columns: Sequence[Run], kind: Kind) -> tuple[dict[str, str], tuple[str, ...]]:
     """Selectors of what can be left out in every column, by row; and of what cannot."""
-    found, kept = dict[str, str](), list[str]()
+    found, required = dict[str, str](), list[str]()
     all_of = _roles if kind == "role" else _arrows
     graphs = [run.graph for run in columns]
     for selector in dict.fromkeys(selector for wired in graphs for selector in all_of(wired)):
@@ -154,14 +154,14 @@ def _selectors(columns: Sequence[Run], kind: Kind) -> tuple[dict[str, str], tupl
             left = []
         frozen = columns[0].freeze  # must still select something
         if not left or not all(frozen_prefixes(wired, text) for wired in left for text in frozen):
-            kept.append(selector)
+            required.append(selector)
             continue
         name = "no_" + re.sub(r"[^a-z0-9]+", "_", selector.removesuffix("@*")).strip("_")
         name = name if len(name) <= 58 else f"no_{len(found) + 1}"
         while name in found:
             name += "_"
         found[name] = selector
-    return found, tuple(kept)
+    return found, tuple(required)
 
 
 def _roles(graph: Graph) -> Iterator[str]:

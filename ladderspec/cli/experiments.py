@@ -8,8 +8,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ladderspec.cli._options import add_plugin, at_least, load_plugins, refuse_ignored
-from ladderspec.cli._terminal import notes_to_stderr, say, width
+from ladderspec.cli._common import (
+    add_plugin,
+    at_least,
+    load_plugins,
+    notes_to_stderr,
+    refuse_ignored,
+    say,
+    width,
+)
 from ladderspec.escaping import one_line
 
 if TYPE_CHECKING:
@@ -244,12 +251,12 @@ def run_ablate(args: argparse.Namespace) -> int:
 
 def _study(args: argparse.Namespace) -> Study:
     from ladderspec.ablation.study import make_study
-    from ladderspec.wiring.selection import few
+    from ladderspec.wording import some_of
 
     output = args.output or Path("out") / f"{args.experiment.stem}_each_{args.each}"
     study = make_study(args.experiment, args.each, output, args.of, args.like)
-    if study.kept:
-        print(f"cannot be left out: {few(study.kept)}", file=sys.stderr)
+    if study.required:
+        print(f"cannot be left out: {some_of(study.required)}", file=sys.stderr)
     return study
 
 

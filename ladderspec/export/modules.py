@@ -121,8 +121,9 @@ class CellClass(ModuleClass):
         self.definitions = replace(definitions, owner=f"the cell `{cell.cell}`")
         self.cell, site = self._named(cell, site_of(graph, node))
         out = self.sizes.shape(self.cell.out_shape(site))
-        own = self.cell.parameters(site, out)
-        self.parameters = {key: own[key] for key in graph.nodes[node]["own"] if key in own}
+        declared = self.cell.parameters(site, out)
+        used = graph.nodes[node]["cell_parameters"]
+        self.parameters = {key: declared[key] for key in used if key in declared}
         projections = {inlet.key: self.cell.project(site, inlet, out) for inlet in site.inlets}
         self.binding = bind(self.cell, site, out, projections, self.parameters)
         self.noise, self.tapped = deviation(cell), is_tapped_by_arrows(graph, node)

@@ -107,9 +107,12 @@ class Network:
         self.equations = {node: equation_of(graph, node) for node in order}
         self.depths = self._depths()
         self.learned = {  # initial values, by their slot
-            f"{node}{key.removeprefix('initial').replace('_', '.', 1)}": (key, own[key].shape[0])
-            for node, own in graph.nodes(data="own")
-            for key in own
+            f"{node}{key.removeprefix('initial').replace('_', '.', 1)}": (
+                key,
+                declared[key].shape[0],
+            )
+            for node, declared in graph.nodes(data="cell_parameters")
+            for key in declared
             if key.startswith("initial")
         }
         shared = [(each.name, each.attributes["shared"]) for each in holders(graph)]

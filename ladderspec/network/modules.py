@@ -102,7 +102,7 @@ def cell_module(graph: Graph, node: str) -> CellModule:
         site,
         attributes["shape"],
         projections,
-        attributes["own"],
+        attributes["cell_parameters"],
         iterations_of(cell, steps_of(graph)),
         node,
         draw=False,

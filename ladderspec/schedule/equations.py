@@ -120,7 +120,7 @@ def multiplications(graph: Graph, node: str) -> int:
     total: int = sum(each.multiplications for *_, each in arrows if each is not None)
     weights = [
         each.shape
-        for name, each in attributes["own"].items()
+        for name, each in attributes["cell_parameters"].items()
         if name not in FUNCTION and not each.buffer
     ]
     total += sum(_uses(weight, attributes["shape"]) for weight in weights)

@@ -72,7 +72,7 @@ class NodeAttributes(TypedDict):
     share: str | None  # the node with which it shares weights, even if that was removed
     shape: NotRequired[Shape]
     grid: NotRequired[SamplingGrid | None]
-    own: NotRequired[dict[str, Any]]  # its parameters, apart from those of its edges
+    cell_parameters: NotRequired[dict[str, Any]]  # by name, without those of its edges
     parameters: NotRequired[int]  # their number; what is shared counts for one only
     shared: NotRequired[str | None]  # the module under whose name its tensors are registered
 

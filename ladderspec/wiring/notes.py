@@ -116,7 +116,10 @@ def _of_fields(work: Compilation) -> Iterator[tuple[str, str]]:
         bare = not any(map.has_weight for map in maps)
         for name, value in items_of(text):
             if name == "initial":
-                unread = value.value == "learned" and "initial" not in graph.nodes[node]["own"]
+                unread = (
+                    value.value == "learned"
+                    and "initial" not in graph.nodes[node]["cell_parameters"]
+                )
                 why = f"`initial` of {node} changes nothing: no delayed arrow reads it"
                 yield str(value.place), why if unread else ""
             if name in Cell.model_fields or name in read or is_input(node):
@@ -244,7 +247,7 @@ def _of_time(graph: Graph) -> Iterator[str]:
             for _, target, edge in graph.out_edges(node, data=True)
             if edge["tap"] in (None, "output")  # before the first t, taps are zeros
         ]
-        if "initial" in graph.nodes[node]["own"] and trained[node] and not any(starts):
+        if "initial" in graph.nodes[node]["cell_parameters"] and trained[node] and not any(starts):
             yield f"`initial: learned` of {node} gets no gradient: no cost{within} depends on it"
 
 
@@ -284,7 +287,7 @@ def _of_initial_values(graph: Graph) -> Iterator[str]:
             for _, target, key, edge in graph.out_edges(node, keys=True, data=True)
             if edge["delay"]
         ]
-        if "initial" in graph.nodes[node]["own"] and all(later):
+        if "initial" in graph.nodes[node]["cell_parameters"] and all(later):
             yield (
                 f"`initial: learned` of {node} gets no gradient: batch norms remove what is the"
                 " same in all samples"

@@ -39,9 +39,10 @@ from ladderspec.wiring.graph import (
     groups_of,
     level_at,
 )
-from ladderspec.wiring.selection import closest, few, missing_node, parts, select
+from ladderspec.wiring.selection import closest, missing_node, parts, select
 from ladderspec.wiring.sharing import OWN, role_of_dropped
 from ladderspec.wiring.wire import Compilation, accepts, connect, delay_of, ends
+from ladderspec.wording import some_of
 
 CHANGED = ("gain", "map", "tap", "resample", "scale")  # words that change the arrows of a role
 
@@ -175,7 +176,7 @@ def _change(work: Compilation, role: Role, config: SomeConfig, at: Node) -> None
             message = f"there is no {role} arrow at level `{level}` to change"
             others = {graph.nodes[b]["level"] for _, b, r in graph.edges(data="role") if r is role}
             there = [other for other in graph.graph["levels"] if other in others]
-            hint = f"there is one at {few(there)}" if there else f"add one: `{role}: [{level}]`"
+            hint = f"there is one at {some_of(there)}" if there else f"add one: `{role}: [{level}]`"
             work.report("G201", message, named, hint)
         for source, target, edge in found:
             edge.update(place=at.place, path=at.path, declared=True)
@@ -210,7 +211,7 @@ def _note_removed(graph: Graph, role: Role, before: set[str]) -> None:
     if lost := [level for level in graph.graph["levels"] if level in before - now]:
         graph.graph["notes"].append(
             f"`edges.{role}` lists all levels with such an arrow, which removes those at"
-            f" {few(lost)}; `without` removes arrows by name, `add` adds single ones,"
+            f" {some_of(lost)}; `without` removes arrows by name, `add` adds single ones,"
             f" `{role}: [{{levels: [...], delay: 1}}]` changes some"
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import pairwise
 
 from ladderspec.errors import did_you_mean, name_or_pattern_meant
@@ -10,6 +9,7 @@ from ladderspec.names import Role, Side, node_name, show_arrow
 from ladderspec.text.notation import ArrowNotation, Selector, matches
 from ladderspec.wiring.graph import EdgeKey as EdgeKey
 from ladderspec.wiring.graph import Graph, cell_of, level_at
+from ladderspec.wording import some_of
 
 
 def select(graph: Graph, selector: Selector) -> tuple[set[str], set[EdgeKey]]:
@@ -58,7 +58,7 @@ def closest(graph: Graph, selector: Selector, text: str) -> str:
         return f"this spec has no {selector.role} arrows" + _no_decoder(graph, selector.role)
     if close := name_or_pattern_meant(selector.pattern, there):
         return close.replace("`", f"`{selector.role}@", 1)
-    return f"{selector.role} arrows are at {few(there)}"
+    return f"{selector.role} arrows are at {some_of(there)}"
 
 
 def _no_decoder(graph: Graph, role: Role | None) -> str:
@@ -92,9 +92,3 @@ def missing_node(graph: Graph, name: str) -> str:
     if close := did_you_mean(level, there):
         return close.replace("`", f"`{side}.", 1)
     return did_you_mean(name, graph)
-
-
-def few(names: Iterable[str]) -> str:
-    """The first few of many names."""
-    names = list(names)
-    return ", ".join(f"`{name}`" for name in names[:8]) + (", ..." if len(names) > 8 else "")

@@ -41,9 +41,9 @@ from ladderspec.wiring.graph import (
     steps_of,
     stride_between,
 )
-from ladderspec.wiring.selection import few
 from ladderspec.wiring.sharing import share
 from ladderspec.wiring.wire import Compilation
+from ladderspec.wording import some_of
 
 
 def infer(work: Compilation) -> None:
@@ -194,9 +194,9 @@ def _infer_parameters(work: Compilation, node: str) -> None:
             check(graph, node)
         except ShapeProblem as problem:
             _report(work, node, problem)
-    own = {**cell.parameters(site, out), **_initial(graph, node, cell, out)}
-    attributes["own"] = own
-    attributes["parameters"] = sum(each.size for each in own.values())
+    parameters = {**cell.parameters(site, out), **_initial(graph, node, cell, out)}
+    attributes["cell_parameters"] = parameters
+    attributes["parameters"] = sum(each.size for each in parameters.values())
 
 
 def _unused(cell: Cell, option: str) -> ShapeProblem:
@@ -329,10 +329,10 @@ def _initial(graph: Graph, node: str, cell: Cell, out: Shape) -> Parameters:
     delayed = [edge for _, _, edge in graph.out_edges(node, data=True) if edge["delay"]]
     if graph.nodes[node]["initial"] != "learned" or not delayed:
         return {}
-    own = {"initial": zeros(out[0])}
+    found = {"initial": zeros(out[0])}
     if any(edge["role"] == "state" for edge in delayed):
-        own |= {f"initial_{name}": zeros(s[0]) for name, s in cell.state_shapes(out).items()}
-    return own
+        found |= {f"initial_{name}": zeros(s[0]) for name, s in cell.state_shapes(out).items()}
+    return found
 
 
 def _report(
@@ -411,7 +411,7 @@ def _check_weights(work: Compilation, name: str, entry: TaskAttributes) -> None:
         removed = any(matches(node, pattern) for node in work.removed_nodes)
         if pattern != ELSE and not read and not gone and not removed:
             message = f"task `{name}`: `weight` names {tick(pattern)}, which it does not read"
-            hint = did_you_mean(pattern, entry["at"]) or f"it reads {few(entry['at'])}"
+            hint = did_you_mean(pattern, entry["at"]) or f"it reads {some_of(entry['at'])}"
             work.report("H302", message, at, hint)
 
 

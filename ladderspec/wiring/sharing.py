@@ -17,8 +17,8 @@ from ladderspec.names import GROUPS, INPUT, TABLE, Role, Side, show_arrow, show_
 from ladderspec.text.notation import ArrowNotation
 from ladderspec.text.tree import Node
 from ladderspec.wiring.graph import EdgeAttributes, Graph, in_order
-from ladderspec.wiring.selection import few
 from ladderspec.wiring.wire import Compilation
+from ladderspec.wording import some_of
 
 OWN = "none"  # `share: none`: an arrow that does not share although its cell does
 KINDS = {"dense": "a dense map", "conv": "a convolution", "transposed": "a transposed convolution"}
@@ -67,7 +67,7 @@ def _owner(work: Compilation, node: str, name: str, at: Node) -> str | None:
         message = f"row `{row}` has no {side} to share weights with"
         message = message if not dot else f"no node {tick(name)} to share weights with"
         hint = hint if dot else ""
-    hint = hint or (f"there are {few(there)}" if there else "")
+    hint = hint or (f"there are {some_of(there)}" if there else "")
     work.report("G201", message, at, hint)
     return None
 
@@ -129,13 +129,13 @@ def _report_no_arrow(work: Compilation, arrow: str, at: EdgeAttributes) -> None:
     levels = work.graph.graph["levels"]
     _, level = split_node(node)
     found = [show_arrow(a, node, d) for a, _, d in work.graph.in_edges(node, data="delay")]
-    hint = f"there are {few(found)}" if found else ""
+    hint = f"there are {some_of(found)}" if found else ""
     message = f"there is no such arrow into {node} to share weights with"
     if key in set(Role):
         message = f"no {key} arrow leads to {node}, so there are no weights to share"
     if level not in levels:
         message = f"no level {tick(level)} to share weights with"
-        hint = did_you_mean(level, levels) or f"there are {few(levels)}"
+        hint = did_you_mean(level, levels) or f"there are {some_of(levels)}"
     work.report("G201", message, at, hint)
 
 
@@ -181,12 +181,12 @@ def holders(graph: Graph) -> Iterator[Holder]:
     """All cells and arrows whose parameters are known, in the order of an iteration."""
     for node in in_order(graph):
         attributes = graph.nodes[node]
-        cell, own = attributes["cell"], attributes.get("own")
-        if own is None:
+        cell, parameters = attributes["cell"], attributes.get("cell_parameters")
+        if parameters is None:
             continue
         share = attributes["share"]
         kind = f"{'an' if cell.cell[:1] in 'AEIOU' else 'a'} {cell.cell}"
-        yield Holder(node, node, kind, shareable(own), attributes, share, share is not None)
+        yield Holder(node, node, kind, shareable(parameters), attributes, share, share is not None)
         for source, _, key, edge in graph.in_edges(node, keys=True, data=True):
             if "projection" in edge:
                 map, text = edge["projection"], show_arrow(source, node, edge["delay"])

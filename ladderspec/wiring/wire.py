@@ -42,7 +42,8 @@ from ladderspec.wiring.graph import (
     level_grids,
     location,
 )
-from ladderspec.wiring.selection import few, missing_node
+from ladderspec.wiring.selection import missing_node
+from ladderspec.wording import some_of
 
 
 @dataclass
@@ -179,7 +180,7 @@ def _place_lateral(work: Compilation, level: str, cell: Cell | None, table: Node
     if any(matches(level, pattern) for pattern in work.dropped):
         return  # removed together with its level
     if level not in levels and "levels" not in work.unsure:
-        hint = did_you_mean(level, levels) or f"there are {few(levels)}"
+        hint = did_you_mean(level, levels) or f"there are {some_of(levels)}"
         work.report("G201", f"no level {tick(level)}", at, hint)
     elif level in levels and node_name(Side.DECODER, level) not in graph:
         message = f"level `{level}` has no decoder, so no lateral arrow either"

@@ -51,7 +51,7 @@ def finish(study: Study, columns: Sequence[str] = ()) -> dict[str, float]:
 def test_every_role_goes_alone(tmp_path: Path) -> None:
     study = study_of(tmp_path, "role")
     assert list(study.lacks.values()) == ["lateral@*", "decoder_to_encoder@*"]
-    assert study.kept == ("encoder@*", "state@*", "decoder@*")
+    assert study.required == ("encoder@*", "state@*", "decoder@*")
     whole, *lacking = [run for run in open_experiment(study.path) if run.seed == 0]
     before = ls.graph(whole.spec)
     for run in lacking:
@@ -66,7 +66,7 @@ def test_every_arrow_goes_alone(tmp_path: Path) -> None:
     study = study_of(tmp_path, "edge")
     whole, *lacking = [run for run in open_experiment(study.path) if run.seed == 0]
     before = edges(ls.graph(whole.spec))
-    assert len(study.lacks) + len(study.kept) == len(before)
+    assert len(study.lacks) + len(study.required) == len(before)
     assert len(lacking) == len(study.lacks)
     gone = [before - edges(ls.graph(run.spec)) for run in lacking]
     assert all(gone)
@@ -98,7 +98,7 @@ def test_what_a_column_lacks_already_stays(tmp_path: Path) -> None:
     study = make_study(experiment(tmp_path, text.replace("paper: {digit: 0.74 ± 0.09}", "")),
                        "role", tmp_path / "out")  # fmt: skip
     assert list(study.lacks.values()) == ["decoder_to_encoder@*"]
-    assert "lateral@*" in study.kept
+    assert "lateral@*" in study.required
 
 
 def test_where_a_row_starts(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_what_is_said_of_rows_that_the_study_lacks(tmp_path: Path) -> None:
     assert study_of(tmp_path, "role", plain + column).lacks
     frozen = plain.replace("{name: ladder", "{name: ladder, start: null, freeze: [lateral]")
     study = study_of(tmp_path, "role", frozen)
-    assert "lateral@*" in study.kept, "nothing would be left to freeze"
+    assert "lateral@*" in study.required, "nothing would be left to freeze"
     assert study.base.start is None
     long = SPEC.replace("lstm1", "a_first_layer_that_remembers").replace("conv2", "b" * 40)
     study = make_study(experiment(tmp_path, plain, long), "edge", tmp_path / "out")

@@ -138,9 +138,9 @@ def test_a_graph_is_the_users_own() -> None:
     for *_, edge in given.edges(data=True):
         edge["parameters"] = 0
     for _, node in given.nodes(data=True):
-        node["own"].clear()
+        node["cell_parameters"].clear()
     assert ls.to_text(ls.graph(spec)) == before
-    assert ls.graph(spec).nodes["encoder.lstm1"]["own"]
+    assert ls.graph(spec).nodes["encoder.lstm1"]["cell_parameters"]
     assert ls.graph(spec).nodes["encoder.input"]["shape"] == (1, 16, 16)
 
 

@@ -287,7 +287,7 @@ def _features_of_inputs(net: Net) -> set[str]:
         "one": len(further) == 1,
         "two": len(further) == 2,
         "pruned": any(note.startswith("input.") for note in net.graph.graph["notes"]),
-        "learned initial": any(net.graph.nodes[form.node]["own"] for form in further),
+        "learned initial": any(net.graph.nodes[form.node]["cell_parameters"] for form in further),
         "static": any(nx.ancestors(net.graph, node) <= constant for node in cells),
     }
     return {name for name, there in has.items() if there}

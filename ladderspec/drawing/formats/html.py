@@ -288,7 +288,9 @@ def _shared(graph: Graph) -> dict[str, dict[str, Any]]:
 def _node(graph: Graph, name: str) -> dict[str, Any]:
     node = graph.nodes[name]
     cell, place = node["cell"], node["place"]
-    sizes = {key: own.size for key, own in node["own"].items() if key.startswith("initial")}
+    sizes = {
+        key: own.size for key, own in node["cell_parameters"].items() if key.startswith("initial")
+    }
     fields = cell.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     initial, of_output = sum(sizes.values()), sizes.get("initial", 0)
     return {
@@ -296,7 +298,7 @@ def _node(graph: Graph, name: str) -> dict[str, Any]:
         "cell": cell.cell,
         "config": ", ".join(f"{k} {_value(v)}" for k, v in fields.items() if k != "cell"),
         "shape": show_shape(node["shape"]),
-        "own": sum(each.size for each in node["own"].values()) - initial,
+        "own": sum(each.size for each in node["cell_parameters"].values()) - initial,
         "initial": [of_output, initial - of_output],  # of its output, of its state
         "needs": [role.value for role in Role if role in cell.needs(node["side"])],
         "row": re.split(r"[/\\]", str(place))[-1] if place else "",
