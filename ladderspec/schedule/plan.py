@@ -1,10 +1,13 @@
-"""Graph -> Plan: the phases of a network, what is carried over time, and what the costs need."""
+"""Graph -> Plan: the phases of a network, what is carried over time, and what the costs need.
+
+Also what phases take: parameters, floating-point operations, and memory for the backward pass.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ladderspec.display import svg
 from ladderspec.names import Role, Shape, show_arrow
@@ -163,6 +166,48 @@ def _need_past(plan: Plan, phase: Phase, masks: Needs, length: int) -> None:
             for node in phase.nodes:
                 masks[node] |= (1 << t) - 1
             break
+
+
+# --- what it takes --------------------------------------------------------------------------------
+
+BYTES = 4  # of a number in float32
+
+
+@dataclass(frozen=True)
+class Work:
+    """For one sample, at each t.
+
+    A FLOP is half a multiply-add of a linear map; norms, activations, gates and pools are left out.
+    Bytes are those of the outputs and states of all nodes in float32, as the backward pass needs
+    them; values inside cells are left out.
+    """
+
+    parameters: int
+    flop_each: int
+    bytes_each: int
+
+
+def work_of(plan: Plan, phases: Iterable[Phase], readers: Iterable[Reader] = ()) -> Work:
+    """The work of phases, and of the tasks' own read-outs."""
+    equations = [plan.equations[node] for phase in phases for node in phase.nodes]
+    both: list[Equation | Reader] = [*equations, *readers]
+    return Work(
+        parameters=sum(each.parameters for each in both),
+        flop_each=sum(2 * each.multiplications for each in both),
+        bytes_each=sum(BYTES * each.numbers for each in equations),
+    )
+
+
+def flop_of_costs(plan: Plan, length: int) -> int:
+    """The operations that the costs need, forward: only the (node, t) that they read."""
+    total = sum(2 * each.multiplications * times(each, length).bit_count() for each in plan.tasks)
+    passes = [plan.tasks]
+    if any(each.clean for each in plan.tasks):  # a second one, without noise
+        passes.append(tuple(replace(each, at=each.clean or each.at) for each in plan.tasks))
+    for readers in passes:
+        for node, mask in need_masks(plan, length, reads_of(readers, length)).items():
+            total += 2 * plan.equations[node].multiplications * mask.bit_count()
+    return total
 
 
 # --- check ----------------------------------------------------------------------------------------

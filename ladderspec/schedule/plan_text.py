@@ -11,9 +11,8 @@ from ladderspec.escaping import one_line
 from ladderspec.names import Role, Side, split_node
 from ladderspec.schedule.equations import Equation, Reader, Term
 from ladderspec.schedule.phases import Kind, Phase
-from ladderspec.schedule.plan import Plan, need_masks, reads_of, times
+from ladderspec.schedule.plan import Plan, Work, flop_of_costs, need_masks, reads_of, times, work_of
 from ladderspec.schedule.reasons import Reason, Why, explain, grouped
-from ladderspec.schedule.work import Work, flop_of_costs, show_bytes, show_flop, work_of
 
 WIDTH = 100
 TAPS = {"normalised": "z", "logits": "logits"}
@@ -219,6 +218,33 @@ def _show_work(plan: Plan, work: Work) -> str:
         flop += f", {show_flop(plan.length * work.flop_each)} in {_many(plan.length, unit)}"
         memory = f"{show_bytes(plan.length * work.bytes_each)} of activations"
     return f"{work.parameters:,} parameters; {flop}; {memory}"
+
+
+def show_flop(flop: int) -> str:
+    """
+    >>> show_flop(0), show_flop(999_960), show_flop(1_094_661_696)
+    ('0 FLOP', '1.00 MFLOP', '1.09 GFLOP')
+    """
+    return _scaled(flop, 1000, ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP"))
+
+
+def show_bytes(count: int) -> str:
+    """
+    >>> show_bytes(64), show_bytes(4096)
+    ('64 B', '4.00 KiB')
+    """
+    return _scaled(count, 1024, ("B", "KiB", "MiB", "GiB", "TiB"))
+
+
+def _scaled(number: int, base: int, units: tuple[str, ...]) -> str:
+    """Three digits; whole numbers below `base`."""
+    if number < base:
+        return f"{number} {units[0]}"
+    scaled, unit = float(number), 0
+    while scaled >= base * 0.9995 and unit < len(units) - 1:
+        scaled, unit = scaled / base, unit + 1
+    digits = 2 if scaled < 9.995 else 1 if scaled < 99.95 else 0
+    return f"{scaled:.{digits}f} {units[unit]}"
 
 
 def _unit(plan: Plan) -> str:

@@ -24,10 +24,18 @@ from ladderspec.cells.recurrent import GRU, LSTM, ConvLSTM
 from ladderspec.language.read import Spec
 from ladderspec.names import Role, Side, edge_key, split_node
 from ladderspec.schedule.phases import Kind
-from ladderspec.schedule.plan import Plan, PlanError, check, need_masks, reads_of, schedule
+from ladderspec.schedule.plan import (
+    Plan,
+    PlanError,
+    check,
+    flop_of_costs,
+    need_masks,
+    reads_of,
+    schedule,
+    work_of,
+)
 from ladderspec.schedule.plan_text import WIDTH, as_dict, to_text
 from ladderspec.schedule.reasons import Why, explain
-from ladderspec.schedule.work import flop_of_costs, work_of
 from ladderspec.tasks import Classification, Denoising, Prediction
 from ladderspec.wiring.graph import parameters
 
@@ -230,7 +238,13 @@ def empty_graph(**time: object) -> nx.MultiDiGraph:
 
 def add_node(built: nx.MultiDiGraph, node: str, cell: object) -> None:
     side, level = split_node(node)
-    facts = {"initial": "zeros", "parameters": 0, "own": {}, "shape": (2,), "share": None}
+    facts = {
+        "initial": "zeros",
+        "parameters": 0,
+        "cell_parameters": {},
+        "shape": (2,),
+        "share": None,
+    }
     built.add_node(node, side=side, level=level, cell=cell, **facts)
 
 
