@@ -10,8 +10,8 @@ import pytest
 from ladderspec.data import DataError, data_config
 from ladderspec.data.baselines import prediction_bounds
 from ladderspec.data.counter_rng import key_of, permutation
-from ladderspec.data.digits import resize
 from ladderspec.data.flights import Canvas, reflect
+from ladderspec.data.sets.digits import resize
 from ladderspec.data.sets.occluded_mnist import OccludedMnist
 from ladderspec.learn.batches import Collator
 from ladderspec.tasks import Prediction

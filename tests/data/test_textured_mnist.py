@@ -10,10 +10,16 @@ from PIL import Image
 from ladderspec.data import DataError, config_of_run, data_config
 from ladderspec.data.baselines import box_blur, kmeans, kmeans_baselines, texture_energy
 from ladderspec.data.dataset import Split
-from ladderspec.data.digits import load_digits
-from ladderspec.data.patterns import PATTERNS
+from ladderspec.data.sets.digits import load_digits
 from ladderspec.data.sets.textured_mnist import dilate
-from ladderspec.data.textures import Textures, equalise, largest_view, load_textures, turned
+from ladderspec.data.textures import (
+    PATTERNS,
+    Textures,
+    equalise,
+    largest_view,
+    load_textures,
+    turned,
+)
 from ladderspec.experiments.identity import data_identity
 
 SMALL = {"digits": "embedded", "textures": "builtin", "canvas": 24}

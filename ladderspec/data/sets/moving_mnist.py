@@ -21,8 +21,8 @@ from ladderspec.data.baselines import kmeans_baselines
 from ladderspec.data.batching import Indices
 from ladderspec.data.counter_rng import Bits, below, draws, uniform
 from ladderspec.data.dataset import Baseline, Form, Split, register
-from ladderspec.data.digits import LARGEST, DigitConfig, DigitData, Fields
 from ladderspec.data.flights import Images, Positions, draw
+from ladderspec.data.sets.digits import LARGEST, DigitConfig, DigitData, Fields
 
 if TYPE_CHECKING:
     from ladderspec.data.sheet import ImageSheet

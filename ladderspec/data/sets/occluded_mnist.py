@@ -26,8 +26,8 @@ from ladderspec.data.baselines import prediction_baselines
 from ladderspec.data.batching import Indices
 from ladderspec.data.counter_rng import draws, normal
 from ladderspec.data.dataset import Baseline, Form, Split, register
-from ladderspec.data.digits import CLASSES, LABELS, DigitData, Fields, LabelledDigitConfig
 from ladderspec.data.flights import Canvas, Flight, Images
+from ladderspec.data.sets.digits import CLASSES, LABELS, DigitData, Fields, LabelledDigitConfig
 
 if TYPE_CHECKING:
     from ladderspec.data.sheet import ImageSheet

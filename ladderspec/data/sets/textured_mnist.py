@@ -29,7 +29,8 @@ from ladderspec.data.baselines import kmeans_baselines
 from ladderspec.data.batching import Indices
 from ladderspec.data.counter_rng import Bits, below, draws, uniform
 from ladderspec.data.dataset import Baseline, DataError, Form, Split, register
-from ladderspec.data.digits import (
+from ladderspec.data.flights import Images, draw
+from ladderspec.data.sets.digits import (
     CLASSES,
     LABELS,
     LARGEST,
@@ -37,7 +38,6 @@ from ladderspec.data.digits import (
     Fields,
     LabelledDigitConfig,
 )
-from ladderspec.data.flights import Images, draw
 from ladderspec.names import Shape
 
 if TYPE_CHECKING:
