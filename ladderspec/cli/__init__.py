@@ -118,7 +118,7 @@ def _run(words: Sequence[str]) -> int:
         sys.stdout.flush()
         return code
     except SpecError as error:
-        from ladderspec.cli._terminal import coloured
+        from ladderspec.cli._common import coloured
 
         print(coloured(escape_terminal(str(error)), "error", sys.stderr), file=sys.stderr)
         return 2 if all(finding.code == "F001" for finding in error.findings) else 1

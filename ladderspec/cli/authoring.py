@@ -11,8 +11,7 @@ from importlib import resources
 from pathlib import Path
 
 from ladderspec.api import compiled, spec_of
-from ladderspec.cli._options import add_plugin, load_plugins, refuse_ignored
-from ladderspec.cli._terminal import say, width
+from ladderspec.cli._common import add_plugin, load_plugins, refuse_ignored, say, width
 from ladderspec.errors import UsageError, did_you_mean, one_of
 from ladderspec.escaping import fitted, one_line
 from ladderspec.files import write_atomic

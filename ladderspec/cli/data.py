@@ -10,8 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ladderspec.cli._options import add_plugin, at_least, load_plugins
-from ladderspec.cli._terminal import say
+from ladderspec.cli._common import add_plugin, at_least, load_plugins, say
 from ladderspec.data import Split, data_config, registered
 from ladderspec.data.sources import (
     VARIABLE,

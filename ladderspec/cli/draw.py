@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ladderspec.api import compiled, open_spec
-from ladderspec.cli._options import (
+from ladderspec.cli._common import (
     add_changes,
     add_spec,
     graph_of,
@@ -17,8 +17,8 @@ from ladderspec.cli._options import (
     refuse_ignored,
     request,
     saved,
+    say,
 )
-from ladderspec.cli._terminal import say
 from ladderspec.drawing import draw, render, scene_of
 from ladderspec.drawing.formats import formats
 from ladderspec.drawing.options import DPI, KINDS, LAYOUTS, LEVELS, Options

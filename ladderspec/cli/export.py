@@ -7,8 +7,15 @@ import sys
 from pathlib import Path
 
 from ladderspec.api import build, open_spec
-from ladderspec.cli._options import add_changes, add_spec, open_graph, request, saved
-from ladderspec.cli._terminal import notes_to_stderr, say
+from ladderspec.cli._common import (
+    add_changes,
+    add_spec,
+    notes_to_stderr,
+    open_graph,
+    request,
+    saved,
+    say,
+)
 from ladderspec.errors import UsageError
 from ladderspec.export import to_python
 from ladderspec.files import write_atomic

@@ -8,16 +8,17 @@ import sys
 from dataclasses import asdict
 
 from ladderspec.api import ROOT_WIDENS, compiled, spec_of
-from ladderspec.cli._options import (
+from ladderspec.cli._common import (
     add_changes,
     add_spec,
+    coloured,
     graph_of,
     open_graph,
     refuse_ignored,
     request,
     saved,
+    width,
 )
-from ladderspec.cli._terminal import coloured, width
 from ladderspec.errors import SpecError, UsageError
 from ladderspec.escaping import escape_terminal, fitted, one_line
 from ladderspec.language.read import Document, Request, open_document

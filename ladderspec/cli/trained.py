@@ -7,8 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ladderspec.cli._options import add_plugin, at_least, load_plugins
-from ladderspec.cli._terminal import notes_to_stderr, say
+from ladderspec.cli._common import add_plugin, at_least, load_plugins, notes_to_stderr, say
 from ladderspec.errors import UsageError
 from ladderspec.escaping import one_line
 from ladderspec.files import make_folder, write_atomic

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 from ladderspec.api import ROOT_WIDENS, Checked, validate_document
-from ladderspec.cli._options import add_changes, refuse_ignored, request
-from ladderspec.cli._terminal import coloured, say
+from ladderspec.cli._common import add_changes, coloured, refuse_ignored, request, say
 from ladderspec.errors import Finding, SpecError, UsageError, as_json
 from ladderspec.escaping import escape_terminal
 from ladderspec.language.read import Request, open_document
