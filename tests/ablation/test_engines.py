@@ -15,7 +15,7 @@ import pytest
 
 from ladderspec.ablation import engines
 from ladderspec.ablation.ablate import AblationOptions, Engine, Job, Resources, ablate
-from ladderspec.ablation.clusters import OnRay, OnSlurm, ray_options, slurm_options
+from ladderspec.ablation.engines import OnSlurm, ray_options, run_on_ray, slurm_options
 from ladderspec.cli import main
 from ladderspec.experiments.reader import open_experiment
 from ladderspec.learn.progress import Display
@@ -52,7 +52,7 @@ def check_killed_worker(folder: Path, engine: Engine, whole: Path) -> None:
 )
 @pytest.mark.filterwarnings("default")  # of Ray's own
 def test_ray_replaces_a_killed_worker(tmp_path: Path, whole: Path) -> None:
-    check_killed_worker(tmp_path, OnRay(), whole)
+    check_killed_worker(tmp_path, run_on_ray, whole)
 
 
 @pytest.mark.skipif(
