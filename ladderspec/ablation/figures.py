@@ -5,19 +5,15 @@ A network has one colour in all of them. Axes are named by the metric, its unit 
 
 from __future__ import annotations
 
-import io
-import logging
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ladderspec.ablation.results import Measure, Results, TableCell
 from ladderspec.ablation.statistics import spread
 from ladderspec.ablation.table import ColumnGroup, TableEntry, groups_of, label, unit_of_time
-from ladderspec.errors import UsageError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,13 +24,16 @@ Curve = dict[int, float]  # update -> validation metric
 STEEP = 4  # a metric that falls by more than this factor has a logarithmic axis
 Panel = tuple[Measure, ColumnGroup]
 ACROSS = 4  # panels side by side
-HUGE = 1e100
 MOST_TICKS = 10  # t that are labelled one by one
 
 # Colours for colour-blind readers (Okabe and Ito); the row that others are compared with is black.
 COLOURS = ("#000000", "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 DASHES = ("-", "--", ":", "-.")
 GREY = "#777777"
+TESTED: dict[str, Any] = {"ls": "", "marker": "s", "ms": 3.5, "mfc": "white"}
+QUOTED: dict[str, Any] = {"ls": "", "marker": "D", "ms": 3.2, "mfc": "white"}
+SEED: dict[str, Any] = {"ls": "", "marker": "o", "ms": 2.6, "mfc": "white", "mec": "black",
+                        "mew": 0.6}  # fmt: skip
 STYLE: dict[Any, Any] = {
     "font.size": 8,
     "axes.spines.top": False,
@@ -46,58 +45,6 @@ STYLE: dict[Any, Any] = {
     "ytick.major.width": 0.6,
     "pdf.fonttype": 42,  # text stays text
 }
-
-
-def require_matplotlib() -> None:
-    """Import matplotlib, or raise UsageError if it is missing.
-
-    Its first import on a machine reports that it builds a font cache, which would break live lines.
-    """
-    log = logging.getLogger("matplotlib.font_manager")
-    level = log.level
-    log.setLevel(logging.ERROR)
-    try:
-        import matplotlib.figure
-        import matplotlib.font_manager  # noqa: F401
-    except ImportError:
-        hint = "`pip install 'ladderspec[plot]'` brings it"
-        raise UsageError(f"no figures: matplotlib is not installed; {hint}") from None
-    finally:
-        log.setLevel(level)
-
-
-def rendered(figure: Figure, suffix: str) -> bytes:
-    """The bytes of a figure, reproducible."""
-    from matplotlib import rc_context
-
-    out = io.BytesIO()
-    dates: dict[str, Any] = {"pdf": {"CreationDate": None}}
-    with rc_context(STYLE):
-        figure.savefig(out, format=suffix, dpi=200, metadata=dates.get(suffix))
-    return out.getvalue()
-
-
-def drawable(results: Results) -> Results:
-    """The results without numbers that no axis can show: NaN, infinite and huge ones."""
-    cells = [
-        replace(
-            cell,
-            values={
-                name: {seed: value for seed, value in seeds.items() if abs(value) < HUGE}
-                for name, seeds in cell.values.items()
-            },
-            by_time={
-                name: {s: found for s, found in seeds.items() if all(abs(v) < HUGE for v in found)}
-                for name, seeds in cell.by_time.items()
-            },
-        )
-        for cell in results.cells
-    ]
-    curves = {
-        key: [{k: v for k, v in row.items() if k == "split" or abs(v) < HUGE} for row in rows]
-        for key, rows in results.curves.items()
-    }
-    return replace(results, cells=tuple(cells), curves=curves)
 
 
 def line_style(results: Results, row: str) -> dict[str, Any]:
@@ -161,12 +108,9 @@ def curves(results: Results) -> Figure:
         for line in panels.T:  # the lowest may be switched off
             for axes in [axes for axes in line if axes.axison][-1:]:
                 axes.set_xlabel("updates")
-        if any(_tests(cell) for cell in results.cells):
-            _explain(figure, TESTED, "test data, after training (lines: validation data)")
+        tested = any(_tests(cell) for cell in results.cells)
+        _explain(figure, (TESTED, "test data, after training (lines: validation data)", tested))
     return figure
-
-
-TESTED: dict[str, Any] = {"ls": "", "marker": "s", "ms": 3.5, "mfc": "white"}
 
 
 def _name(axes: Axes, results: Results, column: str, measure: Measure) -> None:
@@ -198,26 +142,24 @@ def _values(results: Results, measure: Measure, columns: Sequence[str]) -> list[
 def _panel(axes: Axes, results: Results, column: str, measure: Measure) -> None:
     """The curves of all rows, and their numbers on test data, side by side at the right."""
     for row in results.networks:
-        found, style = _curves(results, measure, row, column), line_style(results, row)
-        if len(found) > 1:
-            for curve in found:
-                axes.plot(list(curve), list(curve.values()), lw=0.5, alpha=0.35, **style)
-        shared = [x for x in found[0] if all(x in curve for curve in found)] if found else []
-        means = [math.fsum(curve[x] for curve in found) / len(found) for x in shared]
-        axes.plot(
-            shared,
-            means,
-            marker="o" if len(shared) == 1 else "",
-            ms=3,
-            lw=1.4,
-            **style,
-        )
+        style = line_style(results, row)
+        _seeds_and_mean(axes, _curves(results, measure, row, column), style, dots=False)
         cell = results.cell(row, column)
         mean = spread(cell.numbers(measure).values()) if _tests(cell) else None
         if mean is not None:
             x, across = 1.03 + 0.04 * list(_titles(results)).index(row), axes.get_yaxis_transform()
             axes.plot([x], [mean.mean], **TESTED, color=style["color"], clip_on=False,
                       transform=across)  # fmt: skip
+
+
+def _seeds_and_mean(axes: Axes, seeds: Sequence[Curve], style: dict[str, Any], dots: bool) -> None:
+    """A thin line for each seed, if there are several, and a thick one for their mean."""
+    for seed in seeds if len(seeds) > 1 else ():
+        axes.plot(list(seed), list(seed.values()), lw=0.5, alpha=0.35, **style)
+    shared = [x for x in seeds[0] if all(x in seed for seed in seeds)] if seeds else []
+    means = [math.fsum(seed[x] for seed in seeds) / len(seeds) for x in shared]
+    marker = "o" if dots or len(shared) == 1 else ""
+    axes.plot(shared, means, marker=marker, ms=3, lw=1.4, **style)
 
 
 def _curves(
@@ -277,12 +219,13 @@ def _panels(
     return figure, figure.subplots(lines, across, squeeze=False, **shared)
 
 
-def _explain(figure: Figure, marker: dict[str, Any], meaning: str) -> None:
-    """What a marker means, below the panels."""
+def _explain(figure: Figure, *markers: tuple[dict[str, Any], str, bool]) -> None:
+    """What markers mean, below the panels: each with its meaning, and whether there is one."""
     from matplotlib.lines import Line2D
 
-    sample = Line2D([], [], **marker, color=GREY)
-    figure.legend([sample], [meaning], loc="outside lower right")
+    used = [(Line2D([], [], **{"color": GREY, **m}), text) for m, text, there in markers if there]
+    if used:
+        figure.legend(*zip(*used, strict=True), loc="outside lower right", ncols=len(used))
 
 
 # --- metrics over t -------------------------------------------------------------------------------
@@ -310,12 +253,8 @@ def by_time(results: Results) -> Figure:
             if len(results.times) <= MOST_TICKS:
                 axes.set_xticks(results.times)
             axes.set_xlabel(f"{unit_of_time(results.cells)} t")
-        if quoted:
-            _explain(figure, QUOTED, "the paper")
+        _explain(figure, (QUOTED, "the paper", quoted))
     return figure
-
-
-QUOTED: dict[str, Any] = {"ls": "", "marker": "D", "ms": 3.2, "mfc": "white"}
 
 
 def _over_time(axes: Axes, results: Results, column: str, measure: Measure) -> bool:
@@ -323,12 +262,8 @@ def _over_time(axes: Axes, results: Results, column: str, measure: Measure) -> b
     quoted = False
     for row in _titles(results):
         cell, style = results.cell(row, column), line_style(results, row)
-        seeds = cell.by_time.get(measure.name, {})
-        for values in seeds.values() if len(seeds) > 1 else ():
-            axes.plot(range(1, len(values) + 1), values, lw=0.5, alpha=0.35, **style)
-        means = {t: spread(cell.numbers(measure, t).values()) for t in results.times}
-        found = {t: mean.mean for t, mean in means.items() if mean is not None}
-        axes.plot(list(found), list(found.values()), marker="o", ms=3, lw=1.4, **style)
+        seeds = [dict(enumerate(v, 1)) for v in cell.by_time.get(measure.name, {}).values()]
+        _seeds_and_mean(axes, seeds, style, dots=True)
         for t in results.times:
             paper = cell.quoted(measure, t)
             if paper is not None:
@@ -390,8 +325,14 @@ def bars(results: Results) -> Figure:
                 _fill(axes[number], panel, shown, results, base if differences else "")
             axes[0].set_yticks(range(len(shown)), [literal(titles[row]) for row in shown])
             axes[0].set_ylim(len(shown) - 0.5, -0.5)
-        _bar_legend(
-            figure, [e for panels, _ in lines for _, group in panels for e in group.entries]
+        entries = [e for panels, _ in lines for _, group in panels for e in group.entries]
+        interval = {"lw": 1.2, "marker": "o", "ms": 4, "color": "black"}
+        sure = any(entry.change is not None and entry.change.low is not None for entry in entries)
+        _explain(
+            figure,
+            (SEED, "a seed", any(e.ours is not None and e.ours.count > 1 for e in entries)),
+            (QUOTED, "the paper", any(entry.paper for entry in entries)),
+            (interval, "paired over seeds, 95 % interval", sure),
         )
     return figure
 
@@ -443,26 +384,22 @@ def _fill(axes: Axes, panel: Panel | None, rows: list[int], results: Results, ba
 
 
 def _bars(axes: Axes, entries: Sequence[TableEntry], colours: Sequence[str]) -> None:
+    """Means as bars, their seeds as circles, and the paper's numbers as diamonds below them."""
     for y, (entry, colour) in enumerate(zip(entries, colours, strict=True)):
-        _bar(axes, y, entry, colour)
+        if (quoted := entry.quoted) is not None:
+            axes.errorbar(quoted.value, y + 0.33, xerr=quoted.spread, lw=0.8, color=GREY, **QUOTED)
+        if entry.ours is None:
+            continue
+        mean, middle = entry.ours.mean, y - 0.08
+        seeds = list(entry.cell.values[entry.measure.name].values())
+        axes.barh(middle, mean, height=0.5, color=colour, alpha=0.7)
+        axes.annotate(f"{mean:.{entry.decimals}f}", (max(0.0, mean, *seeds), middle), (4, 0),
+                      va="center", fontsize=6, textcoords="offset points",
+                      annotation_clip=False)  # fmt: skip
+        if len(seeds) > 1:
+            axes.plot(seeds, [middle] * len(seeds), **SEED)
     low, high = axes.get_xlim()
     axes.set_xlim(min(low, 0), high)
-
-
-def _bar(axes: Axes, y: int, entry: TableEntry, colour: str) -> None:
-    """The mean as a bar, its seeds as circles, the paper's number as a diamond below it."""
-    quoted = entry.quoted
-    if quoted is not None:
-        axes.errorbar(quoted.value, y + 0.33, xerr=quoted.spread, lw=0.8, color=GREY, **QUOTED)
-    if entry.ours is None:
-        return
-    axes.barh(y - 0.08, entry.ours.mean, height=0.5, color=colour, alpha=0.7)
-    seeds = list(entry.cell.values[entry.measure.name].values())
-    end, shown = max(0.0, entry.ours.mean, *seeds), f"{entry.ours.mean:.{entry.decimals}f}"
-    axes.annotate(shown, (end, y - 0.08), (4, 0), va="center", fontsize=6,
-                  textcoords="offset points", annotation_clip=False)  # fmt: skip
-    if len(seeds) > 1:
-        axes.plot(seeds, [y - 0.08] * len(seeds), "o", ms=2.6, mfc="white", mec="black", mew=0.6)
 
 
 def _differences(axes: Axes, entries: Sequence[TableEntry], colours: Sequence[str]) -> None:
@@ -475,22 +412,3 @@ def _differences(axes: Axes, entries: Sequence[TableEntry], colours: Sequence[st
             axes.plot([entry.change.low, entry.change.high], [y, y], lw=1.2, color=colour)
         axes.plot([entry.change.mean], [y], "o", ms=4, color=colour)
     axes.locator_params(axis="x", nbins=4)  # labels with signs and decimals are long
-
-
-def _bar_legend(figure: Figure, entries: list[TableEntry]) -> None:
-    """Explain circles, diamonds and lines, if there are any."""
-    from matplotlib.lines import Line2D
-
-    seeds = Line2D([], [], ls="", marker="o", ms=2.6, mfc="white", mec="black", mew=0.6)
-    paper = Line2D([], [], **QUOTED, mec=GREY)
-    interval = Line2D([], [], lw=1.2, marker="o", ms=4, color="black")
-    several = any(entry.ours is not None and entry.ours.count > 1 for entry in entries)
-    sure = any(entry.change is not None and entry.change.low is not None for entry in entries)
-    shown = [
-        (seeds, "a seed", several),
-        (paper, "the paper", any(entry.paper for entry in entries)),
-        (interval, "paired over seeds, 95 % interval", sure),
-    ]
-    used = [(handle, text) for handle, text, there in shown if there]
-    if used:
-        figure.legend(*zip(*used, strict=True), loc="outside lower right", ncols=len(used))

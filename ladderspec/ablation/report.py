@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ladderspec.ablation import figures, writers
 from ladderspec.ablation.ablate import Outcome
@@ -23,7 +25,11 @@ from ladderspec.learn.progress import Display
 from ladderspec.learn.run_folder import ABANDONED
 from ladderspec.wording import first_of
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 MOST_PICTURES = 8
+HUGE = 1e100  # no axis can show larger numbers
 
 
 @dataclass(frozen=True)
@@ -128,11 +134,11 @@ def write_report(results: Results, folder: Path) -> tuple[list[Path], str]:
     sweep(make_folder(folder), ABANDONED)
     written = [write_atomic(folder / name, text) for name, text in texts.items()]
     written += _predictions(results, folder)
-    shown = figures.drawable(results)
+    shown = drawable(results)
     if not any(any(cell.values.values()) for cell in shown.cells):
         return written, ""
     try:
-        figures.require_matplotlib()
+        require_matplotlib()
     except UsageError as error:
         return written, str(error)
     plots = {"curves": figures.curves, "bars": figures.bars}
@@ -141,9 +147,7 @@ def write_report(results: Results, folder: Path) -> tuple[list[Path], str]:
     for name, plot in plots.items():
         figure = plot(shown)
         for suffix in ("png", "pdf"):
-            written.append(
-                write_atomic(folder / f"{name}.{suffix}", figures.rendered(figure, suffix))
-            )
+            written.append(write_atomic(folder / f"{name}.{suffix}", rendered(figure, suffix)))
     return written, ""
 
 
@@ -170,6 +174,61 @@ def list_files(written: Sequence[Path]) -> Iterator[str]:
     for stem in dict.fromkeys(path.with_suffix("") for path in written):
         suffixes = [path.suffix for path in written if path.with_suffix("") == stem]
         yield f"{stem}{' '.join(suffixes)}"
+
+
+# --- figures --------------------------------------------------------------------------------------
+
+
+def require_matplotlib() -> None:
+    """Import matplotlib, or raise UsageError if it is missing.
+
+    Its first import on a machine reports that it builds a font cache, which would break live lines.
+    """
+    log = logging.getLogger("matplotlib.font_manager")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        import matplotlib.figure
+        import matplotlib.font_manager  # noqa: F401
+    except ImportError:
+        hint = "`pip install 'ladderspec[plot]'` brings it"
+        raise UsageError(f"no figures: matplotlib is not installed; {hint}") from None
+    finally:
+        log.setLevel(level)
+
+
+def rendered(figure: Figure, suffix: str) -> bytes:
+    """The bytes of a figure, reproducible."""
+    from matplotlib import rc_context
+
+    out = io.BytesIO()
+    dates: dict[str, Any] = {"pdf": {"CreationDate": None}}
+    with rc_context(figures.STYLE):
+        figure.savefig(out, format=suffix, dpi=200, metadata=dates.get(suffix))
+    return out.getvalue()
+
+
+def drawable(results: Results) -> Results:
+    """The results without numbers that no axis can show: NaN, infinite and huge ones."""
+    cells = [
+        replace(
+            cell,
+            values={
+                name: {seed: value for seed, value in seeds.items() if abs(value) < HUGE}
+                for name, seeds in cell.values.items()
+            },
+            by_time={
+                name: {s: found for s, found in seeds.items() if all(abs(v) < HUGE for v in found)}
+                for name, seeds in cell.by_time.items()
+            },
+        )
+        for cell in results.cells
+    ]
+    curves = {
+        key: [{k: v for k, v in row.items() if k == "split" or abs(v) < HUGE} for row in rows]
+        for key, rows in results.curves.items()
+    }
+    return replace(results, cells=tuple(cells), curves=curves)
 
 
 # --- the worth of arrows --------------------------------------------------------------------------

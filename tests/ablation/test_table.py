@@ -18,7 +18,8 @@ import pytest
 from matplotlib.colors import to_hex
 from scipy import stats
 
-from ladderspec.ablation.figures import COLOURS, bars, curves, line_style, rendered
+from ladderspec.ablation.figures import COLOURS, bars, curves, line_style
+from ladderspec.ablation.report import rendered
 from ladderspec.ablation.results import collect
 from ladderspec.ablation.statistics import difference, spread, student
 from ladderspec.ablation.table import Table, quoted, tables
@@ -149,7 +150,7 @@ def test_the_font_cache_of_matplotlib_is_built_in_silence() -> None:
     """Its note would break live lines."""
     code = (
         "import logging, sys; logging.basicConfig(level=logging.INFO)\n"
-        "from ladderspec.ablation.figures import require_matplotlib; require_matplotlib()\n"
+        "from ladderspec.ablation.report import require_matplotlib; require_matplotlib()\n"
         "assert logging.getLogger('matplotlib.font_manager').level == logging.NOTSET"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
