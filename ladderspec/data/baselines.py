@@ -222,7 +222,8 @@ def note_baselines(data: Any, split: str, items: int) -> dict[str, float]:
     sounds = np.stack([after.sum(0) - both, both]).astype(np.float64)
     rate = sounds.sum(1, keepdims=True) / steps.sum(1, keepdims=True)
     silent, sounding = (sounds + 5 * rate) / (steps + 5)
-    constant = (train.notes.sum(0) + 0.5) / (len(train.notes) + 1)
+    notes = np.concatenate(train)
+    constant = (notes.sum(0) + 0.5) / (len(notes) + 1)
     before, after = _transitions(music.rolls(split), items)
     return {
         "constant rate of every note": nats(constant, after),
@@ -232,9 +233,8 @@ def note_baselines(data: Any, split: str, items: int) -> dict[str, float]:
 
 def _transitions(rolls: Rolls, items: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """The notes before and after every transition of the first sequences, (transitions, 88)."""
-    chosen = [rolls[i] for i in range(min(items, len(rolls)))]
-    before, after = ([roll[part] for roll in chosen] for part in (slice(-1), slice(1, None)))
-    return np.concatenate(before), np.concatenate(after)
+    chosen = rolls[:items]
+    return np.concatenate([r[:-1] for r in chosen]), np.concatenate([r[1:] for r in chosen])
 
 
 def nats(p: Floats, notes: NDArray[np.uint8]) -> float:

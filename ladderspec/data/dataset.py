@@ -21,7 +21,7 @@ from pydantic import Field, ValidationError
 
 from ladderspec.cells import Config
 from ladderspec.data import sets
-from ladderspec.data.own import checking
+from ladderspec.data.plugin_checks import checking
 from ladderspec.errors import LadderspecError, did_you_mean, one_of, registered_name_meant
 from ladderspec.names import Shape, show_shape
 from ladderspec.plugins import admit, is_built_in, literal_name, load_installed

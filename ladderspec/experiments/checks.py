@@ -1,4 +1,4 @@
-"""Checks of an experiment before anything is trained: starts, metrics, noise, paper, freeze."""
+"""Checks of an experiment before anything is trained: names, starts, metrics, paper, freeze."""
 
 from __future__ import annotations
 
@@ -27,6 +27,30 @@ from ladderspec.wiring.selection import select
 from ladderspec.wiring.sharing import holders
 
 _WATCHES = (("stop", "watch"), ("optimiser", "schedule", "watch"))
+
+
+def check_tables(config: ExperimentConfig, tree: Node, findings: Findings) -> None:
+    """Rows and columns have names of their own, and `base` is one of the rows."""
+    for table in ("rows", "columns"):
+        seen = set[str]()
+        for item in tree.value[table].value if table in tree.value else ():
+            name = item.value["name"]
+            if name.value in seen:
+                message = f"two {table} are called {tick(name.value)}"
+                findings.add(Finding("S107", message, name.place, name.path))
+            seen.add(name.value)
+    names, base = [row.name for row in config.rows], tree.get("base")
+    if base is not None and base.value is not None and base.value not in names:
+        findings.add(_unknown(f"no row {tick(base.value)}", base.value, names, base))
+
+
+def check_length(training: TrainingConfig, section: Node, findings: Findings) -> None:
+    """Training has either `updates` or `epochs`."""
+    if (training.updates is None) == (training.epochs is None):
+        both = training.updates is not None
+        message = "both `updates` and `epochs`" if both else "neither `updates` nor `epochs`"
+        code, hint = "S105" if both else "S102", "like `updates: 1000` or `epochs: 10`"
+        findings.add(Finding(code, message, section.mark, section.path, hint))
 
 
 def check_starts(nodes: Mapping[str, Node | None], findings: Findings) -> None:
@@ -185,12 +209,12 @@ def check_paper(
                     _check_name(name, node, others, kind, findings)
                     for inner, number in node.value.items():
                         _check_name(inner, number, measures, "measure", findings)
-                        _check_length(number, steps.get(own if table == "rows" else name), findings)
+                        _check_count(number, steps.get(own if table == "rows" else name), findings)
                 elif len(others) > 1:
                     _refuse_everywhere(name, node, others, kind, findings)
                 else:
                     _check_name(name, node, measures, "measure", findings)
-                    _check_length(node, steps.get(own if table == "rows" else rows[0]), findings)
+                    _check_count(node, steps.get(own if table == "rows" else rows[0]), findings)
 
 
 def _measures(cells: Iterable[Run]) -> list[str]:
@@ -204,7 +228,7 @@ def _measures(cells: Iterable[Run]) -> list[str]:
     return list(found)
 
 
-def _check_length(node: Node, steps: int | None, findings: Findings) -> None:
+def _check_count(node: Node, steps: int | None, findings: Findings) -> None:
     """A list of numbers has one for each iteration."""
     if isinstance(node.value, list) and len(node.value) != steps:
         many = "any number of frames" if steps is None else f"{steps} iterations"

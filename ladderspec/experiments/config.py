@@ -224,6 +224,19 @@ def base_row(config: ExperimentConfig) -> str:
     return config.base or config.rows[0].name
 
 
+def paper_of(row: ExperimentRow, column: ExperimentColumn | None) -> dict[str, Quoted]:
+    """The paper's numbers for a row and column: `{digit: ...}`, or `{column: {digit: ...}}`."""
+    found: dict[str, Quoted] = {}
+    changes: list[tuple[RunChanges, str]] = [(row, column.name if column else "")]
+    if column is not None:
+        changes.append((column, row.name))
+    for change, other in changes:
+        plain = {k: v for k, v in change.paper.items() if isinstance(v, Quoted)}
+        beside = change.paper.get(other, {})
+        found |= plain | (beside if isinstance(beside, dict) else {})
+    return found
+
+
 # --- JSON Schema, for editors ---------------------------------------------------------------------
 
 REFERENCE = "#/$defs/{model}"

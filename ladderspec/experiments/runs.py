@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -179,3 +180,29 @@ def _check_known(what: str, asked: Sequence[str], known: Sequence[str]) -> None:
         if name not in known:
             there = f"there are {one_of(known, 'and')}" if known else f"there are no {what}s"
             raise UsageError(f"no {what} `{name}`; {did_you_mean(name, known) or there}")
+
+
+# --- what runs have from each other ---------------------------------------------------------------
+
+
+def with_unique_titles(config: ExperimentConfig, runs: Sequence[Run]) -> list[Run]:
+    """Rows with the same title are called by their names, unless the file sets the title."""
+    titles = Counter({run.row: run.title for run in runs}.values())
+    titled = {row.name for row in config.rows if row.title}
+    return [
+        replace(run, title=run.row) if titles[run.title] > 1 and run.row not in titled else run
+        for run in runs
+    ]
+
+
+def with_origins(runs: Sequence[Run]) -> list[Run]:
+    """The runs, each with the run that it starts from, if `start` names a row."""
+    cells = {(run.row, run.column): run for run in runs}
+
+    def with_origin(run: Run) -> Run:
+        origin = cells.get((run.start or "", run.column))
+        if origin is None:
+            return run
+        return replace(run, start=None, origin=with_origin(origin))
+
+    return [with_origin(run) for run in runs]

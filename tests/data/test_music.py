@@ -10,7 +10,7 @@ from scipy.io import savemat
 from ladderspec.data import DataError, data_config, formats
 from ladderspec.data.baselines import note_baselines
 from ladderspec.data.sets.music import SPLITS as PARTS
-from ladderspec.data.sets.music import Rolls, join, read_rolls
+from ladderspec.data.sets.music import read_rolls
 
 
 def music(seed=0, **words):
@@ -21,7 +21,8 @@ def save_npz(path, rolls):
     """Piano rolls as `read_rolls` reads them."""
     arrays = {}
     for split in PARTS:
-        arrays[split], arrays[f"{split}_lengths"] = rolls[split].notes, rolls[split].lengths
+        arrays[split] = np.concatenate(rolls[split])
+        arrays[f"{split}_lengths"] = np.array([len(roll) for roll in rolls[split]])
     np.savez_compressed(path, **arrays)
 
 
@@ -62,7 +63,7 @@ def test_files_are_read_without_loss(tmp_path, sequences, kind):
     if kind == "mat":
         write_mat(path, sequences)
     else:
-        save_npz(path, {split: join(found) for split, found in sequences.items()})
+        save_npz(path, sequences)
     data = music(file=str(path))
     for split, lengths in SPLITS.items():
         assert data.lengths(split).tolist() == lengths
@@ -82,8 +83,7 @@ def test_a_file_is_also_looked_for_in_the_data_folder(tmp_path, sequences):
 
 def test_an_npz_copy_of_a_published_set_will_do(tmp_path, sequences):
     (tmp_path / "music").mkdir()
-    content = {split: join(found) for split, found in sequences.items()}
-    save_npz(tmp_path / "music/Nottingham.npz", content)
+    save_npz(tmp_path / "music/Nottingham.npz", sequences)
     assert data_config("music", name="Nottingham").open(0, tmp_path).size("train") == 3
 
 
@@ -118,14 +118,15 @@ def test_damaged_and_strange_files_are_refused(tmp_path, sequences):
     write_mat(tmp_path / "b.mat", {**sequences, "test": [np.zeros((3, 87), np.uint8)]})
     with pytest.raises(DataError, match=r"testdata\{1\} has shape \(3, 87\), not \(steps, 88\)"):
         read_rolls(tmp_path / "b.mat")
-    good = {split: join(found) for split, found in sequences.items()}
-    save_npz(tmp_path / "c.npz", {**good, "train": Rolls(good["train"].notes, np.array([5, 1]))})
+    good = {split: np.concatenate(found) for split, found in sequences.items()}
+    lengths = {f"{split}_lengths": np.array(found) for split, found in SPLITS.items()}
+    np.savez(tmp_path / "c.npz", **{**good, **lengths, "train_lengths": np.array([5, 1])})
     with pytest.raises(DataError, match="lengths add up to 6, but there are 15 steps"):
         read_rolls(tmp_path / "c.npz")
-    save_npz(tmp_path / "d.npz", {**good, "test": Rolls(good["test"].notes * 2, np.array([4, 7]))})
+    np.savez(tmp_path / "d.npz", **{**good, **lengths, "test": good["test"] * 2})
     with pytest.raises(DataError, match="values other than 0 and 1"):
         read_rolls(tmp_path / "d.npz")
-    np.savez(tmp_path / "e.npz", train=good["train"].notes)
+    np.savez(tmp_path / "e.npz", train=good["train"])
     with pytest.raises(DataError, match="piano rolls need train, train_lengths"):
         read_rolls(tmp_path / "e.npz")
 
@@ -166,8 +167,8 @@ def test_batches_keep_every_step_and_pad_with_silence(data):
 
 def of_lengths(lengths):
     data = music()
-    empty = np.zeros((lengths.sum(), 88), np.uint8)
-    data._rolls = {split: Rolls(empty, lengths) for split in ("train", "valid", "test")}
+    empty = [np.zeros((length, 88), np.uint8) for length in lengths]
+    data._rolls = dict.fromkeys(("train", "valid", "test"), empty)
     return data
 
 
@@ -208,7 +209,7 @@ def test_a_network_that_does_not_fit_is_refused(data):
 
 
 def test_the_mean_is_the_rate_of_each_note(data):
-    rate = data.rolls("train").notes.mean(0)
+    rate = np.concatenate(data.rolls("train")).mean(0)
     np.testing.assert_allclose(data.mean()[0, 0], rate)
 
 
@@ -224,7 +225,8 @@ def test_note_baselines_equal_a_plain_loop(data):
             sounds[before, np.arange(88)] += now
     rate = sounds.sum(1, keepdims=True) / steps.sum(1, keepdims=True)
     markov = (sounds + 5 * rate) / (steps + 5)
-    constant = (train.notes.sum(0) + 0.5) / (len(train.notes) + 1)
+    notes = np.concatenate(train)
+    constant = (notes.sum(0) + 0.5) / (len(notes) + 1)
     losses = {"constant rate of every note": [], "Markov chain of every note": []}
     for i in range(7):
         for before, now in pairwise(data.rolls("test")[i].astype(int)):
@@ -239,7 +241,8 @@ def test_note_baselines_equal_a_plain_loop(data):
 
 def test_etudes_are_always_the_same(data):
     assert data.lengths("train")[:6].tolist() == music(seed=9).lengths("train")[:6].tolist()
-    assert data.rolls("train").notes.sum() == music(seed=9).rolls("train").notes.sum() > 0
+    notes, again = (np.concatenate(each.rolls("train")) for each in (data, music(seed=9)))
+    assert notes.sum() == again.sum() > 0
     assert set(data.lengths("train") // 8) <= set(range(4, 13))
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
 NOTES = 88
 LOWEST = 21  # the MIDI number of column 0
 SPLITS = ("train", "valid", "test")
+Rolls = list[NDArray[np.uint8]]  # the notes of each piece, (steps, 88), 0 or 1
 
 sources.publish(
     "music",
@@ -106,11 +105,7 @@ class MusicData(DataSet):
     def __init__(self, config: Music, seed: int, folder: Path | None) -> None:
         super().__init__(config, seed, folder)
         self._rolls = _open_rolls(config, folder)
-        train, valid = self._rolls[Split.TRAIN], self._rolls[Split.VALID]
-        self._rolls[Split.BOTH] = Rolls(
-            np.concatenate([train.notes, valid.notes]),
-            np.concatenate([train.lengths, valid.lengths]),
-        )
+        self._rolls[Split.BOTH] = self._rolls[Split.TRAIN] + self._rolls[Split.VALID]
         self.forms = {
             "frames": Form((1, 1, NOTES), True, "the notes that sound, 0 or 1"),
             "mask": Form((), True, "whether the frame is part of the piece"),
@@ -122,17 +117,17 @@ class MusicData(DataSet):
         return self._rolls[split]
 
     def size(self, split: str) -> int:
-        return len(self.lengths(split))
+        return len(self.rolls(split))
 
     def lengths(self, split: str) -> Indices:
-        return self.rolls(split).lengths
+        return np.array([len(roll) for roll in self.rolls(split)], np.int64)
 
     def batch(
         self, split: str, epoch: int, indices: Indices, fields: Sequence[str] | None = None
     ) -> Batch:
         rolls = self.rolls(split)
         item = np.asarray(indices) % len(rolls)
-        lengths = rolls.lengths[item]
+        lengths = self.lengths(split)[item]
         frames = np.zeros((len(item), lengths.max(initial=0), 1, 1, NOTES), np.float32)
         most = self.config.transpose if Split(split).trains else 0
         bits = draws(key_of(self.seed, "transpose", epoch), item, 1)[:, 0]
@@ -163,32 +158,6 @@ def _transpose(roll: NDArray[Any], shift: int) -> NDArray[Any]:
 
 
 # --- files ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Rolls:
-    """Sequences, concatenated without padding."""
-
-    notes: NDArray[np.uint8]  # (all steps, 88), 0 or 1
-    lengths: Indices  # (sequences,)
-
-    @cached_property
-    def starts(self) -> Indices:
-        return np.concatenate([[0], np.cumsum(self.lengths)[:-1]]).astype(np.int64)
-
-    def __getitem__(self, index: int) -> NDArray[np.uint8]:
-        start = self.starts[index]
-        return self.notes[start : start + self.lengths[index]]
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-
-def join(sequences: Sequence[NDArray[Any]]) -> Rolls:
-    """Rolls from separate sequences (steps, 88)."""
-    lengths = np.array([len(sequence) for sequence in sequences], np.int64)
-    empty = np.zeros((0, NOTES), np.uint8)
-    return Rolls(np.concatenate([empty, *sequences]).astype(np.uint8), lengths)
 
 
 def _open_rolls(config: Music, folder: Path | None) -> dict[str, Rolls]:
@@ -222,58 +191,51 @@ def read_rolls(path: Path) -> dict[str, Rolls]:
         )
     if not os.path.isfile(path):
         raise DataError(f"no file {path}")
-    rolls = readers[path.suffix](path)
-    for split, found in rolls.items():
-        _check(found, f"{path}: {split}")
-    return rolls
+    return readers[path.suffix](path)
 
 
-def _check(rolls: Rolls, where: str) -> None:
-    if rolls.notes.ndim != 2 or rolls.notes.shape[1] != NOTES:
-        raise DataError(f"{where} has shape {rolls.notes.shape}, not (steps, {NOTES})")
-    if rolls.lengths.ndim != 1 or (rolls.lengths < 1).any():
-        raise DataError(f"{where}: every sequence needs at least one step")
-    if rolls.lengths.sum() != len(rolls.notes):
-        raise DataError(
-            f"{where}: the lengths add up to {rolls.lengths.sum()}, but there are"
-            f" {len(rolls.notes)} steps"
-        )
-
-
-def _binary(values: NDArray[Any], where: str) -> NDArray[np.uint8]:
-    if not ((values == 0) | (values == 1)).all():
+def _check(notes: Sequence[NDArray[Any]], lengths: NDArray[Any], where: str) -> None:
+    if any(not ((part == 0) | (part == 1)).all() for part in notes):
         raise DataError(f"{where} has values other than 0 and 1")
-    return values.astype(np.uint8)
+    if lengths.ndim != 1 or (lengths < 1).any():
+        raise DataError(f"{where}: every sequence needs at least one step")
+
+
+def _check_shape(notes: NDArray[Any], where: str) -> None:
+    if notes.ndim != 2 or notes.shape[1] != NOTES:
+        raise DataError(f"{where} has shape {notes.shape}, not (steps, {NOTES})")
 
 
 def _read_mat(path: Path) -> dict[str, Rolls]:
     """`traindata`, `validdata`, `testdata`: cells (1, n) of (steps, 88)."""
-    cells = read_cells(path, [f"{split}data" for split in SPLITS])
-    for name, found in cells.items():
-        for i, cell in enumerate(found):
-            if cell.ndim != 2 or cell.shape[1] != NOTES:
-                raise DataError(
-                    f"{path}: {name}{{{i + 1}}} has shape {cell.shape}, not (steps, {NOTES})"
-                )
-    return {
-        split: join([_binary(cell, f"{path}: {split}") for cell in cells[f"{split}data"]])
-        for split in SPLITS
-    }
+    cells, found = read_cells(path, [f"{split}data" for split in SPLITS]), dict[str, Rolls]()
+    for split in SPLITS:
+        rolls = cells[f"{split}data"]
+        for i, roll in enumerate(rolls, 1):
+            _check_shape(roll, f"{path}: {split}data{{{i}}}")
+        _check(rolls, np.array([len(roll) for roll in rolls]), f"{path}: {split}")
+        found[split] = [roll.astype(np.uint8) for roll in rolls]
+    return found
 
 
 def _read_npz(path: Path) -> dict[str, Rolls]:
     """`train` (all steps, 88) and `train_lengths` (sequences,), and so on."""
-    arrays = read_arrays(path)
+    arrays, found = read_arrays(path), dict[str, Rolls]()
     names = [name for split in SPLITS for name in (split, f"{split}_lengths")]
     if missing := [name for name in names if name not in arrays]:
         raise DataError(f"{path} has no `{missing[0]}`; piano rolls need {', '.join(names)}")
-    return {
-        split: Rolls(
-            _binary(arrays[split], f"{path}: {split}"),
-            arrays[f"{split}_lengths"].astype(np.int64),
-        )
-        for split in SPLITS
-    }
+    for split in SPLITS:
+        where, notes = f"{path}: {split}", arrays[split]
+        lengths = arrays[f"{split}_lengths"].astype(np.int64)
+        _check_shape(notes, where)
+        _check([notes], lengths, where)
+        if lengths.sum() != len(notes):
+            raise DataError(
+                f"{where}: the lengths add up to {lengths.sum()}, but there are {len(notes)} steps"
+            )
+        bits, ends = notes.astype(np.uint8), np.cumsum(lengths)
+        found[split] = [bits[end - n : end] for end, n in zip(ends, lengths, strict=True)]
+    return found
 
 
 # --- etudes ---------------------------------------------------------------------------------------
@@ -288,7 +250,7 @@ PATTERN = (0, 2, 1, 2, 0, 2, 1, 2)  # note of the chord at each step
 def etudes() -> dict[str, Rolls]:
     """Broken chords under a melody in all keys; the same pieces for every seed."""
     return {
-        split: join([_etude(bits) for bits in draws(key_of("etude", split), np.arange(n), 256)])
+        split: [_etude(bits) for bits in draws(key_of("etude", split), np.arange(n), 256)]
         for split, n in COUNTS.items()
     }
 
