@@ -6,7 +6,7 @@ exists because a task reads it, now or at a later t.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -42,22 +42,12 @@ from ladderspec.names import (
 )
 from ladderspec.tasks import Task
 from ladderspec.text.tree import Node
+from ladderspec.wiring.grids import SamplingGrid
 
 EdgeKey = tuple[str, str, str]  # source, target, key
 
 
 # --- attributes -----------------------------------------------------------------------------------
-
-
-class SamplingGrid(NamedTuple):
-    """The sampling grid of a map: one place covers `rows` x `columns` places of the finest grid.
-
-    A row of unknown stride (a dense one, or a user's own cell) begins a new part.
-    """
-
-    part: int = 0
-    rows: int = 1
-    columns: int = 1
 
 
 class NodeAttributes(TypedDict):
@@ -437,61 +427,3 @@ def _count(attributes: NodeAttributes | EdgeAttributes) -> str:
 def _edge_order(edge: tuple[str, str, EdgeAttributes]) -> tuple[int, int, str]:
     source, _, attributes = edge
     return (attributes["role"].order, attributes["delay"], source)
-
-
-# --- grids: how rows stride between any two nodes -------------------------------------------------
-
-
-def level_grids(strides: Iterable[tuple[str, Pair | None]]) -> Mapping[str, SamplingGrid]:
-    """The grids of all levels, from the strides of the rows that make them."""
-    grid = SamplingGrid()
-    found = {INPUT: grid}
-    for level, stride in strides:
-        grid = found[level] = _strided(grid, stride)
-    return found
-
-
-def grid_of(graph: Graph, node: str) -> SamplingGrid | None:
-    """An encoder lies on the grid of its level, an estimate too, a copy on that of its source."""
-    attributes = graph.nodes[node]
-    level = graph.graph["grids"][attributes["level"]]
-    if attributes["side"] is Side.INPUT:  # maps of another size have no place in the rows
-        frame = graph.nodes[BOTTOM].get("shape", ())
-        return level if attributes["shape"][1:] == frame[1:] else None
-    if attributes["side"] is Side.LATERAL:
-        return _strided(level, attributes["cell"].row_stride)
-    estimated = graph.graph["level_shapes"].get(attributes["level"])
-    if attributes["side"] is Side.ENCODER or estimated is None:
-        return level
-    shape = attributes["shape"]
-    if shape[1:] == estimated[1:]:
-        return level
-    sources = [graph.nodes[source] for source in graph.predecessors(node)]
-    return next((s.get("grid") for s in sources if s.get("shape") == shape), None)
-
-
-def stride_between(source: SamplingGrid | None, target: SamplingGrid | None) -> Pair | None:
-    """The stride of an edge between two grids; negative if it leads to a finer one.
-
-    None if it is unknown.
-
-    >>> finer, coarser = SamplingGrid(0, 1, 2), SamplingGrid(0, 4, 2)
-    >>> stride_between(finer, coarser), stride_between(SamplingGrid(0, 4, 4), SamplingGrid())
-    ((4, 1), (-4, -4))
-    """
-    if source is None or target is None or source.part != target.part:
-        return None
-    rows, columns = _ratio(source.rows, target.rows), _ratio(source.columns, target.columns)
-    return None if rows is None or columns is None else (rows, columns)
-
-
-def _strided(grid: SamplingGrid, stride: Pair | None) -> SamplingGrid:
-    if stride is None:
-        return SamplingGrid(grid.part + 1)
-    return SamplingGrid(grid.part, grid.rows * stride[0], grid.columns * stride[1])
-
-
-def _ratio(source: int, target: int) -> int | None:
-    if target % source == 0:
-        return target // source
-    return -(source // target) if source % target == 0 else None

@@ -23,9 +23,9 @@ from ladderspec.wiring.checks import check
 from ladderspec.wiring.graph import (
     OPTIONS,
     Graph,
-    SamplingGrid,
     TaskAttributes,
 )
+from ladderspec.wiring.grids import SamplingGrid
 from ladderspec.wiring.shapes import infer
 from ladderspec.wiring.wire import Compilation
 from ladderspec.wording import plain_words

@@ -26,8 +26,9 @@ from ladderspec.wiring.graph import (
     steps_of,
     unit_of,
 )
+from ladderspec.wiring.readings import reading_of
 from ladderspec.wiring.selection import closest
-from ladderspec.wiring.shapes import reading_of, site_of
+from ladderspec.wiring.shapes import site_of
 from ladderspec.wiring.wire import Compilation
 
 

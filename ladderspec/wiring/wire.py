@@ -39,9 +39,9 @@ from ladderspec.wiring.graph import (
     TaskAttributes,
     cell_of,
     level_at,
-    level_grids,
     location,
 )
+from ladderspec.wiring.grids import level_grids
 from ladderspec.wiring.selection import missing_node
 from ladderspec.wording import some_of
 
