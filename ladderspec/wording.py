@@ -74,8 +74,8 @@ def did_you_mean(word: object, known: Iterable[str]) -> str:
 
     text = str(word)[:80].lower().replace("-", "_").replace(" ", "_")
     shortest, longest = 0.4 * len(text), 2.5 * len(text)  # else no ratio reaches the cutoff
-    alike = [name for name in islice(known, 5000) if shortest < len(name) < longest]
-    lower = {name.lower(): name for name in reversed(alike[:300])}
+    close_in_length = [name for name in islice(known, 5000) if shortest < len(name) < longest]
+    lower = {name.lower(): name for name in reversed(close_in_length[:300])}
     close = get_close_matches(text, list(lower), n=1, cutoff=0.6)
     return f"did you mean `{lower[close[0]]}`?" if close else ""
 

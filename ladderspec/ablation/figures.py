@@ -99,12 +99,12 @@ def curves(results: Results) -> Figure:
             if not _curves(results, measure, column=column):
                 continue
             axes.set_axis_on()
-            alike = _overlap(results, measure, columns)
-            if alike and firsts.setdefault(measure, axes) is not axes:
+            shared = _overlap(results, measure, columns)
+            if shared and firsts.setdefault(measure, axes) is not axes:
                 axes.sharey(firsts[measure])
             _panel(axes, results, column, measure)
             _name(axes, results, column, measure)
-            _scale(axes, measure, _values(results, measure, columns if alike else [column]))
+            _scale(axes, measure, _values(results, measure, columns if shared else [column]))
         for line in panels.T:  # the lowest may be switched off
             for axes in [axes for axes in line if axes.axison][-1:]:
                 axes.set_xlabel("updates")
@@ -168,8 +168,8 @@ def _curves(
     """The curves of the seeds of a cell, of a column, or of all cells."""
     found = [
         _curve(rows, measure.name)
-        for (own_row, own_column, _), rows in results.curves.items()
-        if row in (None, own_row) and column in (None, own_column)
+        for (its_row, its_column, _), rows in results.curves.items()
+        if row in (None, its_row) and column in (None, its_column)
     ]
     return [curve for curve in found if curve]
 

@@ -146,9 +146,9 @@ def collect(
     found, curves, left_out = _found(runs, folder, data)
     cells = []
     for row, column in dict.fromkeys((run.row, run.column) for run in runs):
-        own = [run for run in runs if (run.row, run.column) == (row, column)]
-        finished = {run.seed: found[run.id] for run in own if run.id in found}
-        cells.append(_cell(own[0], headings.get(column, ""), finished))
+        same = [run for run in runs if (run.row, run.column) == (row, column)]
+        finished = {run.seed: found[run.id] for run in same if run.id in found}
+        cells.append(_cell(same[0], headings.get(column, ""), finished))
     measures = _measures((run, found[run.id]) for run in runs if run.id in found)
     stored = read_baselines(experiment, runs, folder, data)
     changed: dict[str, list[str]] = {}
@@ -225,9 +225,9 @@ def _baselines(
             cell = TableCell(title, column, title, heading, {}, {}, {}, None, "", time, baseline=1)
             for scores in stored:
                 if (scores.title, scores.column) == (title, column):
-                    own = {seed: x for seed, x in scores.values.items() if seed in seeds}
+                    wanted = {seed: x for seed, x in scores.values.items() if seed in seeds}
                     names = [m.name for m in measures if scores.belong_to(m.name, m.unit)]
-                    values = dict.fromkeys(names, own)
+                    values = dict.fromkeys(names, wanted)
                     cell = replace(cell, values=values, split=scores.split, baseline=scores.items)
             yield cell
 
@@ -258,7 +258,7 @@ def _measures(results: Iterable[tuple[Run, Result]]) -> tuple[Measure, ...]:
     for run, result in results:
         _, metrics = _tested(run, result)
         for name in metrics:
-            own = name.removeprefix(TEACHER)
-            higher = own in result.get("higher_is_better", ())
-            found.setdefault(name, Measure(name, result["units"].get(own, ""), higher))
+            plain = name.removeprefix(TEACHER)
+            higher = plain in result.get("higher_is_better", ())
+            found.setdefault(name, Measure(name, result["units"].get(plain, ""), higher))
     return tuple(found.values())

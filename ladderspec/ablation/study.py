@@ -116,11 +116,11 @@ def _portable(tree: Node) -> dict[str, Any]:
     config.pop("extends", None)
     rows = {("start", row["name"]) for row in config.get("rows", [])}  # not paths
     nodes = [tree, *(tree.value["rows"].value if "rows" in tree.value else [])]
-    for own, node in zip([config, *config.get("rows", [])], nodes, strict=True):
+    for table, node in zip([config, *config.get("rows", [])], nodes, strict=True):
         for key in ("spec", "start"):
             value = node.get(key)
             if value is not None and value.value is not None and (key, value.value) not in rows:
-                own[key] = os.path.abspath(located(file_beside(value)))
+                table[key] = os.path.abspath(located(file_beside(value)))
     return config
 
 

@@ -223,12 +223,12 @@ def unit_of_time(cells: Sequence[TableCell]) -> str:
 def _due(table: Table) -> Table:
     """Without rows and groups that cannot have such a number."""
     groups = [group for group in table.groups if any(entry.due for entry in group.entries)]
-    kept = [any(group.entries[i].due for group in groups) for i in range(len(table.rows))]
+    due = [any(group.entries[i].due for group in groups) for i in range(len(table.rows))]
     return replace(
         table,
-        rows=tuple(compress(table.rows, kept)),
-        parameters=tuple(compress(table.parameters, kept)),
-        groups=tuple(ColumnGroup(g.heading, tuple(compress(g.entries, kept))) for g in groups),
+        rows=tuple(compress(table.rows, due)),
+        parameters=tuple(compress(table.parameters, due)),
+        groups=tuple(ColumnGroup(g.heading, tuple(compress(g.entries, due))) for g in groups),
     )
 
 
@@ -279,10 +279,10 @@ def entry_of(
     results: Results, cell: TableCell, measure: Measure, t: int | None = None, decimals: int = 0
 ) -> TableEntry:
     """A metric of a cell, and its difference from the base row; none at single iterations."""
-    base, own = results.cell(results.base, cell.column), cell.numbers(measure, t)
+    base, values = results.cell(results.base, cell.column), cell.numbers(measure, t)
     compared = t is None and cell is not base
-    change = difference(own, base.numbers(measure)) if compared else None
-    return TableEntry(cell, measure, spread(own.values()), change, decimals, t)
+    change = difference(values, base.numbers(measure)) if compared else None
+    return TableEntry(cell, measure, spread(values.values()), change, decimals, t)
 
 
 def _decimals(means: Sequence[float]) -> int:

@@ -107,8 +107,8 @@ def check_names(
 def _unknown_measure(node: Node, metrics: Collection[str]) -> Finding:
     """All measures of a task that the name begins with, else those that there are."""
     message, task = f"no measure {tick(node.value)}", str(node.value).partition(".")[0]
-    if own := [name for name in metrics if name.startswith(f"{task}.")]:
-        hint = f"task `{task}` is measured by {one_of(own, 'and')}"
+    if measures := [name for name in metrics if name.startswith(f"{task}.")]:
+        hint = f"task `{task}` is measured by {one_of(measures, 'and')}"
         return Finding("S105", message, node.place, node.path, hint)
     return _unknown(message, node.value, metrics, node)
 
@@ -203,18 +203,20 @@ def check_paper(
     steps = {run.row: steps_of(run.graph) for run in cells}
     for table, others, kind in (("rows", columns, "column"), ("columns", rows, "row")):
         for change in tree.value[table].value if table in tree.value else ():
-            paper, own = change.get("paper"), change.value["name"].value
+            paper, owner = change.get("paper"), change.value["name"].value
             for name, node in paper.value.items() if paper is not None else ():
                 if isinstance(node.value, dict):
                     _check_name(name, node, others, kind, findings)
                     for inner, number in node.value.items():
                         _check_name(inner, number, measures, "measure", findings)
-                        _check_count(number, steps.get(own if table == "rows" else name), findings)
+                        _check_count(
+                            number, steps.get(owner if table == "rows" else name), findings
+                        )
                 elif len(others) > 1:
                     _refuse_everywhere(name, node, others, kind, findings)
                 else:
                     _check_name(name, node, measures, "measure", findings)
-                    _check_count(node, steps.get(own if table == "rows" else rows[0]), findings)
+                    _check_count(node, steps.get(owner if table == "rows" else rows[0]), findings)
 
 
 def _measures(cells: Iterable[Run]) -> list[str]:

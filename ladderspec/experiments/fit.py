@@ -51,7 +51,7 @@ def misfits(graph: Graph, data: DataSet, frames: int | str | None) -> Iterator[s
     tasks: dict[str, TaskAttributes] = graph.graph["tasks"]
     for name, entry in tasks.items():
         if unfit and target_field(entry["task"], data.config.input) == data.config.input:
-            continue  # said already
+            continue  # reported already
         for problem in _refusals(_check_task, graph, data, entry):
             yield f"task `{name}`: {problem}"
 
@@ -89,11 +89,11 @@ def _check_task(graph: Graph, data: DataSet, entry: TaskAttributes) -> None:
         data.form(each)
     for node in entry["at"]:
         shape: Shape = graph.nodes[node]["shape"]
-        if own := task.head_parameters(shape):
-            shape = (own["weight"][0], *shape[1:])
+        if head := task.head_parameters(shape):
+            shape = (head["weight"][0], *shape[1:])
         groups = groups_of(graph)
         seen = (groups.count, *shape) if groups is not None and task.explains else shape
-        reader = f"the head at {node}" if own else node
+        reader = f"the head at {node}" if head else node
         if target is not None:
             wanted = task.target_shape(seen)
             comparable = groups is None or task.explains or task.classes(shape) is not None

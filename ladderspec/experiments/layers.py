@@ -104,8 +104,8 @@ def patch_of(node: Node | None) -> Node | None:
     changes = {key: node.value[name] for name, key in _PATCH.items() if name in node.value}
     params = node.get("params")
     if params is not None and params.value:
-        own = params.replaced({f"params.{name}": value for name, value in items_of(params)})
-        changes["set"] = merge(changes["set"], own) if "set" in changes else own
+        named = params.replaced({f"params.{name}": value for name, value in items_of(params)})
+        changes["set"] = merge(changes["set"], named) if "set" in changes else named
     return node.replaced(changes) if changes else None
 
 
@@ -175,8 +175,8 @@ def overrides(changes: Sequence[str], findings: Findings) -> Node:
 
 def merge_file(tree: Node, over: Node) -> Node:
     """The file with those changes that rows and columns cannot make."""
-    own = {key: node for key, node in items_of(over) if key not in (*_PATCH, *_SECTIONS)}
-    return merge(tree, over.replaced(own)) if own and isinstance(tree.value, dict) else tree
+    changed = {key: node for key, node in items_of(over) if key not in (*_PATCH, *_SECTIONS)}
+    return merge(tree, over.replaced(changed)) if changed and isinstance(tree.value, dict) else tree
 
 
 # --- a file with mistakes -------------------------------------------------------------------------

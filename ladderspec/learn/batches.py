@@ -393,5 +393,5 @@ class Sampler:
 
     def _sample(self, position: Position) -> Sampled:
         epoch, number, indices = position
-        own = np.asarray(indices)[self.rank :: self.world]
-        return epoch, number, len(indices), self.collator.take(self.split, epoch, own)
+        items = np.asarray(indices)[self.rank :: self.world]
+        return epoch, number, len(indices), self.collator.take(self.split, epoch, items)

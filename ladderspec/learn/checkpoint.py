@@ -144,17 +144,17 @@ def restore(module: torch.nn.Module, tensors: Mapping[str, Tensor], what: str) -
         raise CheckpointError(f"{what} has weights that are not finite: {first_of(broken, 1)}")
 
 
-def difference(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> str:
+def difference(state: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> str:
     """Names that are missing, unknown, or have another shape or type, in one line."""
     parts = []
-    missing = [name for name in own if name not in given]
-    unknown = [name for name in given if name not in own]
+    missing = [name for name in state if name not in given]
+    unknown = [name for name in given if name not in state]
     for phrase, names in (("it lacks", missing), ("the network has no", unknown)):
         if names:
             parts.append(f"{phrase} {first_of(names)}")
-    for name in own:
+    for name in state:
         if name in given:
-            here, there = own[name], given[name]
+            here, there = state[name], given[name]
             if here.shape != there.shape:
                 parts.append(f"{name} is {tuple(there.shape)}, not {tuple(here.shape)}")
             elif here.dtype != there.dtype:

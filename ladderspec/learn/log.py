@@ -70,11 +70,11 @@ class MetricsLog:
         try:
             with place.open("r+b") as file:
                 whole = file.read(written).partition(b"\0")[0]
-                kept = whole.rfind(b"\n") + 1
-                file.truncate(kept)
+                end = whole.rfind(b"\n") + 1
+                file.truncate(end)
         except OSError as error:
             raise UsageError(f"cannot write {place}: {reason(error)}") from None
-        return kept
+        return end
 
     def write_result(self, result: dict[str, Any]) -> dict[str, Any]:
         """Write the result of the run, which is then finished; returns it with a checksum."""

@@ -189,8 +189,8 @@ def _target(name: str, task: Task, collator: Collator, batch: TensorBatch, seen:
 
 def align(name: str, task: Task, collator: Collator, batch: TensorBatch, seen: Tensor) -> Aligned:
     """What a task compares its output (B, T, ...) with, iteration by iteration."""
-    own, steps = name in batch.targets, seen.shape[1]
-    late = 0 if own else task.horizon
+    aligned, steps = name in batch.targets, seen.shape[1]
+    late = 0 if aligned else task.horizon
     if task.compares:
         target = _target(name, task, collator, batch, seen)[:, late:steps]
     else:

@@ -143,32 +143,34 @@ def _beside_truth(
     if collator.noise is not None and clean is not None and clean.shape == batch.frames.shape:
         found[f"{name}, noisy"] = Shown(Panel(given))
         given = _timed(collator, name, clean, steps)
-    targets = {task: collator.field(collator.tasks[task]) for task, own in predicted.items() if own}
+    targets = {
+        task: collator.field(collator.tasks[task]) for task, shown in predicted.items() if shown
+    }
     fields = {name: given}
     for task, field in targets.items():
         if field and field not in fields:
             fields[field] = _timed(collator, field, batch.target(task, field), steps)
     for field, values in fields.items():
-        tasks = [task for task, own in targets.items() if own == field]
+        tasks = [task for task, target in targets.items() if target == field]
         if values.shape == given.shape:
             found[f"{field} (truth)" if tasks else field] = Shown(Panel(values))
         found |= true_groups(collator, batch, steps) if field == name else {}
         for task in tasks:
             found |= predicted[task]
-    for own in predicted.values():
-        found |= own  # without a target in the data
+    for shown in predicted.values():
+        found |= shown  # without a target in the data
     return found
 
 
 def true_groups(collator: Collator, batch: TensorBatch, steps: int) -> dict[str, Shown]:
     """The further fields of tasks that are maps of whole numbers of the input's size."""
     found, forms = {}, collator.data.forms
-    own = forms[collator.input].shape
+    shape = forms[collator.input].shape
     for name, task in collator.tasks.items():
         for argument, field in task.further_fields.items():
             values, form = batch.further[name][argument], forms[field]
-            by_pixel = (1, *own[1:]), own[1:]  # the channels of a pixel belong together
-            fits = form.shape == own or (len(own) == 3 and form.shape in by_pixel)
+            by_pixel = (1, *shape[1:]), shape[1:]  # the channels of a pixel belong together
+            fits = form.shape == shape or (len(shape) == 3 and form.shape in by_pixel)
             if fits and not values.is_floating_point():
                 panel = Panel(_timed(collator, field, values, steps))
                 found[f"{field} ({argument})"] = Shown(panel, task.horizon if form.time else 0)
@@ -229,7 +231,9 @@ def _rolls(
 ) -> ImageSheet:
     pieces: list[tuple[str, NDArray[Any]]] = []
     ends = batch.lengths or (batch.frames.shape[1],) * len(batch)
-    values = [(n, each) for own in predicted.values() for n, each in own.items() if each.is_value]
+    values = [
+        (n, each) for shown in predicted.values() for n, each in shown.items() if each.is_value
+    ]
     for i in np.argsort(items):
         end, name = ends[i], f"item {items[i]}{' (truth)' if values else ''}"
         pieces.append((name, batch.frames[i, :end, 0, 0].cpu().numpy()))

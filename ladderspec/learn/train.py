@@ -234,10 +234,10 @@ def _resume(state: TrainState, folder: Path, log: MetricsLog, progress: Progress
     if message:
         progress.say(message)
     state.load(found)
-    kept = log.truncate(state.written)
-    if kept != state.written and not log.silent:
-        progress.say(f"metrics.jsonl lacks {state.written - kept} bytes: rows before are lost")
-        state.written = kept
+    left = log.truncate(state.written)
+    if left != state.written and not log.silent:
+        progress.say(f"metrics.jsonl lacks {state.written - left} bytes: rows before are lost")
+        state.written = left
     elif found.attributes.get(CHECKSUM) not in (None, metrics_checksum(folder)):
         progress.say("metrics.jsonl is damaged or was changed: some of its rows may be wrong")
     progress.say(f"continues after update {state.update}")

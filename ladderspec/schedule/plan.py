@@ -76,7 +76,7 @@ def schedule(graph: Graph) -> Plan:
     return plan
 
 
-# --- what is kept ---------------------------------------------------------------------------------
+# --- what is carried ------------------------------------------------------------------------------
 
 
 def depths(equations: Mapping[str, Equation]) -> dict[str, int]:
@@ -246,6 +246,6 @@ def _carry_is_read(plan: Plan, graph: Graph) -> Iterator[str]:
     for source, _, delay in graph.edges(data="delay"):
         depth[source] = max(depth[source], delay)
     for node, read in depth.items():
-        kept = plan.carry[node].depth if node in plan.carry else 0
-        if kept != read:
-            yield f"{node} is read {read} iterations later, but {kept} values of it are kept"
+        carried = plan.carry[node].depth if node in plan.carry else 0
+        if carried != read:
+            yield f"{node} is read {read} iterations later, but {carried} values of it are carried"

@@ -70,11 +70,11 @@ def as_dict(plan: Plan) -> dict[str, Any]:
         **vars(work_of(plan, plan.phases, plan.tasks)),
         "carry": {
             node: {
-                "values": kept.depth,
-                "state": dict.fromkeys((name for name, _ in kept.state), kept.state_depth),
-                "initial": kept.initial,
+                "values": carried.depth,
+                "state": dict.fromkeys((name for name, _ in carried.state), carried.state_depth),
+                "initial": carried.initial,
             }
-            for node, kept in plan.carry.items()
+            for node, carried in plan.carry.items()
         },
         "phases": [
             {
@@ -129,9 +129,9 @@ def _carried(plan: Plan) -> list[str]:
     for equation in plan.equations.values():
         for edge in equation.edges:
             if edge.delay:
-                kept, state = depth[edge.source], edge.role is Role.STATE
-                kept[state] = max(kept.get(state, 0), edge.delay)
-    return [last_values(node, kept[s], s) for node, kept in depth.items() for s in sorted(kept)]
+                carried, state = depth[edge.source], edge.role is Role.STATE
+                carried[state] = max(carried.get(state, 0), edge.delay)
+    return [last_values(node, last[s], s) for node, last in depth.items() for s in sorted(last)]
 
 
 def _costs(plan: Plan, position: Mapping[str, int], wrapped: Wrap) -> list[str]:

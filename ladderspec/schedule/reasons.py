@@ -93,7 +93,7 @@ def _cycles(plan: Plan, phase: Phase) -> dict[str, Reason]:
 
 
 def _span(distance: int) -> tuple[bool, int]:
-    """Short ways back first; an arrow that runs forward closes nothing within one t."""
+    """Short distances back first; an arrow that runs forward closes nothing within one t."""
     return (distance < 0, abs(distance))
 
 

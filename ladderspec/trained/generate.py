@@ -133,9 +133,9 @@ def _predictions(
     besides = shown_by(task, task.generated_pictures, name, seen, net.shape)
     if not besides:
         return {}
-    own = over_time(task.present, seen).view(*seen.shape[:2], *net.shape)
-    own = torch.cat([own[:, : given.shape[1] - 1], later], 1)
-    return {name: Shown(Panel(own), task.horizon), **besides}
+    ahead = over_time(task.present, seen).view(*seen.shape[:2], *net.shape)
+    ahead = torch.cat([ahead[:, : given.shape[1] - 1], later], 1)
+    return {name: Shown(Panel(ahead), task.horizon), **besides}
 
 
 def continuation_sheet(found: Continuation, title: str, first: int = 0) -> ImageSheet:

@@ -90,8 +90,8 @@ def _of_ineffective(work: Compilation, spec: Spec) -> Iterator[str]:
         fields[place] = note and fields.get(place, note)
     changes = spec.patches[1:]
     tables = (items_of(patch.node.get(key)) for patch in changes for key in ("set", "edges"))
-    own = {str(value.place) for items in tables for _, value in items}
-    yield from (note for place, note in fields.items() if note and (place in own or not changes))
+    here = {str(value.place) for items in tables for _, value in items}
+    yield from (note for place, note in fields.items() if note and (place in here or not changes))
 
 
 def _of_roles(work: Compilation) -> Iterator[tuple[str, str]]:
@@ -152,12 +152,12 @@ def _declared(cell: Cell, site: Site, out: Shape) -> object:
     try:
         maps = [cell.project(site, inlet, out) for inlet in site.inlets]
         sizes = cell.out_shape(site), cell.row_stride, cell.state_shapes(out)
-        own = cell.parameters(site, out), cell.constants(site, out), cell.node_norm()
+        declared = cell.parameters(site, out), cell.constants(site, out), cell.node_norm()
     except Exception:  # the cell of a user may refuse a value in any way
         return None
     norms = {cell.node_norm()[1], *(map.norm for map in maps)} - {"none"}
     keeps = any(NORMS[norm].statistics for norm in norms)
-    return maps, sizes, own, cell.needs(site.side), keeps and getattr(cell, "statistics", None)
+    return maps, sizes, declared, cell.needs(site.side), keeps and getattr(cell, "statistics", None)
 
 
 # --- what tasks read ------------------------------------------------------------------------------

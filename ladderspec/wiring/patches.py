@@ -86,8 +86,8 @@ def _remove(work: Compilation, patch: EdgePatch) -> None:
         if BOTTOM in found_nodes:
             work.report("G205", f"{tick(text)} would remove the input", at)
             found_nodes.clear()
-        if (kept := _of_groups(graph, found_nodes)) is not None:
-            work.report("G205", f"{tick(text)} would remove {kept}", at, NO_GROUPS)
+        if (needed := _of_groups(graph, found_nodes)) is not None:
+            work.report("G205", f"{tick(text)} would remove {needed}", at, NO_GROUPS)
             found_nodes.clear()
         _remember(work, found_nodes, found_edges, at)
         nodes |= found_nodes
@@ -98,11 +98,11 @@ def _remove(work: Compilation, patch: EdgePatch) -> None:
 
 def _of_groups(graph: Graph, nodes: set[str]) -> str | None:
     """What groups cannot do without, if it is among these nodes."""
-    kept = {
+    needed = {
         node_name(Side.ENCODER, GROUPS): "the level of the groups",
         node_name(Side.DECODER, INPUT): "mu and pi of the groups",
     }
-    found = [what for node, what in kept.items() if node in nodes]
+    found = [what for node, what in needed.items() if node in nodes]
     return found[0] if found and groups_of(graph) is not None else None
 
 

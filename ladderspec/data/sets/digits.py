@@ -147,8 +147,8 @@ class DigitData(DataSet):
                     f" `labelled: {count}` needs {count // CLASSES} of each class"
                 )
             with_label[members[np.argsort(bits[members])[: count // CLASSES]]] = True
-        kept = with_label if keep == "labelled" else np.ones(len(rows), bool)
-        return rows[kept], with_label[kept]
+        used = with_label if keep == "labelled" else np.ones(len(rows), bool)
+        return rows[used], with_label[used]
 
     @abstractmethod
     def compute(self, split: str, epoch: int, indices: Indices) -> Fields:

@@ -163,8 +163,8 @@ def _transpose(roll: NDArray[Any], shift: int) -> NDArray[Any]:
 def _open_rolls(config: Music, folder: Path | None) -> dict[str, Rolls]:
     if config.name == "etudes":
         return etudes()
-    own = _own_file(config, folder)
-    return read_rolls(own or sources.obtain(config.files(), folder)[0])
+    users = _own_file(config, folder)
+    return read_rolls(users or sources.obtain(config.files(), folder)[0])
 
 
 def _own_file(config: Music, folder: Path | None) -> Path | None:
