@@ -45,7 +45,7 @@ def run_new(args: argparse.Namespace) -> int:
       ladderspec new mine.yaml --from ommnist/rladder
     """
     from ladderspec.language.spec import dump_schema
-    from ladderspec.text.parse import resolve_scalar
+    from ladderspec.text.tree import resolve_scalar
 
     known = templates()
     if args.list:

@@ -200,7 +200,7 @@ def _preview(args: argparse.Namespace) -> int:
 
 def _fields(given: list[str]) -> dict[str, Any]:
     """WORD=VALUE, the value read as YAML."""
-    from ladderspec.text.parse import parse
+    from ladderspec.text.tree import parse
 
     found: dict[str, Any] = {}
     for item in given:

@@ -72,8 +72,7 @@ from ladderspec.language.read import (
     read,
 )
 from ladderspec.shipped import PREFIX, located
-from ladderspec.text.parse import parse
-from ladderspec.text.tree import Node
+from ladderspec.text.tree import Node, parse
 from ladderspec.wiring.graph import Graph
 
 M = TypeVar("M", bound=BaseModel)

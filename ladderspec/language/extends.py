@@ -18,8 +18,7 @@ from ladderspec.errors import (
     tick,
 )
 from ladderspec.shipped import PREFIX, folder, located, suggestion
-from ladderspec.text.parse import MAX_CHARACTERS, parse
-from ladderspec.text.tree import Node
+from ladderspec.text.tree import MAX_CHARACTERS, Node, parse
 
 MAX_BYTES = 4 * MAX_CHARACTERS  # the most that UTF-8 needs
 

@@ -18,8 +18,7 @@ from ladderspec.language.resolve import Choice, choose, drop_levels, resolve
 from ladderspec.language.rows import row_names
 from ladderspec.language.spec import Expect, SpecConfig, Variant, refresh
 from ladderspec.shipped import located
-from ladderspec.text.parse import parse
-from ladderspec.text.tree import Node
+from ladderspec.text.tree import Node, parse
 
 if TYPE_CHECKING:
     from networkx import MultiDiGraph

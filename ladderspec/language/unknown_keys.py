@@ -22,8 +22,7 @@ from ladderspec.language.fields import (
     side_of,
 )
 from ladderspec.language.repair import Action, UnknownKey, UnknownKeys, mark_of
-from ladderspec.text.parse import resolve_scalar
-from ladderspec.text.tree import Node, items_of
+from ladderspec.text.tree import Node, items_of, resolve_scalar
 
 MAX_ITEMS = 5000  # errors of pydantic that are looked at
 ROW_KEYS = ("encoder", "decoder", "repeat", "label")

@@ -10,9 +10,8 @@ from typing import Any
 from ladderspec.escaping import one_line
 from ladderspec.names import Role, Side, split_node
 from ladderspec.schedule.equations import Equation, Reader, Term
-from ladderspec.schedule.phases import Kind, Phase
+from ladderspec.schedule.phases import Kind, Phase, Reason, Why, explain, grouped
 from ladderspec.schedule.plan import Plan, Work, flop_of_costs, need_masks, reads_of, times, work_of
-from ladderspec.schedule.reasons import Reason, Why, explain, grouped
 
 WIDTH = 100
 TAPS = {"normalised": "z", "logits": "logits"}

@@ -23,7 +23,7 @@ from ladderspec.cells.input import Input
 from ladderspec.cells.recurrent import GRU, LSTM, ConvLSTM
 from ladderspec.language.read import Spec
 from ladderspec.names import Role, Side, edge_key, split_node
-from ladderspec.schedule.phases import Kind
+from ladderspec.schedule.phases import Kind, Why, explain
 from ladderspec.schedule.plan import (
     Plan,
     PlanError,
@@ -35,7 +35,6 @@ from ladderspec.schedule.plan import (
     work_of,
 )
 from ladderspec.schedule.plan_text import WIDTH, as_dict, to_text
-from ladderspec.schedule.reasons import Why, explain
 from ladderspec.tasks import Classification, Denoising, Prediction
 from ladderspec.wiring.graph import parameters
 
