@@ -25,7 +25,7 @@ from ladderspec.experiments.training import (
 from ladderspec.language.explain import example, explain, show
 from ladderspec.language.extends import merge
 from ladderspec.language.fields import Loc, present
-from ladderspec.language.read import COMMAND_LINE, MAX_ROUNDS, parse_set
+from ladderspec.language.read import COMMAND_LINE, MAX_ROUNDS, Document, parse_set
 from ladderspec.language.unknown_keys import find_unknown_keys
 from ladderspec.text.tree import Node, items_of
 
@@ -135,6 +135,19 @@ def written_path(node: Node, data: DataConfig) -> str | None:
     path = node.get("path")
     changed = path is not None and getattr(data, "path", None) != path.value
     return str(path.value) if path is not None and changed else None
+
+
+def title_of(line: Sequence[Node], document: Document) -> str:
+    """The title of the variant in the spec, or of the spec."""
+    names = [str(node.value) for row in line for node in listed(row.get("variant"))]
+    places = [("title",), *(("variants", name, "title") for name in names)]
+    found = [document.tree.find(place) for place in places]
+    titles = [
+        str(node.value)
+        for (node, depth), place in zip(found, places, strict=True)
+        if depth == len(place)
+    ]
+    return titles[-1] if titles else ""
 
 
 # --- the command line -----------------------------------------------------------------------------

@@ -11,9 +11,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
-
-from pydantic import BaseModel
 
 from ladderspec.api import compile_once, compiled
 from ladderspec.data import DataConfig, DataError, DataSet, registered
@@ -53,30 +50,19 @@ from ladderspec.experiments.layers import (
     overrides,
     patch_of,
     salvaged,
+    title_of,
     validate,
     with_path,
     with_variant,
     written_path,
 )
 from ladderspec.experiments.runs import Experiment, Run, with_origins, with_unique_titles
-from ladderspec.experiments.training import (
-    EvaluationConfig,
-    TrainingConfig,
-)
+from ladderspec.experiments.training import EvaluationConfig, TrainingConfig
 from ladderspec.language.extends import extend, read_source
-from ladderspec.language.read import (
-    Document,
-    Request,
-    Spec,
-    open_document,
-    read,
-)
+from ladderspec.language.read import Document, Request, Spec, open_document, read
 from ladderspec.shipped import PREFIX, located
 from ladderspec.text.tree import Node, parse
 from ladderspec.wiring.graph import Graph
-
-M = TypeVar("M", bound=BaseModel)
-
 
 # Networks that are compiled already, by the file of the spec and the changes to it.
 Networks = dict[tuple[Path, str], tuple[Spec, Graph]]
@@ -277,18 +263,6 @@ class _ExperimentReader:
         self.findings.update(found)
         return None if found else spec
 
-    def _title(self, line: Sequence[Node], document: Document) -> str:
-        """The title of the variant in the spec, or of the spec."""
-        names = [str(node.value) for row in line for node in listed(row.get("variant"))]
-        places = [("title",), *(("variants", name, "title") for name in names)]
-        found = [document.tree.find(place) for place in places]
-        titles = [
-            str(node.value)
-            for (node, depth), place in zip(found, places, strict=True)
-            if depth == len(place)
-        ]
-        return titles[-1] if titles else ""
-
     # --- data and training -----------------------------------------------------------------------
 
     def _changed_run(self, cell: _Cell) -> Run | None:
@@ -334,7 +308,7 @@ class _ExperimentReader:
             row=row.name,
             column=column.name if column else "",
             seed=0,
-            title=row.title or self._title(line, document) or row.name,
+            title=row.title or title_of(line, document) or row.name,
             spec=spec,
             data=data,
             training=training,
