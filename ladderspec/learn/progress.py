@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -33,9 +34,9 @@ BAR, LEAST = 24, 8  # characters of a bar: at most, and at least
 SPINNER = "|/-\\"
 
 
-def clock(seconds: float) -> str:
+def show_time(seconds: float) -> str:
     """
-    >>> clock(42), clock(3725)
+    >>> show_time(42), show_time(3725)
     ('0:42', '1:02:05')
     """
     minutes, rest = divmod(int(max(0.0, seconds)), 60)  # negative if the clock has jumped back
@@ -94,7 +95,7 @@ class Status:
         if not self.rate:
             return "?"
         passed = 0.0 if self.note else max(0.0, time.time() - self.since)
-        return clock((self.total - self.update) / self.rate - passed)
+        return show_time((self.total - self.update) / self.rate - passed)
 
     @property
     def pace(self) -> str:
@@ -215,6 +216,7 @@ def read_status(folder: Path, since: float = 0.0) -> Status | None:
 # --- the terminal ---------------------------------------------------------------------------------
 
 Source = Callable[[], Status | None]  # None: the run waits
+Bar = Callable[[float, int], str]  # a share, and the length of the bar
 
 
 @dataclass
@@ -284,13 +286,11 @@ class Display:
         self.stopped = self.stopped or time.time()
 
     def _follow(self, over: threading.Event) -> None:
+        report, pause = (self.show, FRAMES) if self.live else (self._say_all, LINES)
         if self.live:
-            self.show()
-        while not over.wait(FRAMES if self.live else LINES):
-            if self.live:
-                self.show()
-            else:
-                self._say_all()
+            report()
+        while not over.wait(pause):
+            report()
 
     def _say_all(self) -> None:
         """Plain lines about runs in other processes; those in this one print rows themselves."""
@@ -321,7 +321,7 @@ class Display:
         if not self.runs:
             return []
         columns, rows = shutil.get_terminal_size()
-        found = lines(self._statuses(), columns - 1, rows - 2, self.frame, self._style())
+        found = lines(self._statuses(), columns - 1, rows - 2, self.frame, self._bar())
         if self.total > 1:
             found.append(f"{self.done} of {self.total} runs finished"[: columns - 1])
         return found
@@ -338,10 +338,10 @@ class Display:
             if status is not None
         ]
 
-    def _style(self) -> Style:
+    def _bar(self) -> Bar:
         encoding = (getattr(self.out, "encoding", "") or "").lower()
-        full, empty = ("━", "─") if encoding.startswith("utf") else ("#", ".")
-        return Style(full, empty, colour=not os.environ.get("NO_COLOR"))
+        signs = ("━", "─") if encoding.startswith("utf") else ("#", ".")
+        return partial(bar_of, signs=signs, colour=not os.environ.get("NO_COLOR"))
 
 
 @dataclass(frozen=True)
@@ -354,24 +354,21 @@ class Here:
         return self.progress.status
 
 
-@dataclass(frozen=True)
-class Style:
-    """How a bar looks."""
-
-    full: str = "#"
-    empty: str = "."
-    colour: bool = False
-
-    def bar(self, share: float, length: int) -> str:
-        done = min(length, int(share * length))
-        if not self.colour:
-            return self.full * done + self.empty * (length - done)
-        return f"\033[36m{self.full * done}\033[2m{self.empty * (length - done)}\033[0m"
+def bar_of(
+    share: float, length: int, signs: tuple[str, str] = ("#", "."), colour: bool = False
+) -> str:
+    """
+    >>> bar_of(0.3, 10)
+    '###.......'
+    """
+    done = min(length, int(share * length))
+    full, empty = signs[0] * done, signs[1] * (length - done)
+    return f"\033[36m{full}\033[2m{empty}\033[0m" if colour else full + empty
 
 
 def lines(
     runs: Sequence[tuple[str, Status | None]], width: int, most: int, frame: int = 0,
-    style: Style = Style(),
+    bar_of: Bar = bar_of,
 ) -> list[str]:  # fmt: skip
     """The lines of runs in columns, each line at most `width` characters wide.
 
@@ -382,8 +379,7 @@ def lines(
     rtagger.seed0  ####.........  120/400  2/s  2:20 left  segment.ami 0.4567
     tagger.seed0   waiting
     """
-    waiting = [run for run in runs if run[1] is None]
-    shown = ([run for run in runs if run[1] is not None] + waiting)[: max(1, most - 1)]
+    shown = sorted(runs, key=lambda run: run[1] is None)[: max(1, most - 1)]
     moving = {name: status for name, status in shown if status is not None and status.total}
     counts = {name: f"{s.update}/{s.total}" for name, s in moving.items()}
     count = max(map(len, counts.values()), default=0)
@@ -403,7 +399,7 @@ def lines(
             found.append(text[:width])
             continue
         done = moving[name].update / moving[name].total
-        middle = f"  {style.bar(done, bar)}" if bar else ""
+        middle = f"  {bar_of(done, bar)}" if bar else ""
         rest = f"  {paces[name]:<{pace}}  {_measures(moving[name], room - bar - 2)}".rstrip()
         free = width - names - (bar + 2 if bar else 0)
         found.append(title + middle + rest[: max(0, free)])
@@ -418,7 +414,7 @@ def _pace(status: Status, frame: int) -> str:
 
 
 def _spin(status: Status, frame: int, note: str) -> str:
-    return f"{SPINNER[frame % 4]} {status.note or note} {clock(time.time() - status.since)}"
+    return f"{SPINNER[frame % 4]} {status.note or note} {show_time(time.time() - status.since)}"
 
 
 def _measures(status: Status, room: int) -> str:
