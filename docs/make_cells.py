@@ -113,10 +113,10 @@ def table(side: Side, name: str, kind: type[Cell]) -> tuple[str, str]:
     for inlet in inlets:
         owned = cell.project(site, inlet, out).parameters
         rows += [entry(f"{inlet.key}.{own}", each) for own, each in owned.items()]
-    said = ", ".join(f"{key}: {value}" for key, value in fields.items())
+    given = ", ".join(f"{key}: {value}" for key, value in fields.items())
     arrive = " and ".join(f"{show_shape(inlet.shape)} on `{inlet.key}`" for inlet in inlets)
     head = ["| name | shape | initial value |", "|---|---|---|"]
-    text = f"for {arrive}" + (f", with `{said}`" if said else "")
+    text = f"for {arrive}" + (f", with `{given}`" if given else "")
     return text, "\n".join([*head, *rows]) if rows else ""
 
 

@@ -100,15 +100,15 @@ def entry(code: str) -> str:
 
 
 def example(code: str) -> str:
-    """The spec of a case and the first thing that is said of it under this code."""
+    """The spec of a case and the first message about it under this code."""
     case = CASES / f"{EXAMPLES[code]}.yaml"
     spec = case.read_bytes().decode("utf-8", "replace").rstrip()
-    said = case.with_suffix(".err.txt").read_text(encoding="utf-8").rstrip()
+    text = case.with_suffix(".err.txt").read_text(encoding="utf-8").rstrip()
     command = f"ladderspec validate {case.name}"
     if spec.startswith("# ladderspec "):
         line, _, spec = spec.partition("\n")
         command = shlex.join(shlex.split(line.removeprefix("# ")))
-    parts = said.split("\n\n") if "\n\n" in said else said.split("\n") if code == "S100" else [said]
+    parts = text.split("\n\n") if "\n\n" in text else text.split("\n") if code == "S100" else [text]
     at = next(i for i, part in enumerate(parts) if code in part)
     before, after = "...\n" * bool(at), "\n..." * (at + 1 < len(parts))
     spec = "\n".join(line if len(line) < 120 else f"{line[:60]} ..." for line in spec.split("\n"))

@@ -139,7 +139,7 @@ def show(value: Any) -> str:
         inner = ", ".join(
             f"{k}: {show(v)}" for k, v in value.items() if v not in (None, {}, [], ())
         )
-        return inner.replace("`", "") if len(inner) < 40 else ""  # said of its own fields
+        return inner.replace("`", "") if len(inner) < 40 else ""  # its own fields are listed
     return f"`{value}`".replace("'", "")
 
 
@@ -160,7 +160,7 @@ def takes(words: dict[str, Any], schema: dict[str, Any]) -> str:
             options = [takes(option, schema) for option in words[union]]
             return " or ".join(dict.fromkeys(o for o in options if o and o != "nothing"))
     if words.get("pattern", "").startswith("^\\$"):
-        return ""  # `$param` goes everywhere and is told once
+        return ""  # `$param` goes everywhere and is explained once
     kind = words.get("type")
     if kind == "array":
         inner = takes(words.get("items", {}), schema)

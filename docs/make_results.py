@@ -308,25 +308,25 @@ def _quoted(study: Study, results: Results, quote: Quote) -> str:
     shown = f"{ours.mean:.{digits}f}"
     shown += "" if ours.deviation is None else f" ± {ours.deviation:.{digits}f}"
     others = [cells[row, quote.column] for row in quote.against if (row, quote.column) in cells]
-    said = _against(cell, others, measure) if quote.against else _beside_paper(cell, measure)
+    verdict = _against(cell, others, measure) if quote.against else _beside_paper(cell, measure)
     runs = [r for r in experiment_of(study) if (r.row, r.column) == (quote.row, quote.column)]
     network = ", ".join(filter(None, [cell.title, cell.heading]))
     paper = str(cell.quoted(measure) or "-")
-    parts = (network, label(measure), paper, shown, ours.count, scale(runs[0]), said or "-")
+    parts = (network, label(measure), paper, shown, ours.count, scale(runs[0]), verdict or "-")
     return " | ".join(map(str, parts))
 
 
 def _against(cell: TableCell, others: list[TableCell], measure: Measure) -> str:
     """Which other rows it is better or worse than, by the intervals of paired differences."""
-    said: dict[str, list[str]] = {}
+    found: dict[str, list[str]] = {}
     for other in others:
         gap = difference(cell.values[measure.name], other.values.get(measure.name, {}))
         if gap is None:
             continue
         side = BETTER if (gap.mean > 0) == measure.higher else WORSE
         known = gap.low is not None and gap.clear
-        said.setdefault(side if known else UNCLEAR, []).append(other.title)
-    return "; ".join(f"{verdict} {', '.join(rows)}" for verdict, rows in said.items())
+        found.setdefault(side if known else UNCLEAR, []).append(other.title)
+    return "; ".join(f"{verdict} {', '.join(rows)}" for verdict, rows in found.items())
 
 
 def _beside_paper(cell: TableCell, measure: Measure) -> str:
