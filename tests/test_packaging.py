@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -152,19 +153,41 @@ def test_the_wheel_outside_the_repository(wheel: Path, tmp_path: Path) -> None:
 
 
 def test_the_page_on_a_package_index(wheel: Path) -> None:
+    """Without an address of the repository, nothing leads to a file that the index lacks."""
     with zipfile.ZipFile(wheel) as archive:
         text = archive.read(f"ladderspec-{__version__}.dist-info/METADATA").decode()
-    assert "](" not in text
-    assert "<img" not in text
-    assert f"```yaml\n{(ROOT / 'docs/hero.yaml').read_text()}```\n\nThe eighth line" in text
+    fields, _, page = text.partition("\n\n")
+    assert "Project-URL: Paper, https://arxiv.org/abs/1707.09219" in fields
+    assert not re.search(r"!\[|<img|\b(docs|specs)/|make (quickstart|test|docs)|clone", page)
+    assert {target[:8] for target in re.findall(r"\]\(([^)]+)\)", page)} == {"https://"}
+    assert f"`hero.yaml`:\n\n```yaml\n{(ROOT / 'docs/hero.yaml').read_text()}```\n\n" in page
+    assert "pip install 'ladderspec[torch,data,plot]'" in page
+    titles = re.findall(r"^#+ .*", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert re.findall(r"^#+ .*", page, re.MULTILINE) == titles
+
+
+def test_the_page_as_an_index_renders_it(wheel: Path) -> None:
+    markdown = pytest.importorskip("readme_renderer.markdown")
+    with zipfile.ZipFile(wheel) as archive:
+        text = archive.read(f"ladderspec-{__version__}.dist-info/METADATA").decode()
+    html = markdown.render(text.partition("\n\n")[2])
+    assert html
+    assert "<img" not in html
+    links = re.findall(r'href="([^"]+)"', html)
+    assert {link for link in links if link[0] != "#"} == {"https://arxiv.org/abs/1707.09219"}
+
+
+def test_the_page_once_the_repository_has_an_address() -> None:
     spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
     hook = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hook)
-    page = hook.for_index((ROOT / "README.md").read_text(), "https://example.org/ladderspec")
+    hero = (ROOT / "docs/hero.yaml").read_text()
+    page = hook.for_index((ROOT / "README.md").read_text(), hero, "https://example.org/ladderspec")
     assert "(https://example.org/ladderspec/raw/HEAD/docs/hero.svg)" in page
     assert 'src="https://example.org/ladderspec/raw/HEAD/docs/' in page
     assert "(https://example.org/ladderspec/blob/HEAD/docs/tour.md)" in page
     assert "](docs/" not in page
+    assert "pip install 'ladderspec[torch,data,plot]'" in page
 
 
 def test_citation_and_hooks() -> None:
