@@ -19,6 +19,7 @@ from ladderspec.network.executor import Call, Executor
 from ladderspec.network.history import History, Row
 from ladderspec.network.inputs import Given, check_count
 from ladderspec.nn import TimeStep
+from ladderspec.ops import choose
 
 TENSORS_PER_VALUE = 3  # that wait for the backward pass, about, for one value of a node
 Found = tuple[dict[str, Row], dict[str, Row]]  # what is read at the end, and the next past
@@ -68,7 +69,8 @@ def _segment(
         for name, row in past.items():
             history.rows[name][: history.lead] = row
         executor.read_input(history, values)
-        timed = [replace(step, recomputed=computed) for step in steps]
+        project = choose(values[BOTTOM])  # its spectra of filters belong to this pass
+        timed = [replace(step, recomputed=computed, project=project) for step in steps]
         if not torch.compiler.is_compiling():  # which traces one pass, and recomputes by itself
             computed = True
         executor.loop(history, timed, call)

@@ -5,6 +5,6 @@ from ladderspec.errors import require_torch
 require_torch()
 
 from ladderspec.ops import transforms  # noqa: E402
-from ladderspec.ops.choose import Project, choose, fast_project, plain_project  # noqa: E402
+from ladderspec.ops.choose import FastProject, Project, choose, plain_project  # noqa: E402
 
-__all__ = ["Project", "choose", "fast_project", "plain_project", "transforms"]
+__all__ = ["FastProject", "Project", "choose", "plain_project", "transforms"]

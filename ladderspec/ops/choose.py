@@ -18,17 +18,31 @@ Project = Callable[[Projection, Tensor, Tensor | None, Tensor | None], Tensor]
 plain_project: Project = Projection.compute  # every map as its cell declares it
 
 
-def fast_project(p: Projection, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    """The map by the algorithm that takes the fewest multiplications."""
-    if (
-        weight is not None
-        and p.function is convolve
-        and fft_conv.pays(p.source, p.target, p.filter, p.stride, x.shape[0])
-        and x.dtype == weight.dtype
-    ):
-        y = fft_conv.fft_convolve(x, weight)
+class FastProject:
+    """The map by the algorithm that takes the fewest multiplications.
+
+    One object serves one call of a network: filters are transformed once, for all t.
+    """
+
+    def __init__(self) -> None:
+        self.spectra: dict[tuple[int, int, int], tuple[Tensor, Tensor]] = {}
+
+    def __call__(
+        self, p: Projection, x: Tensor, weight: Tensor | None, bias: Tensor | None
+    ) -> Tensor:
+        if (
+            weight is None
+            or p.function is not convolve
+            or not fft_conv.pays(p.source, p.target, p.filter, p.stride, x.shape[0])
+            or x.dtype != weight.dtype
+        ):
+            return plain_project(p, x, weight, bias)
+        key = id(weight), *x.shape[2:]
+        if key not in self.spectra:
+            # With the weight itself, so that its id is not used again.
+            self.spectra[key] = weight, fft_conv.filter_spectrum(x, weight)
+        y = fft_conv.fft_convolve(x, weight, self.spectra[key][1])
         return y if bias is None else y + per_channel(bias, y)
-    return plain_project(p, x, weight, bias)
 
 
 def choose(frames: Tensor) -> Project:
@@ -44,4 +58,4 @@ def choose(frames: Tensor) -> Project:
         or frames.dtype not in (torch.float32, torch.float64)
         or torch.is_autocast_enabled("cpu")
     )
-    return plain_project if plain else fast_project
+    return plain_project if plain else FastProject()

@@ -3,7 +3,8 @@
 A 9x9 filter costs 81 multiplications at every place. In the Fourier domain of a torus that is a
 little larger than the map it costs one complex multiplication per frequency: with both transforms,
 for 32 channels on 32x32, a sixth of the multiplications, and the same for the gradients. Transforms
-are products with matrices of cosines and sines: for maps of these sizes as fast as an FFT.
+are products with real matrices of cosines and sines: on maps of these sizes, `torch.fft` and
+complex products take twice as long.
 
 Roundings are of the same order as those of the direct sum, but relative to the largest value of a
 map: in float32, values a million times smaller are lost, and NaN and Inf spread over the map.
@@ -14,18 +15,14 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
 from torch.utils._python_dispatch import _disable_current_modes
 
-from ladderspec.cells.functions import Pair, convolve
+from ladderspec.cells.functions import Pair
 from ladderspec.names import Shape
-from ladderspec.ops.transforms import wants_derivatives
-
-Gradients = tuple[Tensor | None, Tensor | None]  # of x and weight
 
 WIDE = 16  # taps of a filter; below, it was never faster
 GAIN = 2.4  # so many times fewer multiplications pay for the passes over memory
@@ -52,103 +49,56 @@ def _inside(size: int, filter: int) -> int:
     return sum(min(size, i - first + filter) - max(0, i - first) for i in range(size))
 
 
-def fft_convolve(x: Tensor, weight: Tensor) -> Tensor:
-    """`convolve` at stride 1."""
-    y: Tensor = _FFTConv.apply(x, weight)  # type: ignore[no-untyped-call]
-    return y
+def fft_convolve(x: Tensor, weight: Tensor, spectrum: Tensor | None = None) -> Tensor:
+    """`convolve` at stride 1.
+
+    Args:
+        x: Maps.
+        weight: The filter.
+        spectrum: `filter_spectrum(x, weight)`, if it has been computed.
+    """
+    (batch, channels), bases = x.shape[:2], _bases_of(x, weight)
+    spectrum = filter_spectrum(x, weight) if spectrum is None else spectrum
+    maps = bases.x.transform(x).view(-1, 2 * batch, channels)
+    by_real, by_imaginary = (
+        torch.bmm(maps, part).view(-1, 2, batch, len(weight)) for part in spectrum.unbind(1)
+    )
+    real = by_real[:, 0] - by_imaginary[:, 1]
+    imaginary = by_imaginary[:, 0] + by_real[:, 1]
+    y = bases.y.transpose(torch.stack([real, imaginary], 1))
+    return y.contiguous(memory_format=torch.channels_last)
 
 
-class _FFTConv(Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
-        basis = _bases(tuple(x.shape[2:]), tuple(weight.shape[2:]), x.dtype)
-        spectrum = basis.x.transform(_fields(x)).view(-1, 2, *x.shape[:2])
-        ctx.save_for_backward(x, weight, spectrum if ctx.needs_input_grad[1] else None)
-        y = _product(spectrum, _filter_spectrum(basis, weight))
-        return _maps(basis.y.transpose(y.flatten(2)), (len(x), len(weight), *x.shape[2:]))
-
-    @staticmethod
-    def backward(ctx: Any, dy: Tensor) -> Gradients:
-        with torch.autocast("cpu", enabled=False):  # it would round what was never rounded
-            x, weight, spectrum = ctx.saved_tensors
-            if wants_derivatives(dy):
-                return _direct_gradients(x, weight, dy, ctx.needs_input_grad)
-            return _gradients(x, weight, spectrum, dy, ctx.needs_input_grad)
-
-
-def _gradients(
-    x: Tensor, weight: Tensor, spectrum: Tensor, dy: Tensor, wanted: tuple[bool, bool]
-) -> Gradients:
-    basis = _bases(tuple(x.shape[2:]), tuple(weight.shape[2:]), x.dtype)
-    d = basis.y.transform(_fields(dy)).view(-1, 2, *dy.shape[:2])
-    dx = dweight = None
-    if wanted[0]:
-        # The filter's spectrum is made again: it is many times as large as the filter.
-        product = _product(d, _filter_spectrum(basis, weight).transpose(2, 3), sign=-1)
-        dx = _maps(basis.x.transpose(product.flatten(2)), x.shape)
-        del product
-    if wanted[1]:
-        real, imaginary = spectrum.transpose(2, 3).unbind(1)
-        # Not into halves of one tensor: products that are not contiguous take two to four times
-        # as long.
-        parts = (
-            torch.bmm(spectrum.flatten(1, 2).transpose(1, 2), d.flatten(1, 2)),
-            torch.bmm(real, d[:, 1]).baddbmm_(imaginary, d[:, 0], alpha=-1),
-        )
-        fields = basis.filter.transpose(torch.stack(parts, 1).flatten(2))
-        shape = weight.shape
-        filters = fields.view(*shape[2:], shape[1], shape[0]).permute(3, 2, 0, 1)
-        dweight = torch.empty_like(weight).copy_(filters)
-    return dx, dweight
-
-
-def _direct_gradients(
-    x: Tensor, weight: Tensor, dy: Tensor, wanted: tuple[bool, bool]
-) -> Gradients:
-    """The gradients of `convolve`, which can be differentiated again."""
-    again = torch.is_grad_enabled()
-    with torch.enable_grad():
-        given = x.view_as(x), weight.view_as(weight)
-        y = convolve(*given)
-    inputs = [each for each, is_wanted in zip(given, wanted, strict=True) if is_wanted]
-    found = iter(torch.autograd.grad(y, inputs, dy, create_graph=again))
-    return next(found) if wanted[0] else None, next(found) if wanted[1] else None
-
-
-def _product(a: Tensor, b: Tensor, sign: int = 1) -> Tensor:
-    """a b of complex matrices (frequencies, 2, I, K) and (.., 2, K, J); sign -1: b conjugate."""
-    both = a.flatten(1, 2)
-    y, crossed = (torch.bmm(both, part).view(len(a), 2, a.shape[2], -1) for part in b.unbind(1))
-    y[:, 0].sub_(crossed[:, 1], alpha=sign)
-    y[:, 1].add_(crossed[:, 0], alpha=sign)
-    return y
+def filter_spectrum(x: Tensor, weight: Tensor) -> Tensor:
+    """The spectrum of a filter for maps of the size of x, (frequencies, 2, C, O)."""
+    return _bases_of(x, weight).filter.transform(weight.transpose(0, 1))
 
 
 # --- transforms -----------------------------------------------------------------------------------
 
 
-class _Basis:
-    """The Fourier transform of fields (H, W, M), and its transpose.
+class _Basis(NamedTuple):
+    """The Fourier transform of maps, and its transpose.
 
     Real and imaginary parts are numbers side by side. Along the first axis there are half of all
-    frequencies: those of real fields come in conjugate pairs.
+    frequencies: those of real maps come in conjugate pairs.
     """
 
-    def __init__(self, rows: Tensor, columns: Tensor, dtype: torch.dtype) -> None:
-        self.rows, self.columns = rows.to(dtype), columns.to(dtype)  # (p 2, H), (q 2, 2 W)
+    rows: Tensor  # (p 2, H)
+    columns: Tensor  # (q 2, 2 W)
 
-    def transform(self, field: Tensor) -> Tensor:
-        """(H, W, M) -> (p q, 2, M)"""
-        along = torch.mm(self.rows, field.flatten(1))
-        pairs = along.view(-1, self.columns.shape[1], field.shape[2])
-        return torch.matmul(self.columns, pairs).view(-1, 2, field.shape[2])
+    def transform(self, maps: Tensor) -> Tensor:
+        """(N, C, H, W) -> (p q, 2, N, C)"""
+        n, c, height, width = maps.shape
+        along = torch.mm(self.rows, maps.permute(2, 3, 0, 1).reshape(height, -1))
+        return torch.matmul(self.columns, along.view(-1, 2 * width, n * c)).view(-1, 2, n, c)
 
     def transpose(self, spectrum: Tensor) -> Tensor:
-        """(p q, 2, M) -> (H, W, M)"""
-        pairs = spectrum.view(-1, len(self.columns), spectrum.shape[2])
-        along = torch.matmul(self.columns.t(), pairs)
-        field = torch.mm(self.rows.t(), along.view(len(self.rows), -1))
-        return field.view(len(field), -1, spectrum.shape[2])
+        """(p q, 2, N, C) -> (N, C, H, W)"""
+        n, c = spectrum.shape[2:]
+        along = torch.matmul(self.columns.t(), spectrum.view(-1, len(self.columns), n * c))
+        fields = torch.mm(self.rows.t(), along.view(len(self.rows), -1))
+        return fields.view(len(fields), -1, n, c).permute(2, 3, 0, 1)
 
 
 class _Bases(NamedTuple):
@@ -157,62 +107,42 @@ class _Bases(NamedTuple):
     y: _Basis  # its transpose is the inverse transform
 
 
-def _torus(size: Pair, filter: Pair) -> Pair:
-    """So large that what wraps around falls outside of the map."""
-    return size[0] + filter[0] // 2, size[1] + filter[1] // 2
+def _bases_of(x: Tensor, weight: Tensor) -> _Bases:
+    return _bases(tuple(x.shape[2:]), tuple(weight.shape[2:]), x.dtype)
 
 
 @lru_cache(64)
 def _bases(size: Pair, filter: Pair, dtype: torch.dtype) -> _Bases:
     """For maps of `size`, and a filter that begins (k - 1) // 2 places before. No weights in it."""
-    with _disable_current_modes():  # the cache serves calls without these modes too
+    with _disable_current_modes(), torch.inference_mode(False):  # they serve calls without these
         height, width = _torus(size, filter)
-        before = (filter[0] - 1) // 2, (filter[1] - 1) // 2
-        maps = _rows(height, size[0]), _columns(width, size[1])
+        half = height // 2 + 1
+        # Each frequency stands for its conjugate too, except those that are real.
+        shares = torch.tensor([[2.0 if 2 * f % height else 1.0] for f in range(half)], device="cpu")
+        before = [-((taps - 1) // 2) for taps in filter]
+        rows = _waves(height, size[0], before[0])[:half] * shares / (height * width)
+        inverse = rows, _waves(width, size[1], before[1])
+        maps = _waves(height, size[0])[:half], _waves(width, size[1])
         # Conjugate, since the convolution of networks is a correlation.
-        filters = _rows(height, filter[0], sign=1), _columns(width, filter[1], sign=1)
-        # Each frequency stands for its conjugate too, but for those that are real.
-        shares = torch.full((height // 2 + 1,), 2.0, dtype=torch.float64, device="cpu")
-        shares[0] = 1
-        if height % 2 == 0:
-            shares[-1] = 1
-        rows = _rows(height, size[0], -before[0]) * shares.repeat_interleave(2)[:, None]
-        inverse = rows / (height * width), _columns(width, size[1], -before[1])
-        return _Bases(*(_Basis(*each, dtype) for each in (maps, filters, inverse)))
+        filters = _waves(height, filter[0])[:half].conj(), _waves(width, filter[1]).conj()
+        return _Bases(*(_as_real(*each, dtype) for each in (maps, filters, inverse)))
 
 
-def _rows(torus: int, size: int, first: int = 0, sign: int = -1) -> Tensor:
-    cos, sin = _angles(torus, torus // 2 + 1, size, first)
-    return torch.stack([cos, sign * sin], 1).flatten(0, 1)
+def _torus(size: Pair, filter: Pair) -> Pair:
+    """So large that what wraps around falls outside of the map."""
+    return size[0] + filter[0] // 2, size[1] + filter[1] // 2
 
 
-def _columns(torus: int, size: int, first: int = 0, sign: int = -1) -> Tensor:
-    cos, sin = _angles(torus, torus, size, first)
-    sin = sign * sin
-    parts = torch.stack([torch.stack([cos, -sin], 1), torch.stack([sin, cos], 1)], 1)
-    return parts.flatten(2).flatten(0, 1)
+def _waves(torus: int, size: int, first: int = 0) -> Tensor:
+    """exp(-2 pi i f place / torus), for all frequencies f and `size` places."""
+    frequency, place = (torch.arange(n, device="cpu") for n in (torus, size))
+    angles = (frequency[:, None] * (place + first) % torus).double() * (-2 * math.pi / torus)
+    return torch.complex(angles.cos(), angles.sin())
 
 
-def _angles(torus: int, frequencies: int, size: int, first: int) -> tuple[Tensor, Tensor]:
-    frequency, place = (torch.arange(n, device="cpu") for n in (frequencies, size))
-    angles = (frequency[:, None] * (place + first) % torus).double() * (2 * math.pi / torus)
-    return torch.cos(angles), torch.sin(angles)
-
-
-def _fields(maps: Tensor) -> Tensor:
-    """(N, C, H, W) -> (H, W, N C)"""
-    return maps.permute(2, 3, 0, 1).contiguous().flatten(2)
-
-
-def _maps(fields: Tensor, shape: Shape) -> Tensor:
-    """(H, W, N C) -> channels-last (N, C, H, W)"""
-    maps = torch.empty(
-        shape, dtype=fields.dtype, device=fields.device, memory_format=torch.channels_last
-    )
-    return maps.copy_(fields.view(*shape[2:], *shape[:2]).permute(2, 3, 0, 1))
-
-
-def _filter_spectrum(basis: _Bases, weight: Tensor) -> Tensor:
-    """(frequencies, 2, C, O)"""
-    fields = weight.permute(2, 3, 1, 0).reshape(*weight.shape[2:], -1)
-    return basis.filter.transform(fields).view(-1, 2, weight.shape[1], len(weight))
+def _as_real(rows: Tensor, columns: Tensor, dtype: torch.dtype) -> _Basis:
+    """Complex matrices as real ones: rows of real numbers, columns of pairs."""
+    re, im = columns.real, columns.imag
+    pairs = torch.stack([torch.stack([re, -im], 1), torch.stack([im, re], 1)], 1)
+    halves = torch.stack([rows.real, rows.imag], 1)
+    return _Basis(halves.flatten(0, 1).to(dtype), pairs.flatten(2).flatten(0, 1).to(dtype))

@@ -6,7 +6,6 @@ All private functions of torch that ladderspec uses are in this package.
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn.modules.module import _has_any_global_hook
 
@@ -23,13 +22,6 @@ def is_transformed() -> bool:
         or torch._C._functorch.peek_interpreter_stack() is not None
         or has_tangents()
     )
-
-
-def wants_derivatives(gradient: Tensor) -> bool:
-    """Whether a backward pass is itself differentiated, or computes many gradients at once."""
-    batched = torch._C._dispatch_key_parse("Batched")
-    keys = torch._C._dispatch_keys(gradient)
-    return torch.is_grad_enabled() or keys.has(batched) or is_transformed()
 
 
 def has_global_hooks() -> bool:
