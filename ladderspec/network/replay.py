@@ -10,9 +10,11 @@ without it.
 
 from __future__ import annotations
 
-import operator
+import re
 from collections import Counter
 from collections.abc import Callable
+from itertools import chain
+from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -36,6 +38,8 @@ MOST = 32  # programs at a time
 Iterated = tuple[dict[str, Any], Carry]
 Program = Callable[..., tuple[dict[str, Any], dict[str, tuple[Tensor, ...]]]]
 
+_form = attrgetter("shape", "dtype", "device")
+
 
 class Replay:
     """The captured programs of one network, under their guard."""
@@ -57,10 +61,10 @@ class Replay:
             guard = self.guard = Guard(net)
         if not guard.usable:
             return plain()
-        ids = [id(x) for x in given]
+        ids = [*map(id, given)]
         key = (
             min(t, guard.last),  # later iterations use the last row of running statistics
-            tuple([(x.shape, x.dtype, x.device) for x in given]),
+            tuple(map(_form, given)),
             tuple(map(ids.index, ids)),  # which of them are one tensor
         )
         if key in guard.programs:
@@ -87,13 +91,6 @@ def _is_usual(given: list[Tensor]) -> bool:
     )
 
 
-# Attributes of modules that decide what they compute.
-_DECISIVE = (
-    "forward", "training", "cell", "projection", "norm_name", "groups", "nearest", "teaches",
-    "headed",
-)  # fmt: skip
-
-
 class Guard:
     """What captured programs rely on: everything about a network except its numbers."""
 
@@ -101,31 +98,25 @@ class Guard:
         self.programs: dict[Any, Program] = {}
         self.calls = Counter[Any]()  # by kind
         modules = list(net.modules())
-        self.tables: list[dict[Any, Any]] = []  # an empty one may be filled later
-        self.attributes: list[tuple[dict[str, Any], str]] = []
+        self.tables: list[dict[str, Any]] = []  # an empty one may be filled later
         for m in modules:
-            there = vars(m)
-            self.tables += [m._modules, m._parameters, m._buffers]
-            self.tables += [m._forward_hooks, m._forward_pre_hooks]
-            self.attributes += [(there, k) for k in _DECISIVE if k in there or k == "forward"]
-        self.parts, self.forms = self._state()
-        self.tensors = list({id(x): x for x in self.parts if isinstance(x, Tensor)}.values())
+            self.tables += [vars(m), m._modules, m._parameters, m._buffers]
+            self.tables += [m._forward_hooks, m._forward_pre_hooks]  # type: ignore[list-item]
+        self.tensors = [*net.parameters(), *net.buffers()]
+        self.parts, self.forms = self._parts(), [*map(_form, self.tensors)]
         self.usable = all(map(_is_plain, modules[1:])) and not net.training
-        self.last = (
-            max((len(m.nearest) for m in modules if isinstance(m, BatchNorm)), default=1) - 1
-        )
+        norms = (m for m in modules if isinstance(m, BatchNorm))
+        self.last = max((len(norm.nearest) for norm in norms), default=1) - 1
 
-    def _state(self) -> tuple[list[Any], list[Any]]:
-        """Objects that must stay the same objects, and the forms of tensors among them."""
-        parts = [part for table in self.tables for part in table.values()]
-        parts += [attributes.get(name) for attributes, name in self.attributes]
-        return parts, [(x.shape, x.dtype, x.device) for x in parts if isinstance(x, Tensor)]
+    def _parts(self) -> list[Any]:
+        """Objects that must stay the same objects: modules, their tensors and attributes."""
+        return [*chain.from_iterable(map(dict.values, self.tables))]
 
     def holds(self) -> bool:
         """Whether all is as it was."""
-        parts, forms = self._state()
-        same = len(parts) == len(self.parts) and all(map(operator.is_, parts, self.parts))
-        return same and forms == self.forms
+        parts = self._parts()
+        same = len(parts) == len(self.parts) and all(map(is_, parts, self.parts))
+        return same and [*map(_form, self.tensors)] == self.forms
 
 
 def _is_plain(module: nn.Module) -> bool:
@@ -143,6 +134,9 @@ def _is_plain(module: nn.Module) -> bool:
 _METADATA = frozenset(
     {"__get__", "__len__", "size", "dim", "numel", "stride", "is_contiguous", "is_floating_point"}
 )
+
+
+_NAME = re.compile(r"\bv\d+_\d+\b")
 
 
 class Recorder(TorchFunctionMode):
@@ -187,7 +181,13 @@ class Recorder(TorchFunctionMode):
 
     def program(self, result: Any) -> Program:
         """All calls as one function of the tensors that were given."""
-        body = "\n    ".join([*self.lines, f"return {self._text(result)}"])
-        exec(f"def program({', '.join(self.arguments)}):\n    {body}", self.constants)
+        body = [f"return {self._text(result)}"]
+        used = {*_NAME.findall(body[0])}
+        for line in reversed(self.lines):  # which lets go of values after their last use
+            last = {*_NAME.findall(line)} - used
+            used |= last
+            body.append(f"{line}; del {', '.join(last)}" if last else line)
+        text = "\n    ".join(reversed(body))
+        exec(f"def program({', '.join(self.arguments)}):\n    {text}", self.constants)
         program: Program = self.constants["program"]
         return program
