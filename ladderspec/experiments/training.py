@@ -239,14 +239,6 @@ class EvaluationConfig(Config):
 
 
 @dataclass(frozen=True)
-class Pass:
-    """One pass over the data: the tasks measured in it, each with the prefix of its metrics."""
-
-    noisy: bool
-    prefixes: dict[str, str]
-
-
-@dataclass(frozen=True)
 class EvaluationNoise:
     """Which tasks are measured on noisy input.
 
@@ -276,14 +268,16 @@ class EvaluationNoise:
         """Whether any task is measured on noisy input."""
         return any(noisy for task in tasks.values() for noisy in self.inputs(task).values())
 
-    def passes(self, tasks: Mapping[str, Task]) -> list[Pass]:
-        """The passes over the data that measure all tasks; the one on noisy input comes first."""
-        found: dict[bool, dict[str, str]] = {}
+    def passes(self, tasks: Mapping[str, Task]) -> dict[bool, dict[str, str]]:
+        """The passes over the data, on noisy input and then on clean input.
+
+        Each measures some tasks: the prefix of their metrics, by task.
+        """
+        found: dict[bool, dict[str, str]] = {True: {}, False: {}}
         for name, task in tasks.items():
             for prefix, noisy in self.inputs(task).items():
-                found.setdefault(noisy, {})[name] = prefix
-        kinds = [noisy for noisy in (True, False) if noisy in found]
-        return [Pass(noisy, found[noisy]) for noisy in kinds] or [Pass(False, {})]
+                found[noisy][name] = prefix
+        return {noisy: prefixes for noisy, prefixes in found.items() if prefixes} or {False: {}}
 
     def metrics(self, tasks: Mapping[str, Task]) -> dict[str, Metric]:
         """All metrics, task by task."""

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from ladderspec.data import Split
 from ladderspec.experiments.runs import Run
@@ -73,12 +72,12 @@ def report_on(
     """
     chosen = EvaluationNoise(noise, net.noise)
     reports: list[Report] = []
-    for each in chosen.passes(net.tasks):
-        noisy = collator.with_noise(net.noise if each.noisy else None)
-        with recalibrated(net, training(noisy)):
+    for noisy, prefixes in chosen.passes(net.tasks).items():
+        given = collator.with_noise(net.noise if noisy else None)
+        with recalibrated(net, training(given)):
             if draw is not None and not reports:
-                draw(noisy)
-            reports.append(measure(net, noisy, batches(noisy), each.prefixes))
+                draw(given)
+            reports.append(measure(net, given, batches(given), prefixes))
     return merged(reports, chosen.metrics(net.tasks))
 
 
@@ -114,7 +113,7 @@ def _recalibrate(net: Net, norms: list[BatchNorm], batches: Iterable[TensorBatch
         return
     moments = [_Moments(norm) for norm in norms]
     hooks = [
-        norm.register_forward_pre_hook(_hook(one), with_kwargs=True)
+        norm.register_forward_pre_hook(one.add, with_kwargs=True)
         for norm, one in zip(norms, moments, strict=True)
     ]
     for norm in norms:
@@ -158,13 +157,6 @@ class _Moments:
         count = self.count.clamp(min=1)
         for running, total in ((norm.running_mean, self.mean), (norm.running_var, self.var)):
             running.copy_(torch.where(self.count > 0, total / count, running.to(total)))
-
-
-def _hook(moments: _Moments) -> Callable[..., None]:
-    def hook(norm: BatchNorm, args: tuple[Tensor, ...], kwargs: dict[str, Any]) -> None:
-        moments.add(norm, args, kwargs)
-
-    return hook
 
 
 # --- during training ------------------------------------------------------------------------------
