@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,6 +87,13 @@ def _bucketed(
     if not split.trains:
         return groups
     return [groups[i] for i in permutation(key_of(seed, "order", split, epoch), len(groups))]
+
+
+def first_items(data: DataSet, fields: Sequence[str], count: int) -> Batch:
+    """The first training items, as training reads them in its first epoch, with their mask."""
+    mask = ["mask"] if "mask" in data.forms else []
+    items = np.arange(min(count, data.size(Split.TRAIN)))
+    return data.batch(Split.TRAIN, 0, items, [*fields, *mask])
 
 
 # --- chunks ---------------------------------------------------------------------------------------

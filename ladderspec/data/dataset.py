@@ -191,10 +191,10 @@ class DataSet(ABC):
         """The mean frame of a field over the first training items."""
         import numpy as np
 
+        from ladderspec.data.batching import first_items
+
         field = field or self.config.input
-        count = min(items, self.size(Split.TRAIN))
-        wanted = [field, "mask"] if "mask" in self.forms else [field]
-        batch = self.batch(Split.TRAIN, 0, np.arange(count), wanted)
+        batch = first_items(self, [field], items)
         values: NDArray[Any] = batch[field]
         if not self.forms[field].time:
             return np.asarray(values.mean(0, dtype=np.float64))

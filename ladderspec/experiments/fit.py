@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ladderspec.data import DataError, DataSet, Split
-from ladderspec.data.batching import Batch
+from ladderspec.data.batching import first_items
 from ladderspec.names import BOTTOM, Shape, equal_but_for_ones, show_shape
 from ladderspec.tasks import Task
 from ladderspec.wiring.graph import Graph, InputForm, TaskAttributes, forms_of, groups_of
@@ -115,7 +115,7 @@ def _check_classes(data: DataSet, target: str, classes: int, reader: str) -> Non
     if target == "label":
         low, high = 0, (data.classes or 0) - 1
     else:
-        labels = _some_items(data, [target])[target]
+        labels = first_items(data, [target], ITEMS)[target]
         if labels.dtype.kind not in "iub":
             raise DataError(f"`{target}` has {labels.dtype} values, but labels are whole numbers")
         low, high = (int(labels.min()), int(labels.max())) if labels.size else (0, 0)
@@ -123,15 +123,6 @@ def _check_classes(data: DataSet, target: str, classes: int, reader: str) -> Non
         raise DataError(f"`{target}` goes up to {high}, but {reader} has {classes} classes")
     if low < -1:
         raise DataError(f"`{target}` has {low}, but labels are from 0 on, or -1 if missing")
-
-
-def _some_items(data: DataSet, fields: list[str]) -> Batch:
-    """The first training items, as training reads them in its first epoch."""
-    import numpy as np
-
-    extra = ["mask"] if "mask" in data.forms else []
-    count = min(ITEMS, data.size(Split.TRAIN))
-    return data.batch(Split.TRAIN, 0, np.arange(count), [*fields, *extra])
 
 
 def _check_values(graph: Graph, data: DataSet, task: Task) -> None:
@@ -147,7 +138,7 @@ def _check_values(graph: Graph, data: DataSet, task: Task) -> None:
     fields = [*filter(None, [shares]), *task.further_fields.values()]
     if not fields or not data.size(Split.TRAIN):
         return
-    batch = _some_items(data, fields)
+    batch = first_items(data, fields, ITEMS)
     if shares is not None and not _within(batch[shares], 0, 1):
         low, high = np.nanmin(batch[shares]), np.nanmax(batch[shares])
         what = "a Bernoulli likelihood" if bernoulli else "`cost: bce`"

@@ -11,6 +11,7 @@ import torch
 
 from ladderspec.api import build
 from ladderspec.data import DataError, DataSet, Split
+from ladderspec.data.batching import first_items
 from ladderspec.errors import UsageError
 from ladderspec.experiments.checks import frozen_prefixes
 from ladderspec.experiments.runs import Run
@@ -96,17 +97,15 @@ def initialise(net: Net, run: Run, data: DataSet, folder: Path) -> str:
 def _mean(data: DataSet, field: str) -> torch.Tensor:
     mean = torch.from_numpy(data.mean(field, ITEMS))
     if not bool(mean.isfinite().all()):
-        items = np.arange(min(ITEMS, data.size(Split.TRAIN)))
-        values = data.batch(Split.TRAIN, 0, items, [field])[field]
-        wrong = ~np.isfinite(values.reshape(len(items), -1)).all(1)
+        values = first_items(data, [field], ITEMS)[field]
+        wrong = ~np.isfinite(values.reshape(len(values), -1)).all(1)
         raise DataError(not_finite_message(field, int(np.argmax(wrong))))
     return mean
 
 
 def _mean_and_std(data: DataSet, field: str) -> tuple[float, float]:
     """Over all numbers of some training items."""
-    items = np.arange(min(ITEMS, data.size(Split.TRAIN)))
-    values = data.batch(Split.TRAIN, 0, items, [field])[field]
+    values = first_items(data, [field], ITEMS)[field]
     return float(values.mean()), float(values.std())
 
 
