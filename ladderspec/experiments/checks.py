@@ -30,7 +30,7 @@ _WATCHES = (("stop", "watch"), ("optimiser", "schedule", "watch"))
 
 
 def check_tables(config: ExperimentConfig, tree: Node, findings: Findings) -> None:
-    """Rows and columns have names of their own, and `base` is one of the rows."""
+    """The names of rows and of columns are unique, and `base` is one of the rows."""
     for table in ("rows", "columns"):
         seen = set[str]()
         for item in tree.value[table].value if table in tree.value else ():

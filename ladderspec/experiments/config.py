@@ -243,7 +243,7 @@ REFERENCE = "#/$defs/{model}"
 
 
 def dump_experiment_schema() -> str:
-    """The schema as text. No field is required: it may stand in the file that `extends` names."""
+    """The schema as text. No field is required: it may be in the file that `extends` names."""
     refresh()
     schema = ExperimentConfig.model_json_schema(ref_template=REFERENCE)
     definitions: dict[str, Any] = schema["$defs"]
@@ -275,7 +275,7 @@ def dump_experiment_schema() -> str:
 
 
 def _add(definitions: dict[str, Any], model: type[BaseModel]) -> str:
-    """Add a model, and return the reference to it. Any of its fields may stand in another layer."""
+    """Add a model, and return the reference to it. Any of its fields may be in another layer."""
     found = model.model_json_schema(ref_template=REFERENCE)
     definitions.update(found.pop("$defs", {}))
     definitions[model.__name__] = {key: value for key, value in found.items() if key != "required"}

@@ -162,7 +162,7 @@ _FIELDS = {
 
 
 def overrides(changes: Sequence[str], findings: Findings) -> Node:
-    """The changes of a command line as a tree; those of nodes and tasks stand under `set`."""
+    """The changes of a command line as a tree; those of nodes and tasks are placed under `set`."""
     over = Node({}, Source(COMMAND_LINE, ""), 0, 0)
     for item in changes:
         if (node := parse_set(item, findings, "training.updates=300")) is None:

@@ -347,7 +347,7 @@ class Sampler:
         return sum(self.collator.piece_count(lengths[batch]) for batch in batches)
 
     def total_updates(self, epochs: float) -> int:
-        """The number of updates of so many epochs."""
+        """The number of updates in this many epochs."""
         whole = int(epochs)
         varies = (
             self.collator.data.lengths(self.split) is not None and self.collator.steps is not None

@@ -140,7 +140,7 @@ def wait() -> None:
 
 @contextmanager
 def torch_threads(count: int | None) -> Iterator[None]:
-    """So many CPU threads, if set. Restores them and the state of torch's generator."""
+    """Set the number of CPU threads, if given. Restores it and the state of torch's generator."""
     before = torch.get_num_threads()
     if count is not None:
         torch.set_num_threads(count)

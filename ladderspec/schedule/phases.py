@@ -125,7 +125,7 @@ def _phase(kind: Kind, nodes: Sequence[str], equations: Mapping[str, Equation]) 
     )
 
 
-# --- why each node stands in its phase: a delayed arrow ties it into a loop, or none does ---------
+# --- why each node is in its phase: a delayed arrow ties it into a loop, or none does -------------
 
 
 class Why(StrEnum):

@@ -180,7 +180,7 @@ def _settled(reader: Reader) -> int:
 
 
 def phrase(plan: Plan, reason: Reason) -> str:
-    """Why a node stands in its phase."""
+    """Why a node is in its phase."""
     edges = reason.edges
     past = " and ".join(map(value, edges))
     match reason.why:

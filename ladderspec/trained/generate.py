@@ -113,7 +113,7 @@ def generate(
 def _with(
     frames: Tensor, further: Mapping[str, Tensor], net: Net, steps: int | None = None
 ) -> Frames:
-    """Frames with the further inputs of the network, of so many t."""
+    """Frames with the further inputs of the network, cut to `steps`."""
     if not further:
         return frames
     timed = {form.name for form in net.inputs.forms if form.timed}

@@ -83,7 +83,7 @@ def _unwrapped(net: nn.Module) -> Net:
 
 
 def _refuse_shared(state: dict[str, torch.Tensor]) -> None:
-    """Weights that are shared by hand would be two after opening: the graph does not say it."""
+    """Refuse weights that were shared by hand: the graph does not record that."""
     owners: dict[tuple[torch.device, int], str] = {}
     for name, tensor in state.items():
         if tensor.numel():

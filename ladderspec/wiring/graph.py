@@ -288,7 +288,7 @@ def readouts_of(graph: Graph) -> list[ReadoutForm]:
 
 
 def level_at(graph: Graph, level: str, offset: int, side: Side) -> str | None:
-    """The level so many above another one; the way down does not pass the groups."""
+    """The level `offset` levels above another one; decoders skip the level of the groups."""
     levels, here = graph.graph["levels"], graph.graph["order"][level]
     if side is Side.DECODER and groups_of(graph) is not None:  # levels: input, groups, ...
         if here == 1:

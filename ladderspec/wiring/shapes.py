@@ -1,4 +1,4 @@
-"""Graph -> graph with shapes and parameter counts on every node and arrow. Numbers alone."""
+"""Graph -> graph with shapes and parameter counts on every node and arrow; no tensors yet."""
 
 from __future__ import annotations
 

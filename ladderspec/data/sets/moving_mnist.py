@@ -1,4 +1,4 @@
-"""moving_mnist: digits that move, each a group of its own [f:moving_mnist_generation].
+"""moving_mnist: digits that move, each in a separate group [f:moving_mnist_generation].
 
 The generator is that of Srivastava et al. (2015), which the paper follows: a digit starts anywhere,
 moves in a random direction by `speed` of its free range per frame, stops at a wall and turns
@@ -143,7 +143,7 @@ class Motion:
 
     @cached_property
     def layers(self) -> Images:
-        """Every digit in frames of its own, (n, k, T, 1, H, W)."""
+        """Every digit in separate frames, (n, k, T, 1, H, W)."""
         n, k, frames, _ = self.positions.shape
         digits = np.broadcast_to(
             self.images.reshape(n * k, 1, *self.images.shape[2:]),
