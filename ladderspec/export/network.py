@@ -21,8 +21,8 @@ from ladderspec.wiring.graph import (
     in_order,
     is_tapped_by_arrows,
     now,
-    readouts_of,
 )
+from ladderspec.wiring.readings import readouts_of
 from ladderspec.wiring.sharing import holders
 
 # --- what tasks see -------------------------------------------------------------------------------

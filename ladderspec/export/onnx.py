@@ -28,7 +28,7 @@ from ladderspec.network.net import Net
 from ladderspec.network.portable import Iteration
 from ladderspec.nn import BatchNorm
 from ladderspec.version import __version__
-from ladderspec.wiring.graph import readouts_of
+from ladderspec.wiring.readings import readouts_of
 
 OPSET = 18  # what the exporter of torch is written for
 

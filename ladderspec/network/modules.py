@@ -13,7 +13,8 @@ from ladderspec.cells.parameters import weight, zeros
 from ladderspec.names import equal_but_for_ones
 from ladderspec.nn import CellModule
 from ladderspec.nn.modules import Declared, ModulePath, nest, path_to
-from ladderspec.wiring.graph import Graph, ReadoutForm, is_tapped, readouts_of, steps_of
+from ladderspec.wiring.graph import Graph, is_tapped, steps_of
+from ladderspec.wiring.readings import ReadoutForm, readouts_of
 from ladderspec.wiring.shapes import site_of
 from ladderspec.wiring.sharing import holders
 

@@ -260,33 +260,6 @@ def forms_of(graph: Graph) -> list[InputForm]:
     return found
 
 
-class ReadoutForm(NamedTuple):
-    """What one task sees of one node."""
-
-    task: str
-    node: str
-    name: str  # that of the task, or TASK.NODE if it reads several nodes
-    head: dict[str, Shape]  # weight and bias, if the task has a linear map of its own
-    shape: Shape  # of what it sees
-    offset: bool  # whether a mean of the data is added
-
-
-def readouts_of(graph: Graph) -> list[ReadoutForm]:
-    """What all tasks see, in their order."""
-    found = []
-    for name, entry in graph.graph["tasks"].items():
-        several = len(entry["at"]) > 1
-        offset = entry["task"].starts_at_mean and not several
-        for node in entry["at"]:
-            shape = graph.nodes[node]["shape"]
-            head = entry["task"].head_parameters(shape)
-            if head:
-                shape = (head["weight"][0], *shape[1:])
-            full = f"{name}.{node}" if several else name
-            found.append(ReadoutForm(name, node, full, head, shape, offset))
-    return found
-
-
 def level_at(graph: Graph, level: str, offset: int, side: Side) -> str | None:
     """The level `offset` levels above another one; decoders skip the level of the groups."""
     levels, here = graph.graph["levels"], graph.graph["order"][level]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ladderspec.cells import ShapeProblem
 from ladderspec.cells.base import NoNorm, normalised_shape
 from ladderspec.cells.projections import Projection
@@ -98,6 +100,33 @@ def tap_problem(graph: Graph, source: str, tap: str) -> ShapeProblem | None:
 
 
 # --- tasks ---------------------------------------------------------------------------------------
+
+
+class ReadoutForm(NamedTuple):
+    """What one task sees of one node."""
+
+    task: str
+    node: str
+    name: str  # that of the task, or TASK.NODE if it reads several nodes
+    head: dict[str, Shape]  # weight and bias, if the task has a linear map of its own
+    shape: Shape  # of what it sees
+    offset: bool  # whether a mean of the data is added
+
+
+def readouts_of(graph: Graph) -> list[ReadoutForm]:
+    """What all tasks see, in their order."""
+    found = []
+    for name, entry in graph.graph["tasks"].items():
+        several = len(entry["at"]) > 1
+        offset = entry["task"].starts_at_mean and not several
+        for node in entry["at"]:
+            shape = graph.nodes[node]["shape"]
+            head = entry["task"].head_parameters(shape)
+            if head:
+                shape = (head["weight"][0], *shape[1:])
+            full = f"{name}.{node}" if several else name
+            found.append(ReadoutForm(name, node, full, head, shape, offset))
+    return found
 
 
 def check_task(work: Compilation, name: str, entry: TaskAttributes) -> None:

@@ -18,7 +18,8 @@ from ladderspec.language.read import Spec
 from ladderspec.names import is_input, size_of
 from ladderspec.network.net import Net
 from ladderspec.schedule.plan import schedule
-from ladderspec.wiring.graph import Graph, groups_of, parameters, readouts_of
+from ladderspec.wiring.graph import Graph, groups_of, parameters
+from ladderspec.wiring.readings import readouts_of
 from ladderspec.wiring.sharing import holders
 from tests.interpreter import Interpreter, Iteration, apart, read
 from tests.random_specs import FEATURES, features, sizes_of, specs
