@@ -102,10 +102,17 @@ def open_experiment(
     cells: list[Run] = []
     if config is not None:
         reader = _ExperimentReader(
-            path, config, tree, over, findings, {} if networks is None else networks
+            path,
+            config,
+            tree,
+            over,
+            findings,
+            networks={} if networks is None else networks,
+            opened={} if check_data else None,
+            rows=set(rows),
+            columns=set(columns),
+            missing=missing,
         )
-        reader.opened = {} if check_data else None
-        reader.rows, reader.columns, reader.missing = set(rows), set(columns), missing
         cells = reader.cells()
     findings.raise_if_any()
     assert config is not None
@@ -167,10 +174,11 @@ class _ExperimentReader:
     over: Node  # the changes of the command line, which are applied last
     findings: Findings
     networks: Networks
-    opened: dict[str, DataSet] | None = None  # data that are made to check them
-    rows: set[str] = field(default_factory=set)  # those that must take the changes; empty: all
-    columns: set[str] = field(default_factory=set)
-    missing: set[str] = field(default_factory=set)  # sections whose absence has been reported
+    opened: dict[str, DataSet] | None  # data that are made to check them
+    rows: set[str]  # those that must take the changes; empty: all
+    columns: set[str]
+    missing: set[str]  # sections whose absence has been reported
+    documents: dict[Path, Document | None] = field(default_factory=dict)  # that were read
     unfit: dict[Finding, list[str]] = field(default_factory=dict)  # rows that do not fit the data
 
     def cells(self) -> list[Run]:
@@ -183,10 +191,9 @@ class _ExperimentReader:
         self.rows = self.rows or set(starts)
         for _ in starts:  # and the rows that these start from
             self.rows |= {str(node.value) for name in self.rows if (node := starts.get(name))}
-        documents: dict[Path, Document | None] = {}
         found = []
         for row, line in [(row, line) for row, line in rows if line]:
-            document = self._document(line, documents)
+            document = self._document(line)
             for j, column in enumerate(self.config.columns or (None,)):
                 node = None if column is None else self.tree.find(("columns", j))[0]
                 run = self._changed_run(_Cell(row, line, column, node, document))
@@ -220,10 +227,9 @@ class _ExperimentReader:
 
     # --- the spec --------------------------------------------------------------------------------
 
-    def _document(
-        self, line: Sequence[Node], known: dict[Path, Document | None]
-    ) -> Document | None:
-        row, node = line[-1], last_value([self.tree, *line], "spec")
+    def _document(self, line: Sequence[Node]) -> Document | None:
+        """The spec of a row, as text."""
+        known, row, node = self.documents, line[-1], last_value([self.tree, *line], "spec")
         if node is None or node.value is None:
             if any(finding.path == "spec" for finding in self.findings.sorted()):
                 return None
@@ -348,16 +354,15 @@ class _ExperimentReader:
         """The config of the data set; its fields depend on `set`."""
         if isinstance(node.value, str):
             node = node.replaced({"set": node})
-        name = node.get("set")
-        known = registered(installed=True)
-        if name is None or not isinstance(name.value, str) or name.value not in known:
-            place = node.mark if name is None else name.place
-            message = "`set` is missing" if name is None else f"no data set {tick(name.value)}"
+        name, path, known = node.get("set"), f"{node.path}.set", registered(installed=True)
+        if name is None:
             hint = one_of(sorted(known))
-            if name is not None:
-                hint = registered_name_meant(name.value, known, "data set")
-            code = "S102" if name is None else "S105"
-            self.findings.add(Finding(code, message, place, f"{node.path}.set", hint))
+            self.findings.add(Finding("S102", "`set` is missing", node.mark, path, hint))
+            return None
+        if not isinstance(name.value, str) or name.value not in known:
+            hint = registered_name_meant(name.value, known, "data set")
+            message = f"no data set {tick(name.value)}"
+            self.findings.add(Finding("S105", message, name.place, path, hint))
             return None
         config, _ = validate(with_path(node), known[name.value], self.findings)
         return config
