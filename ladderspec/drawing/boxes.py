@@ -87,6 +87,13 @@ def _wrapped(items: Sequence[Runs], sizes: Sizes) -> list[Runs]:
     return lines
 
 
+def small_lines(part: Part, labels: frozenset[str]) -> list[Runs]:
+    """The lines below the heading."""
+    shared = plain(f"weights of {part.cell.share}") if part.cell.share and "cell" in labels else ()
+    lines = details(part, labels), shared, options(part, labels)
+    return [line for line in lines if line]
+
+
 def details(part: Part, labels: frozenset[str]) -> Runs:
     """The second line: name, shape, parameters."""
     found = []
@@ -99,14 +106,8 @@ def details(part: Part, labels: frozenset[str]) -> Runs:
     return plain(f" {DOT} ".join(found))
 
 
-def sharing(part: Part, labels: frozenset[str]) -> Runs:
-    """The third line: whose weights it uses."""
-    shared = part.cell.share if "cell" in labels else None
-    return plain(f"weights of {shared}") if shared else ()
-
-
 def options(part: Part, labels: frozenset[str]) -> Runs:
-    """The fourth line: what differs from the defaults; of a group, what all its cells share."""
+    """The last line: what differs from the defaults; of a group, what all its cells share."""
     first, *others = [_options(each.cell) for each in part.members or (part,)]
     shared = [each for each in first if all(each in other for other in others)]
     return plain(f" {DOT} ".join(shared)) if "cell" in labels else ()
@@ -121,7 +122,7 @@ def _options(cell: Any) -> list[str]:
 
 
 def difference(part: Part, labels: frozenset[str]) -> Runs:
-    """The last line, if a variant changed the part: what it was before."""
+    """A further line, if a variant changed the part: what it was before."""
     if part.change is Change.ADDED and labels:
         return plain("new")
     if part.change is not Change.CHANGED or part.before is None or not labels:
@@ -244,12 +245,10 @@ def content_of(part: Part, view: View, sizes: Sizes, last: bool) -> Content:
         symbol = symbol if view.labels else ()
         symbol = plain("\u22ee", "serif") if part.members else symbol  # it goes on
         return Content((BoxLine(symbol, sizes.label, False),) if symbol else (), sizes=sizes)
+    small = [*small_lines(part, view.labels), difference(part, view.labels)]
     lines = [
         *(BoxLine(runs, sizes.heading, False) for runs in headings(part, view.labels, sizes)),
-        BoxLine(details(part, view.labels), sizes.detail, True),
-        BoxLine(sharing(part, view.labels), sizes.detail, True),
-        BoxLine(options(part, view.labels), sizes.detail, True),
-        BoxLine(difference(part, view.labels), sizes.detail, True),
+        *(BoxLine(runs, sizes.detail, True) for runs in small),
     ]
     tasks = tuple(task for task in part.tasks if last or not task.only_last)
     shown = tuple(line for line in lines if line.runs)

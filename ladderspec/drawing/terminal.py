@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from unicodedata import combining, east_asian_width
 
-from ladderspec.drawing.boxes import details, heading, options
+from ladderspec.drawing.boxes import heading, small_lines
 from ladderspec.drawing.options import DEFAULT_LABELS
 from ladderspec.drawing.picture import Arrow, Part, Picture
 from ladderspec.drawing.typesetting import DASH, DOT, MINUS, TIMES, text_of
@@ -20,7 +20,8 @@ _ASCII_TEXT = {
     f" {DOT} ": ", ", TIMES: "x", DASH: "-", "\u2026": "..", MINUS: "-",
     "\u03c0": "pi", "\u03bc": "mu", "\u0303": "~",
 }  # fmt: skip
-_LABELS = (DEFAULT_LABELS, frozenset({"cell", "shape"}), frozenset({"cell"}))  # in turn
+# Of the text beside a cell, in turn.
+_LABELS = (DEFAULT_LABELS, frozenset({"cell", "shape"}), frozenset({"cell"}), frozenset[str]())
 _GAP = 6  # columns between two sides
 _MEANINGS = {
     Role.ENCODER: f"{_UP} encoder",
@@ -100,7 +101,7 @@ class _Ladder:
 
     def _texts(self, parts: Sequence[Part]) -> dict[str, str]:
         """Headings and details in two columns, by name of the part."""
-        headings = [self.convert(text_of(heading(part, self.labels))) for part in parts]
+        headings = [self.convert(text_of(heading(part, DEFAULT_LABELS))) for part in parts]
         seconds = [self.convert(self._details(part)) for part in parts]
         width = max(map(_width, headings), default=0)
         return {
@@ -109,8 +110,7 @@ class _Ladder:
         }
 
     def _details(self, part: Part) -> str:
-        lines = text_of(details(part, self.labels)), text_of(options(part, self.labels))
-        return f" {DOT} ".join(filter(None, lines))
+        return f" {DOT} ".join(map(text_of, small_lines(part, self.labels)))
 
     def lines(self) -> Iterator[str]:
         ladder = list(self._ladder())

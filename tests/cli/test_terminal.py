@@ -5,16 +5,24 @@ from __future__ import annotations
 import io
 import re
 import sys
+from pathlib import Path
 from unicodedata import combining
 
 import pytest
 
+from ladderspec.api import load
 from ladderspec.cli import main
+from ladderspec.drawing import ladder
 
 SPECS = [
     "specs/ommnist/rladder.yaml",
     "specs/textured/rtagger_tiny.yaml",
     "specs/related/unet.yaml",
+]
+SHIPPED = [
+    path
+    for path in sorted(Path("specs").rglob("*.yaml"))
+    if "experiments" not in path.parts and not path.stem.endswith(("_small", "_tiny"))
 ]
 COMMANDS = {
     "show": ["show"],
@@ -53,6 +61,13 @@ def test_output_fits(
     assert "\033" not in text
     widths = [sum(not combining(character) for character in line) for line in text.splitlines()]
     assert max(widths) <= columns
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_no_row_of_a_ladder_is_broken(path: Path) -> None:
+    spec = load(path)
+    rows = [ladder(spec, width=width).partition("\n\n")[0].splitlines() for width in (None, 80)]
+    assert len(rows[0]) == len(rows[1])
 
 
 @pytest.mark.parametrize("command", list(COMMANDS))

@@ -50,6 +50,15 @@ def test_every_format_and_the_terminal(name: str) -> None:
     assert "encoder" in ladder(spec)
 
 
+def test_shared_weights_are_named_in_every_drawing() -> None:
+    spec = load(FOLDER.parents[1] / "specs/related/siamese.yaml")
+    drawings = [str(render(spec, form)) for form in ("svg", "gv", "html")]
+    drawings += [str(render(spec, "gv", layout="dot")), ladder(spec)]
+    for text in drawings:
+        assert "weights of encoder.conv_1" in text
+        assert "weights of encoder.conv_2" in text
+
+
 def test_boxes_show_the_messages() -> None:
     scene = scene_of(load(FOLDER / "static_chain.yaml"))
     inside = {text_of(text.runs) for box in scene.boxes for text in box.texts}

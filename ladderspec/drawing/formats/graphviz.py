@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ladderspec.drawing.boxes import details, headings, options, outline
+from ladderspec.drawing.boxes import headings, outline, small_lines
 from ladderspec.drawing.formats import Format, GraphvizMissing, number, register
 from ladderspec.drawing.options import DPI, View
 from ladderspec.drawing.picture import (
@@ -239,8 +239,7 @@ def _label(html: str, colour: str, size: int = _SMALL) -> str:
 def _node(part: Part, view: View, theme: Theme) -> str:
     removed = part.change is Change.REMOVED
     ink = outline(part, theme)
-    lines = [*headings(part, view.labels, Sizes())]
-    lines += [details(part, view.labels), options(part, view.labels)]
+    lines = [*headings(part, view.labels, Sizes()), *small_lines(part, view.labels)]
     html = [_line(line) for line in lines if line]
     html += [f"<i>{escape_dot_html(task.text)}</i>" for task in part.tasks if view.labels]
     attributes = {
