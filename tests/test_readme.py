@@ -90,6 +90,17 @@ def test_links_lead_somewhere() -> None:
             assert target.startswith("https://") or (folder / target).exists(), target
 
 
+def test_the_page_on_drawing_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["draw", "--help"])
+    printed = capsys.readouterr().out
+    looks = printed[printed.index("\nview:") : printed.index("\nchanges:")]
+    options = re.findall(r"^  (?:-n N, )?(--[a-z-]+)", looks, re.MULTILINE)
+    assert len(options) > 18
+    page = TEXTS["drawing"].replace("`-n 3`", "--iterations")
+    assert [option for option in options if option not in page] == []
+
+
 def test_tests_that_pages_name_exist() -> None:
     for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")]:
         for name in re.findall(r"\btests/[a-z_/]+\.py", page.read_text()):
