@@ -11,7 +11,7 @@ import inspect
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from ladderspec.cells import NORMS, Parameter, Parameters
 from ladderspec.export.source import REFERENCE, Definitions, fit, names_in
@@ -128,6 +128,21 @@ def write_classes(modules: Iterable[ModuleClass], texts: dict[str, str]) -> None
         texts[name] = first.write(name, fixed, defaults, first.doc if one else first.any_doc)
 
 
+class ModuleNorm(NamedTuple):
+    """The norm of a module."""
+
+    kind: str = "none"
+    name: str = "norm"  # of its own module, if it keeps statistics
+    channels: int = 0
+    groups: int = 1
+    rows: int = 1  # of statistics
+
+    @property
+    def symbol(self) -> str:
+        """As in formulas; empty without a norm."""
+        return "" if self.kind == "none" else NORMS[self.kind].symbol
+
+
 class ModuleClass:
     """One module of the network, and the text of its class."""
 
@@ -141,9 +156,10 @@ class ModuleClass:
     parameters: Parameters
     expression: str = ""  # that makes it
 
-    def __init__(self, definitions: Definitions, rows: int) -> None:
-        self.definitions, self.rows = definitions, rows
-        self.edges: dict[str, Any] = {}  # modules by key
+    def __init__(self, definitions: Definitions) -> None:
+        self.definitions = definitions
+        self.norm = ModuleNorm()
+        self.edges: Mapping[str, Any] = {}  # modules by key
         self.sizes = SizeNames()
         self.values: dict[str, Any] = {}  # that may be arguments of the class
         self.fixed: Mapping[str, Any] = {}  # those that all modules of the class share
@@ -157,10 +173,10 @@ class ModuleClass:
         buffers = [f"{key}: Tensor" for key, each in self.parameters.items() if each.buffer]
         for key, parameter in self.parameters.items():
             start = self._start(key, parameter)
-            made = f"self.{key} = nn.Parameter({start})"
             if parameter.buffer:
-                made = f'self.register_buffer("{key}", {start})'
-            self.init.append(made)
+                self.init.append(f'self.register_buffer("{key}", {start})')
+            else:
+                self.make(key, f"nn.Parameter({start})")
         methods = self.methods()
         lines = [f"class {name}({self.base}):", *indented(_docstring(doc))]
         lines += ["", *indented(buffers)] if buffers else []
@@ -210,6 +226,10 @@ class ModuleClass:
         text = _text(value) if sized else self.value(name, value)
         if not sized and name in self.fixed:
             return text
+        return self.make(name, text)
+
+    def make(self, name: str, text: str) -> str:
+        """Make an attribute in the constructor."""
         line = f"self.{name} = {text}"
         self.init += [line] if line not in self.init else []
         return f"self.{name}"
@@ -234,22 +254,18 @@ class ModuleClass:
         filled = {"0.0": f"torch.zeros({shape})", "1.0": f"torch.ones({shape})"}
         return filled.get(value, f"torch.full(({shape},), {value})")
 
-    def norm_module(self, kind: str, name: str, channels: int) -> None:
-        """Make the module of a norm that keeps statistics."""
-        if kind != "none" and NORMS[kind].statistics:
-            given = self.value(f"{name}_channels", channels), self.value("rows", self.rows)
-            self.init.append(f"self.{name} = BatchNorm({', '.join(given)})")
-
-    def normalised(
-        self, kind: str, module: str, x: str, gain: str = "", bias: str = "", groups: str = "1"
-    ) -> str:
-        """The call of a norm on x; gain and bias may be empty."""
+    def normalised(self, x: str, gain: str = "", bias: str = "") -> str:
+        """x with the norm of the module, if it has one; gain and bias may be empty."""
+        kind, name, channels, groups, rows = self.norm
+        if kind == "none":
+            return x
         if not NORMS[kind].statistics:
             definitions = replace(self.definitions, owner=f"the norm `{kind}`")
-            values = (x, gain or "None", bias or "None", groups)
-            return definitions.call(NORMS[kind].compute, values, f"{kind}_norm")
-        given = ["t", x, gain or "None", bias] if bias else ["t", x, gain]
-        return f"self.{module}({', '.join(filter(None, given))})"
+            given = (x, gain or "None", bias or "None", self.attribute("groups", groups))
+            return definitions.call(NORMS[kind].compute, given, f"{kind}_norm")
+        made = self.value(f"{name}_channels", channels), self.value("rows", rows)
+        self.make(name, f"BatchNorm({', '.join(made)})")
+        return f"self.{name}({', '.join(filter(None, ['t', x, gain, bias]))})"
 
 
 def indented(lines: Iterable[str]) -> list[str]:

@@ -10,6 +10,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -148,10 +149,11 @@ class Definitions:
         begin = [f"{name} = {texts[name]}" for name in sorted(changed) if texts[name] != name]
         edits = [(each, texts[each.id]) for each in names if each.id in read - changed]
         source = _edited(source, edits)
-        lines, start = source.splitlines(), _statements(source)[0].lineno - 1
+        statements, lines = _statements(source), source.splitlines()
+        start, end = statements[0].lineno - 1, statements[-1].end_lineno
         while lines[start - 1].lstrip().startswith("#"):
             start -= 1
-        lines = [*begin, *textwrap.dedent("\n".join(lines[start:])).splitlines()]
+        lines = [*begin, *textwrap.dedent("\n".join(lines[start:end])).splitlines()]
         self._define(function, names_in("\n".join(lines)) - read - {"self", "t", "values"})
         return [part for line in lines for part in fit(line, WIDTH - 8)]
 
@@ -249,10 +251,12 @@ def _nodes(source: str) -> list[ast.AST]:
 
 
 def _statements(source: str) -> list[ast.stmt]:
-    """The body of a function, without its docstring."""
+    """The body of a function, without its docstring and what follows its return."""
     (function,) = ast.parse(source).body
     assert isinstance(function, ast.FunctionDef)
-    return function.body[1:] if ast.get_docstring(function) is not None else function.body
+    first = int(ast.get_docstring(function) is not None)
+    returns = [n for n, each in enumerate(function.body, 1) if isinstance(each, ast.Return)]
+    return function.body[first : min(returns, default=None)]
 
 
 def _without_examples(source: str) -> str:
@@ -271,7 +275,7 @@ def _resolved(source: str, known: Mapping[str, Any]) -> str:
     nodes = _nodes(source)
     stores = [n for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
     for node in nodes:
-        if not isinstance(node, ast.If | ast.IfExp):
+        if not isinstance(node, ast.If | ast.IfExp) or _is_elif(source, node):
             continue
         inside = set(ast.walk(node))
         stored = {name.id for name in stores if name not in inside}
@@ -280,25 +284,25 @@ def _resolved(source: str, known: Mapping[str, Any]) -> str:
             holds = eval(test, {}, {name: known[name] for name in known.keys() - stored})
         except Exception:  # whatever it reads, the arguments do not decide it
             continue
-        chosen = node.body if holds else node.orelse
-        if isinstance(chosen, ast.expr):
-            edit = (node, ast.get_source_segment(source, chosen) or "")
-            return _resolved(_edited(source, [edit]), known)
-        return _resolved(_with_branch(source, node, chosen), known)
+        text = _branch(source, node, node.body if holds else node.orelse)
+        return _resolved(_edited(source, [(node, text)]), known)
     return source
 
 
-def _with_branch(source: str, node: ast.AST, body: list[ast.stmt]) -> str:
-    """An `if` statement replaced by one of its branches; after a return, nothing follows."""
-    assert isinstance(node, ast.If)
-    lines, end = source.splitlines(), node.end_lineno
-    kept: list[str] = []
-    if body:
-        shift = body[0].col_offset - node.col_offset
-        kept = [line[shift:] for line in lines[body[0].lineno - 1 : body[-1].end_lineno]]
-        if isinstance(body[-1], ast.Return) and node.col_offset == 4:
-            end = len(lines)
-    return "\n".join([*lines[: node.lineno - 1], *kept, *lines[end:]])
+def _is_elif(source: str, node: ast.If | ast.IfExp) -> bool:
+    return source.splitlines()[node.lineno - 1][node.col_offset :].startswith("elif")
+
+
+def _branch(source: str, node: ast.If | ast.IfExp, chosen: ast.expr | list[ast.stmt]) -> str:
+    """The text of a branch, in place of the whole condition."""
+    if isinstance(chosen, ast.expr):
+        return ast.get_source_segment(source, chosen) or ""
+    if not chosen:
+        return ""
+    begin = chosen[0].col_offset
+    first, *others = source.splitlines()[chosen[0].lineno - 1 : chosen[-1].end_lineno]
+    text = textwrap.dedent("\n".join([" " * begin + first[begin:], *others]))
+    return textwrap.indent(text, " " * node.col_offset).lstrip().removeprefix("el")  # elif
 
 
 def _with_calls(source: str, known: Mapping[str, Any]) -> str:
@@ -318,7 +322,9 @@ def _edited(source: str, edits: Iterable[tuple[Any, str]]) -> str:
     for node, text in sorted(edits, key=lambda e: (e[0].lineno, e[0].col_offset), reverse=True):
         before = lines[node.lineno - 1].encode()[: node.col_offset].decode()
         after = lines[node.end_lineno - 1].encode()[node.end_col_offset :].decode()
-        lines[node.lineno - 1 : node.end_lineno] = f"{before}{text}{after}".splitlines()
+        lines[node.lineno - 1 : node.end_lineno] = (
+            f"{before}{text}{after}".splitlines() if text else []
+        )
     return "\n".join(lines)
 
 
@@ -337,29 +343,27 @@ def fit(line: str, width: int = WIDTH) -> list[str]:
             edge_1=Map(1),
         )
     """
-    opened, start, end = 0, 0, 0  # the widest pair of brackets
-    depths = list(_depths(line))
-    for at, (character, depth) in enumerate(zip(line, depths, strict=True)):
-        if character in "([{" and depth == 1:
-            opened = at
-        elif character in ")]}" and depth == 0 and at - opened > end - start:
-            subscript = re.search(r"[\w)\]]\[$", line[: opened + 1])
-            start, end = (start, end) if subscript else (opened, at)
-    if len(line) <= width or end - start < 2:
+    if len(line) <= width:
+        return [line]
+    pairs, cuts = [[0, 0]], list[int]()  # brackets, with the commas between them
+    depth, quoted = 0, False
+    for at, character in enumerate(line):
+        quoted ^= character == '"'
+        if quoted:
+            continue
+        if character in "([{":
+            depth += 1
+            cuts = [at] if depth == 1 else cuts
+        elif character in ")]}":
+            depth -= 1
+            subscript = re.search(r"[\w)\]]\[$", line[: cuts[0] + 1])
+            pairs += [[*cuts, at]] if depth == 0 and not subscript else []
+        elif character == "," and depth == 1:
+            cuts.append(at)
+    cuts = max(pairs, key=lambda pair: pair[-1] - pair[0])  # the widest pair
+    if cuts[-1] - cuts[0] < 2:
         return [line]
     indent = " " * (len(line) - len(line.lstrip()))
-    commas = [i for i in range(start, end) if line[i] == "," and depths[i] == 1]
-    parts = zip([start, *commas], [*commas, end], strict=True)
-    arguments = [line[a + 1 : b].strip() for a, b in parts]
+    arguments = [line[a + 1 : b].strip() for a, b in pairwise(cuts)]
     found = [part for a in arguments if a for part in fit(f"{indent}    {a},", width)]
-    return [line[: start + 1], *found, f"{indent}{line[end:]}"]
-
-
-def _depths(line: str) -> Iterable[int]:
-    """How many brackets are open at each character; what is quoted opens and closes none."""
-    depth, quoted = 0, False
-    for character in line:
-        quoted ^= character == '"'
-        if not quoted:
-            depth += (character in "([{") - (character in ")]}")
-        yield depth + 1000 * quoted
+    return [line[: cuts[0] + 1], *found, f"{indent}{line[cuts[-1] :]}"]

@@ -760,6 +760,18 @@ def test_cells_may_apply_the_norm_of_their_sum_themselves(own_cells, tmp_path, g
         ("rate = rate / 2\n        return rate * a", ["rate = 0.5", "rate = rate / 2"]),
         ("if rate:\n            a = a * rate\n        return a", ["        a = a * 0.5\n"]),
         ("return a if rate > 1 or h is None else -a", ["        return -a\n"]),
+        ("if rate > 1: return -a\n        return a", ["        return self.total(t, values"]),
+        ("if rate < 1: return -a\n        return a", ["        return -a\n"]),
+        (
+            "if rate > 1:\n            return a\n        elif rate > 0:\n            a = 2 * a\n"
+            "        return a",
+            ["        a = 2 * a\n        return a\n"],
+        ),
+        (
+            "if a.dim() > 9:\n            return a\n        elif rate > 0:\n            a = 2 * a\n"
+            "        return a",
+            ["        elif 0.5 > 0:\n            a = 2 * a\n        return a\n"],
+        ),
         ("y = 3 * activation(a - 1).abs()\n        return y", ["3 * bent(a - 1).abs()"]),
         ('return activation(a - 1) + edges["encoder"]', ["(a - 1).relu()", "self.total(t, {key"]),
     ],
