@@ -19,16 +19,6 @@ from ladderspec.wiring.graph import Graph, copies, in_order
 
 __all__ = ["to_python"]
 
-EDGES = "edges: the map and the norm of a value that enters a cell"
-CELLS, NETWORK = "cells", "the network"
-# The sections in which parts of `reference` stand; others are at the top.
-_SECTIONS = {
-    "Cell": CELLS,
-    **dict.fromkeys(
-        ("share", "spread_channels", "Head", "Offset", "HeadOffset", "Modules"), NETWORK
-    ),
-}
-
 
 @checked
 def to_python(spec: Spec | str | Path | Graph, name: str | None = None) -> str:
@@ -52,27 +42,23 @@ def to_python(spec: Spec | str | Path | Graph, name: str | None = None) -> str:
         if not is_input(node) and graph.nodes[node]["cell"].compute is not Identity.compute
     ]
     cells = {node: CellClass(definitions, graph, node) for node in nodes}
-    classes: dict[str, str] = {}
-    write_classes((edge for cell in cells.values() for edge in cell.edges.values()), classes)
-    edges = sorted(classes.values())
-    write_classes(cells.values(), classes)
+    edges = write_classes([edge for cell in cells.values() for edge in cell.edges.values()], [])
+    classes = {**edges, **write_classes(cells.values(), edges)}
     network = Network(graph, {node: cell.expression for node, cell in cells.items()})
     taken = {*definitions.texts, *classes, *definitions.imports, *TYPES, *REFERENCE}
     name = check_name(name, taken) if name else class_name(graph, config, taken)
     body = "\n".join(network.lines(name, about(graph)))
     definitions.reference([*classes.values(), body])
-    used = set[str]().union(*map(names_in, [*definitions.texts.values(), *classes.values(), body]))
+    helpers = {**REFERENCE, **definitions.texts}
+    texts = [*definitions.texts.values(), *classes.values(), body]
+    used = set[str]().union(*map(names_in, texts))
     sections = {
-        "": [text for key, text in TYPES.items() if key in used],
-        EDGES: edges,
-        CELLS: [],
-        NETWORK: [],
+        "": [text for key, text in TYPES.items() if key in used]
+        + [text for key, text in helpers.items() if key in definitions.texts],
+        "edges: the map and the norm of a value that enters a cell": sorted(edges.values()),
+        "cells": [text for key, text in classes.items() if key not in edges],
+        "the network": [body],
     }
-    for key in dict.fromkeys([*REFERENCE, *definitions.texts]):
-        if key in definitions.texts:
-            sections[_SECTIONS.get(key, "")].append(definitions.texts[key])
-    sections[CELLS] += [text for text in classes.values() if text not in edges]
-    sections[NETWORK].append(body)
     lines = docstring(graph, config, name)
     lines += ["", *_imports(definitions, used)]
     for title, section in sections.items():

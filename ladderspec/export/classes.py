@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -99,8 +99,14 @@ def _type(value: Any) -> str:
 # --- classes --------------------------------------------------------------------------------------
 
 
-def write_classes(modules: Iterable[ModuleClass], texts: dict[str, str]) -> None:
-    """Add a class for each kind of module to `texts`, and set the expression of each module."""
+def write_classes(modules: Iterable[ModuleClass], taken: Collection[str]) -> dict[str, str]:
+    """A class for each kind of module, by name; sets the expression of each module.
+
+    Args:
+        modules: All modules that may share classes.
+        taken: Names of other classes.
+    """
+    texts = dict[str, str]()
     groups: dict[tuple[str, str], list[ModuleClass]] = {}
     for module in modules:
         groups.setdefault((module.name, module.write("", {}, {}, "")), []).append(module)
@@ -112,7 +118,7 @@ def write_classes(modules: Iterable[ModuleClass], texts: dict[str, str]) -> None
         name, rest = first.name, iter([*words, *map(str, range(2, len(groups) + 2))])
         if name in texts and len({module.cell_name for module in group}) == 1:
             name = first.cell_name
-        while name in texts or name in REFERENCE:
+        while name in {*texts, *taken, *REFERENCE}:
             name += "".join(part[:1].upper() + part[1:] for part in next(rest).split())
         values = [module.values for module in group]
         fixed = {k: v for k, v in values[0].items() if all(each[k] == v for each in values)}
@@ -126,6 +132,7 @@ def write_classes(modules: Iterable[ModuleClass], texts: dict[str, str]) -> None
             module.expression = f"{name}({', '.join(module.arguments(fixed, defaults))})"
         one = len({module.doc for module in group}) == 1
         texts[name] = first.write(name, fixed, defaults, first.doc if one else first.any_doc)
+    return texts
 
 
 class ModuleNorm(NamedTuple):

@@ -11,7 +11,6 @@ from typing import Any
 from ladderspec.cells import ACTIVATIONS, Cell, Projection, Site
 from ladderspec.cells.base import deviation, iterations_of
 from ladderspec.cells.binding import bind
-from ladderspec.cells.functions import per_channel
 from ladderspec.cells.grouping import Groups
 from ladderspec.export.classes import (
     GROUPS,
@@ -134,6 +133,7 @@ class CellClass(ModuleClass):
         self.iterates = (graph.graph["iterations"] or 1) > 1  # on one input: all t share noise
         # Whether z in a = gain . z + offset is needed by itself, and the edge whose norm makes it.
         self.apart = bool(self.noise or self.tapped)
+        self.z = "normalised" if "norm" in self.binding.signature.keywords else "z"
         self.carrier = self.binding.carrier if self.apart and kind == "none" else ""
         self.edges = {
             key: EdgeClass(definitions, found[key], rows, key != self.carrier)
@@ -209,9 +209,8 @@ class CellClass(ModuleClass):
         body = self._pre_activation() if "a" in arguments else []
         if "edges" in arguments:
             body = ["edges = {key: self.total(t, {key: x}) for key, x in values.items()}"]
-        lines = self.definitions.body(cell.compute, self._known(), self._text_of)
-        if self.tapped:
-            lines = [f"{s}, z" if s.lstrip().startswith("return ") else s for s in lines]
+        further = self.z if self.tapped else ""
+        lines = self.definitions.body(cell.compute, self._known(), self._text_of, further)
         if lines == ["return a"] and len(body) == 1:
             body, lines = [], [f"return {body[0].removeprefix('a = ')}"]
         body += lines
@@ -232,8 +231,9 @@ class CellClass(ModuleClass):
             definitions = replace(self.definitions, owner=f"the activation `{name}`")
             found["activation"] = definitions.expression(ACTIVATIONS[name].compute)
         if "norm" in signature.keywords and self.norm.symbol:
-            text = self._scaled(f"(z := {self._z('x')})") if self.apart else self._a("x")
-            found["norm"] = Expression("x", text)
+            z = self._z("x")
+            z = f"({self.z} := {z})" if self.tapped else z
+            found["norm"] = Expression("x", self._scaled(z) if self.apart else self._a("x"))
         return found
 
     def _text_of(self, name: str) -> str:
@@ -257,7 +257,7 @@ class CellClass(ModuleClass):
         if "norm" in self.binding.signature.keywords:
             return [f"a = {total}"]
         if self.apart:
-            return [f"z = {self._z(total)}", f"a = {self._scaled('z')}"]
+            return [f"{self.z} = {self._z(total)}", f"a = {self._scaled(self.z)}"]
         return [f"a = {self._a(total)}"]
 
     def _offset(self) -> str:
@@ -284,11 +284,9 @@ class CellClass(ModuleClass):
         return f"noisy(self, {z}, {deviation})"
 
     def _scaled(self, z: str) -> str:
-        """z with gain and offset; it has its name as soon as it is computed."""
-        gain, offset = self._behind_norm()
-        wide = self.definitions.function(per_channel) if gain else ""
-        a = f"{wide}({gain}, {z}) * z" if gain else z
-        return f"{a} + {wide}({offset}, z)" if offset else a
+        """z with gain and offset."""
+        given = [each for each in self._behind_norm() if each]
+        return f"affine({', '.join([z, *given])})" if given else z
 
     def _first_value(self) -> list[str]:
         """The method that makes what delayed edges carry before the first t."""

@@ -196,21 +196,18 @@ class Network:
             yield f"share({access(owner)}, {access(name)})"
 
     def _tasks(self, owned: Sequence[Output]) -> Iterator[str]:
-        """What the tasks own; if a task reads several nodes, by side, then by level."""
+        """What the tasks own; if a task reads several nodes, by node."""
         if owned:
             yield ""
             yield "# tasks"
             yield "self.task = Modules()"
-        for task, group in groupby(owned, key=lambda each: each.task):
-            outputs = list(group)
-            module = outputs[0].module
-            if outputs[0].name != task:
-                sides = []
-                for side, each in groupby(outputs, key=lambda one: split_node(one.node)[0]):
-                    inner = [f"{quoted(split_node(one.node)[1])}: {one.module}" for one in each]
-                    sides.append(f"{quoted(side)}: Modules({{{', '.join(inner)}}})")
-                module = f"Modules({{{', '.join(sides)}}})"
-            yield f"self.task[{quoted(task)}] = {module}"
+        lines = dict[str, None]()
+        for each in owned:
+            *path, last = [f"[{quoted(part)}]" for part in each.name.split(".")]
+            for n in range(1, len(path) + 1):
+                lines[f"self.task{''.join(path[:n])} = Modules()"] = None
+            lines[f"self.task{''.join(path)}{last} = {each.module}"] = None
+        yield from lines
 
     # --- forward ----------------------------------------------------------------------------------
 

@@ -68,6 +68,12 @@ def noisy_alike(cell: nn.Module, t: int, z: Tensor, deviation: float) -> Tensor:
     return z + vars(cell)["drawn"] if cell.training else z
 
 
+def affine(z: Tensor, gain: Tensor, offset: Tensor | None = None) -> Tensor:
+    """gain . z + offset, one value of each per channel."""
+    wide = (-1, *(1 for _ in z.shape[2:]))
+    return z * gain.view(wide) + (0 if offset is None else offset.view(wide))
+
+
 class Cell(nn.ModuleDict):
     """A module for each edge that owns something, by role."""
 

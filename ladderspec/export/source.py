@@ -129,7 +129,11 @@ class Definitions:
         return Expression(argument, f"{self.function(function)}({argument})")
 
     def body(
-        self, function: Callable[..., Any], known: Mapping[str, Any], text_of: Callable[[str], str]
+        self,
+        function: Callable[..., Any],
+        known: Mapping[str, Any],
+        text_of: Callable[[str], str],
+        further: str = "",
     ) -> list[str]:
         """The lines of a function's body with its arguments filled in.
 
@@ -140,21 +144,27 @@ class Definitions:
             function: A plain function.
             known: What is known of its arguments: a Tensor, an Expression, or a constant.
             text_of: Gives the text of an argument that is read.
+            further: A variable that is returned, too.
         """
         source = _with_calls(_resolved(self._source(function), known), known)
-        names = [node for node in _nodes(source) if isinstance(node, ast.Name)]
+        nodes = _nodes(source)
+        names = [node for node in nodes if isinstance(node, ast.Name)]
         read = {each.id for each in names} & inspect.signature(function).parameters.keys()
         changed = read & {each.id for each in names if isinstance(each.ctx, ast.Store)}
         texts = {name: text_of(name) for name in sorted(read)}
         begin = [f"{name} = {texts[name]}" for name in sorted(changed) if texts[name] != name]
+        edits: list[tuple[ast.AST, str]]
         edits = [(each, texts[each.id]) for each in names if each.id in read - changed]
+        if further:
+            returns = [node for node in nodes if isinstance(node, ast.Return)]
+            edits += [(_end_of(node), f", {further}") for node in returns]
         source = _edited(source, edits)
         statements, lines = _statements(source), source.splitlines()
         start, end = statements[0].lineno - 1, statements[-1].end_lineno
         while lines[start - 1].lstrip().startswith("#"):
             start -= 1
         lines = [*begin, *textwrap.dedent("\n".join(lines[start:end])).splitlines()]
-        self._define(function, names_in("\n".join(lines)) - read - {"self", "t", "values"})
+        self._define(function, names_in("\n".join(lines)) - read - {"self", "t", "values", further})
         return [part for line in lines for part in fit(line, WIDTH - 8)]
 
     def _source(self, function: Callable[..., Any]) -> str:
@@ -218,7 +228,7 @@ class Definitions:
                 self.texts[name] = f"{name} = {value!r}"
                 if self.meant.setdefault(name, value) != value:
                     self._refuse_second(name)
-            elif name not in self.texts:
+            elif name not in {*self.texts, *REFERENCE}:
                 raise UsageError(
                     f"cannot export {self.owner}: `{function.__qualname__}` uses `{name}`, which is"
                     " neither a module nor a function, number, text or tuple of its file"
@@ -314,6 +324,12 @@ def _with_calls(source: str, known: Mapping[str, Any]) -> str:
                 given = ast.get_source_segment(source, node.args[0]) or ""
                 return _with_calls(_edited(source, [(node, called.on(given))]), known)
     return source
+
+
+def _end_of(node: ast.stmt) -> ast.AST:
+    """The place behind a statement."""
+    line, column = node.end_lineno or 0, node.end_col_offset or 0
+    return ast.Pass(lineno=line, col_offset=column, end_lineno=line, end_col_offset=column)
 
 
 def _edited(source: str, edits: Iterable[tuple[Any, str]]) -> str:

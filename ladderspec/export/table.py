@@ -46,19 +46,15 @@ def table_lines(graph: Graph, modules: Mapping[str, str]) -> Iterator[str]:
         modules: The expressions that make the modules, by node.
     """
     for _, group in groupby(_rows(graph, modules), key=lambda row: row.kind):
-        run = list(group)
-        first, last = run[0], run[-1]
-        plain = [line for row in run for line in row.lines(quoted(row.below), quoted(row.level))]
-        looped = [_head(run), *(f"    {line}" for line in first.lines("below", "level"))]
-        if len(plain) > len(looped):
-            yield ""
-            yield from comment(f"{first.level} ... {last.level}", first.fields)
-            yield from looped
+        first, *others = group
+        yield ""
+        if not others:
+            yield from comment(first.level, first.fields)
+            yield from first.lines(quoted(first.below), quoted(first.level))
             continue
-        for row in run:
-            yield ""
-            yield from comment(row.level, row.fields)
-            yield from row.lines(quoted(row.below), quoted(row.level))
+        yield from comment(f"{first.level} ... {others[-1].level}", first.fields)
+        yield _head([first, *others])
+        yield from (f"    {line}" for line in first.lines("below", "level"))
 
 
 def _rows(graph: Graph, modules: Mapping[str, str]) -> Iterator[ExportRow]:

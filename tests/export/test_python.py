@@ -743,6 +743,9 @@ def test_states_may_have_an_underscore_in_their_name(own_cells, tmp_path):
     check_equal(loads(f"{HEAD}levels: [{{name: a, encoder: {cell}}}]"))
 
 
+TAPPED = "{from: encoder.a, to: encoder.a, delay: 2, tap: normalised}"
+
+
 @pytest.mark.parametrize("gain", ["", ', "gain": ones(out[0])'])
 def test_cells_may_apply_the_norm_of_their_sum_themselves(own_cells, tmp_path, gain):
     text = OWN.replace('"bias": zeros(out[0])', f'"bias": ones(out[0]){gain}')
@@ -751,7 +754,11 @@ def test_cells_may_apply_the_norm_of_their_sum_themselves(own_cells, tmp_path, g
     text += '\n    def node_norm(self):\n        return "joint", "layer", 1\n'
     (tmp_path / "joint.py").write_text(text)
     load_plugin(tmp_path / "joint.py")
-    check_equal(loads(f"{HEAD}levels: [{{name: a, encoder: {{cell: Trace, channels: 3}}}}]"))
+    row = "{name: a, encoder: {cell: Trace, channels: 3"
+    check_equal(loads(f"{HEAD}levels: [{row}}}}}]"))
+    if gain:  # then the normalised pre-activation can be seen
+        noisy = f"{HEAD}levels: [{row}, noise: {{gaussian: 0.2}}}}}}]"
+        check_equal(loads(f"{noisy}\nedges: {{add: [{TAPPED}]}}"))
 
 
 @pytest.mark.parametrize(
