@@ -119,4 +119,4 @@ class Normed(Cell):
 
     def gain(self, channels: int) -> Parameters:
         """The gain that `norm: joint` moves to the node."""
-        return {"gain": ones(channels)} if Normed.node_norm(self)[1] != "none" else {}
+        return {"gain": ones(channels)} if self.node_norm()[1] != "none" else {}

@@ -106,8 +106,8 @@ class Groups(Cell):
 
     def out_shape(self, site: Site) -> Shape:
         self._check(site)
-        below = site.main().shape
-        return (2 * (below[0] + places(below)), *below[1:])
+        made = shape_of_both(site.main().shape)
+        return (2 * made[0], *made[1:])
 
     def _check(self, site: Site) -> None:
         """Refuse fields that contradict each other."""
@@ -131,8 +131,7 @@ class Groups(Cell):
             )
 
     def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
-        below = site.main().shape
-        made = (below[0] + places(below), *below[1:])
+        made = shape_of_both(site.main().shape)
         if inlet.role is Role.UPWARD_DIAGONAL and inlet.shape != made:
             raise ShapeProblem(
                 f"groups compare the input with mu and pi, {show_shape(made)}, but the decoder"
@@ -189,6 +188,11 @@ def places(shape: Shape) -> int:
     return 1 if len(shape) == 3 else shape[0]
 
 
+def shape_of_both(shape: Shape) -> Shape:
+    """The shape of mu and pi together, for an input of this shape."""
+    return (shape[0] + places(shape), *shape[1:])
+
+
 def mu_and_pi(value: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     """The two parts of what `Readout` makes, for an input like `x`."""
     return value[:, : x.shape[1]], value[:, x.shape[1] :]
@@ -235,6 +239,16 @@ def bernoulli_maps(
     return delta, over_groups(log_likelihood, count)
 
 
+def _groups(site: Site) -> Groups:
+    """Those of the network, which a Readout needs."""
+    if site.groups is None:
+        raise ShapeProblem(
+            "Readout makes mu and pi of groups, but this network has no groups",
+            "add `groups: {count: 3}`, or use convG1 or convG3",
+        )
+    return site.groups
+
+
 @register
 class Readout(DecoderCell, Filtered):
     """Output of each group: mu = c . BN(W * d) + b and pi = softmax over groups of c_pi BN(.).
@@ -256,38 +270,30 @@ class Readout(DecoderCell, Filtered):
         return "norm", self.norm, 1
 
     def out_shape(self, site: Site) -> Shape:
-        if site.groups is None:
-            raise ShapeProblem(
-                "Readout makes mu and pi of groups, but this network has no groups",
-                "add `groups: {count: 3}`, or use convG1 or convG3",
-            )
-        below = site.estimate
-        return (below[0] + places(below), *below[1:])
+        _groups(site)
+        return shape_of_both(site.estimate)
 
     def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
         return between(inlet.shape, out, inlet.filter or self.filter, None, inlet.stride)
 
     def parameters(self, site: Site, out: Shape) -> Parameters:
-        channels = site.estimate[0]
-        bernoulli = site.groups is not None and site.groups.likelihood == "bernoulli"
-        numbers = (site.count, 1 + size_of((places(site.estimate), *out[1:])))
+        groups, channels = _groups(site), site.estimate[0]
+        mean = 0.5 if groups.likelihood == "bernoulli" else 0.0
+        numbers = (groups.count, 1 + size_of((places(site.estimate), *out[1:])))
         return {
             "c": ones(channels),
             "b": zeros(channels),
             "c_pi": ones(1),
-            "mean": blocks(channels, values=(0.5 if bernoulli else 0.0,)).as_buffer(),
+            "mean": blocks(channels, values=(mean,)).as_buffer(),
             "std": ones(channels).as_buffer(),
             "noise": normal(*numbers).as_buffer(),
         }
 
     def constants(self, site: Site, out: Shape) -> dict[str, Any]:
-        groups = site.groups
-        return {
-            "count": site.count,
-            "likelihood": groups.likelihood if groups else "gaussian",
-            "pixel": groups.start.pixel if groups else 0.0,
-            "group": groups.start.group if groups else 0.0,
-        }
+        groups = _groups(site)
+        start = groups.start
+        found = {"count": groups.count, "likelihood": groups.likelihood}
+        return {**found, "pixel": start.pixel, "group": start.group}
 
     @staticmethod
     def compute(
