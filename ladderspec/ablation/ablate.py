@@ -19,8 +19,9 @@ from ladderspec.experiments.identity import unnoticed
 from ladderspec.experiments.reader import open_experiment
 from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.experiments.training import MachineConfig
-from ladderspec.learn.progress import Callback, Display, numbers, read_status, without_nll
+from ladderspec.learn.progress import Callback, Display
 from ladderspec.learn.run_folder import changed_inputs, check, read_result
+from ladderspec.learn.status import numbers, read_status, without_nll
 
 OPTIONS = ("threads", "workers", "device")  # of the command line, about the machine
 TRIES = 4  # how often a run is started if its process is killed

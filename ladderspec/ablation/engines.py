@@ -23,7 +23,7 @@ from typing import Any
 from ladderspec.ablation.ablate import TRIES, Engine, Job, Outcome, Resources, perform, run_here
 from ladderspec.errors import LadderspecError, UsageError
 from ladderspec.files import make_folder, not_waiting
-from ladderspec.learn.progress import Status, write_status
+from ladderspec.learn.status import Status, write_status
 
 MAX_PROCESSES = 1000
 GRACE = 600  # seconds for an interrupted process to finish its update and save

@@ -20,7 +20,8 @@ from ladderspec.learn.batches import Collator, TensorBatch
 from ladderspec.learn.log import MetricsLog
 from ladderspec.learn.metrics import Report, measure, merged, trimmed
 from ladderspec.learn.pictures import draw_samples
-from ladderspec.learn.progress import Progress, without_nll
+from ladderspec.learn.progress import Progress
+from ladderspec.learn.status import without_nll
 from ladderspec.learn.train_state import TrainState
 from ladderspec.network.history import Carry
 from ladderspec.network.net import Net

@@ -31,9 +31,10 @@ from ladderspec.learn.batches import Collator, Sampler, TensorBatch
 from ladderspec.learn.evaluation import Evaluator
 from ladderspec.learn.log import CHECKSUM, MetricsLog, metrics_checksum, tensorboard
 from ladderspec.learn.processes import Interrupted, SignalGuard
-from ladderspec.learn.progress import Callback, Display, Here, Progress, remove_status
+from ladderspec.learn.progress import Callback, Display, Here, Progress
 from ladderspec.learn.run_folder import begun, changed_inputs, claim, locked, owner, read_result
 from ladderspec.learn.setup import freeze, initialise, set_dropout
+from ladderspec.learn.status import remove_status
 from ladderspec.learn.train_state import (
     CheckpointTimer,
     ScheduleState,

@@ -9,17 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ladderspec.learn.progress import (
-    FILE,
-    Display,
-    Event,
-    Here,
-    Progress,
-    Status,
-    lines,
-    read_status,
-    write_status,
-)  # fmt: skip
+from ladderspec.learn.progress import Display, Event, Here, Progress, lines
+from ladderspec.learn.status import FILE, Status, read_status, write_status
 from ladderspec.learn.train import train
 from tests.training import one_run
 
