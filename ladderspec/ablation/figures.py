@@ -166,16 +166,13 @@ def _curves(
     results: Results, measure: Measure, row: str | None = None, column: str | None = None
 ) -> list[Curve]:
     """The curves of the seeds of a cell, of a column, or of all cells."""
+    name = measure.name
     found = [
-        _curve(rows, measure.name)
+        {r["update"]: r[name] for r in rows if r["split"] == "valid" and name in r}
         for (its_row, its_column, _), rows in results.curves.items()
         if row in (None, its_row) and column in (None, its_column)
     ]
     return [curve for curve in found if curve]
-
-
-def _curve(rows: Sequence[dict[str, Any]], name: str) -> Curve:
-    return {row["update"]: row[name] for row in rows if row["split"] == "valid" and name in row}
 
 
 def _scale(axes: Axes, measure: Measure, values: Sequence[float]) -> None:
