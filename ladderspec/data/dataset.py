@@ -201,17 +201,16 @@ class DataSet(ABC):
         mask = batch["mask"] if "mask" in batch else np.ones(values.shape[:2], bool)
         return np.asarray(values[mask].mean(0, dtype=np.float64))
 
-    def check_input(self, shape: Shape, frames: int | str | None, field: str | None = None) -> None:
-        """Raise DataError if a network with this input cannot read a field.
+    def check_input(self, shape: Shape, frames: int | str | None) -> None:
+        """Raise DataError if a network with this input cannot read the data.
 
         Args:
             shape: Input shape of the network.
             frames: Number of frames as in `time` of a spec: an integer, `any`, or None for a
                 network with a single input.
-            field: Field of the data; default: `input` of the config.
         """
-        field = field or self.config.input
-        form, name = self.form(field), self.config.set
+        field, name = self.config.input, self.config.set
+        form = self.form(field)
         if form.shape != shape:
             raise DataError(
                 f"`{field}` of {name} is {show_shape(form.shape)}, but the network's input is"
