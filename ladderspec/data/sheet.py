@@ -39,6 +39,7 @@ FONT_SIZE, BASELINE = 13, 12
 OTHER_FONTS = 1.2  # viewers of SVG may use a font that is this much wider
 TILE = 96  # approximate width of a frame in pixels
 COLUMNS = 12  # frames of an item, at most
+STEPS = 192  # steps of a piano roll, at most
 GAP, MARGIN, LINE = 8, 20, 20
 BAR: Colour = (214, 224, 238)
 BEHIND: Colour = (160, 174, 196)  # ink behind a bar
@@ -321,21 +322,17 @@ def behind_bars(clean: NDArray[Any], mask: NDArray[np.bool_]) -> Pixels:
 
 
 def rolls(
-    title: str,
-    pieces: Sequence[tuple[str, NDArray[Any]]],
-    longest: int = 192,
-    given: int | None = None,
+    title: str, pieces: Sequence[tuple[str, NDArray[Any]]], given: int | None = None
 ) -> ImageSheet:
     """Piano rolls (steps, 88) one below the other: time to the right, high notes at the top.
 
     Args:
         title: First line of the sheet.
         pieces: Name and roll of each piece.
-        longest: Number of steps to draw, at most.
         given: Notes after this many steps have another colour.
     """
     low, high = _range([roll for _, roll in pieces])
-    steps = min(longest, max(len(roll) for _, roll in pieces))
+    steps = min(STEPS, max(len(roll) for _, roll in pieces))
     across = max(2, min(6, 960 // steps))
     left = MARGIN + text_width("C8") + GAP
     texts = [SheetText(MARGIN, MARGIN + BASELINE, title)]

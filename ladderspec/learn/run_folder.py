@@ -208,7 +208,7 @@ def claim(folder: Path, run: Run, resume: bool, data: Path | None = None) -> Non
     write_atomic(folder / "run.json", json.dumps(sealed(record), indent=1) + "\n")
 
 
-def difference(before: Any, now: Any, path: str = "") -> str:
+def difference(before: Any, now: Any) -> str:
     """The first few places where two trees of JSON differ.
 
     >>> difference({"a": {"b": 1, "c": 2}}, {"a": {"b": 3, "c": 2}})
@@ -216,7 +216,7 @@ def difference(before: Any, now: Any, path: str = "") -> str:
     >>> difference({"a": {}}, {"a": {"b": 3}})
     'a.b is absent, not 3'
     """
-    return first_of(_differences(before, now, path), between="; ")
+    return first_of(_differences(before, now, ""), between="; ")
 
 
 def _differences(before: Any, now: Any, path: str) -> list[str]:

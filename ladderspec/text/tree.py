@@ -122,19 +122,19 @@ class _Open:
         self.doubled = False  # a key was written twice
 
 
-def parse(source: Source, findings: Findings, start: int = 0, end: int | None = None) -> Node:
-    """Read one YAML document, or the part of the text from `start` to `end`.
+def parse(source: Source, findings: Findings, start: int = 0) -> Node:
+    """Read one YAML document: the text from `start` on.
 
     Mistakes that can be read past (a key written twice, a tag) are added to `findings`; any other
     raises SpecError with all findings so far.
     """
-    return _Reader(source, findings, start, end).read()
+    return _Reader(source, findings, start).read()
 
 
 class _Reader:
-    def __init__(self, source: Source, findings: Findings, start: int, end: int | None) -> None:
+    def __init__(self, source: Source, findings: Findings, start: int) -> None:
         self.source, self.findings = source, findings
-        self.offset, self.text = start, source.text[start:end]
+        self.offset, self.text = start, source.text[start:]
         self.stack: list[_Open] = []
         self.anchors: dict[str, tuple[Node, int] | None] = {}  # None: still open
         self.count = 0
