@@ -15,7 +15,7 @@ from ladderspec.tasks import Task
 from ladderspec.wiring.graph import Graph, InputForm, TaskAttributes, forms_of, groups_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 ITEMS = 32  # training items whose values are looked at
 
@@ -139,7 +139,8 @@ def _check_values(graph: Graph, data: DataSet, task: Task) -> None:
     if not fields or not data.size(Split.TRAIN):
         return
     batch = first_items(data, fields, ITEMS)
-    if shares is not None and not _within(batch[shares], 0, 1):
+    # NaN is neither below 0 nor above 1: it is reported when training starts.
+    if shares is not None and ((batch[shares] < 0) | (batch[shares] > 1)).any():
         low, high = np.nanmin(batch[shares]), np.nanmax(batch[shares])
         what = "a Bernoulli likelihood" if bernoulli else "`cost: bce`"
         raise DataError(
@@ -149,11 +150,6 @@ def _check_values(graph: Graph, data: DataSet, task: Task) -> None:
     for field in task.further_fields.values():
         if problem := task.check_values(batch[field]):
             raise DataError(f"`{field}` {problem}")
-
-
-def _within(values: NDArray[Any], low: float, high: float) -> bool:
-    """Whether all values that are numbers lie in a range; NaN is reported elsewhere."""
-    return not ((values < low) | (values > high)).any()
 
 
 def _shown(shape: Shape) -> str:

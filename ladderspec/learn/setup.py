@@ -43,8 +43,9 @@ def check_runs(runs: Iterable[Run], output: Path, data: Path | None) -> None:
             continue
         seen.add(cell)
         device = device_of(run.machine.device)
-        if device.type == "mps":
-            _check_mps(run)
+        if device.type == "mps" and run.training.precision == "float64":
+            hint = "`precision: float32`, or `device: cpu`"
+            raise UsageError(f"{run.id}: MPS has no float64; {hint}")
         key = run.data.model_dump_json()
         try:
             check_optimiser(run.training.optimiser, run.training.updates or 1, device)
@@ -56,11 +57,6 @@ def check_runs(runs: Iterable[Run], output: Path, data: Path | None) -> None:
     if problems:
         first, *_ = problems.values()
         raise type(first)("\n  ".join(map(str, problems.values())))
-
-
-def _check_mps(run: Run) -> None:
-    if run.training.precision == "float64":
-        raise UsageError(f"{run.id}: MPS has no float64; `precision: float32`, or `device: cpu`")
 
 
 def _check(run: Run, data: DataSet) -> None:
@@ -81,7 +77,9 @@ def initialise(net: Net, run: Run, data: DataSet, folder: Path) -> str:
         if task.starts_at_mean:
             net.set_offset(_mean(data, task.field or data.config.input), name)
     if net.groups is not None:
-        net.set_data_statistics(*_mean_and_std(data, data.config.input))
+        field = data.config.input
+        values = first_items(data, [field], ITEMS)[field]
+        net.set_data_statistics(float(values.mean()), float(values.std()))
     place = start_folder(run, folder)
     if place is None:
         return ""
@@ -101,12 +99,6 @@ def _mean(data: DataSet, field: str) -> torch.Tensor:
         wrong = ~np.isfinite(values.reshape(len(values), -1)).all(1)
         raise DataError(not_finite_message(field, int(np.argmax(wrong))))
     return mean
-
-
-def _mean_and_std(data: DataSet, field: str) -> tuple[float, float]:
-    """Over all numbers of some training items."""
-    values = first_items(data, [field], ITEMS)[field]
-    return float(values.mean()), float(values.std())
 
 
 def weights_of(folder: Path) -> dict[str, torch.Tensor]:
