@@ -246,6 +246,22 @@ def _scales(image: NDArray[Any], frame: tuple[int, int], scale: int) -> tuple[in
     return max(1, TILE // height), max(1, frame[1] * scale // width)
 
 
+def over_time(title: str, names: Sequence[str], rows: Mapping[str, NDArray[Any]]) -> ImageSheet:
+    """A group of strips for each item, with time to the right.
+
+    Args:
+        title: First line of the sheet.
+        names: Name of each item.
+        rows: Images of all items, (items, T, ...), by caption.
+    """
+    groups = [
+        (name, [Strip(caption, list(images[i])) for caption, images in rows.items()])
+        for i, name in enumerate(names)
+    ]
+    times = len(groups[0][1][0].images)
+    return strips(title, [f"t = {t + 1}" for t in range(times)], groups)
+
+
 def items(data: DataSet, title: str, split: str, indices: Indices) -> ImageSheet:
     """The input of each item as one row, with its label if there is one."""
     batch = data.batch(split, 0, indices)
@@ -296,7 +312,7 @@ def group_colour(group: int) -> Colour:
 
 
 def group_colours(groups: NDArray[np.int64]) -> Pixels:
-    """A map of groups (H, W) or (N,): a colour for each; pixels of no group (-1) are grey."""
+    """Maps of groups (..., H, W) or (N,): a colour for each; pixels of no group (-1) are grey."""
     groups = _square(groups) if groups.ndim == 1 else groups
     return np.array([*GROUPS, NO_GROUP], np.uint8)[np.where(groups < 0, -1, groups % len(GROUPS))]
 
@@ -314,7 +330,7 @@ def mixed_colours(shares: NDArray[Any], photograph: bool = False) -> Pixels:
 
 
 def behind_bars(clean: NDArray[Any], mask: NDArray[np.bool_]) -> Pixels:
-    """A frame with its bars; the hidden pixels of the digit are drawn in a lighter ink."""
+    """Frames with their bars; the hidden pixels of the digit are drawn in a lighter ink."""
     return np.where(mask[..., None], shade(clean), shade(clean, BEHIND, BAR))
 
 

@@ -119,17 +119,10 @@ class MovingMnistData(DigitData):
         from ladderspec.data import sheet
 
         batch = self.batch(split, 0, indices)
-        times = range(min(self.config.frames, sheet.COLUMNS))
-        groups = []
-        for frames, found, labels in zip(
-            batch["frames"], batch["groups"], batch["labels"], strict=True
-        ):
-            rows = [
-                sheet.Strip("frames", [frames[t, 0] for t in times]),
-                sheet.Strip("groups", [sheet.group_colours(found[t, 0]) for t in times]),
-            ]
-            groups.append((f"digits {', '.join(map(str, labels))}", rows))
-        return sheet.strips(title, [f"t = {t + 1}" for t in times], groups)
+        frames, groups = (batch[field][:, : sheet.COLUMNS, 0] for field in ("frames", "groups"))
+        names = [f"digits {', '.join(map(str, labels))}" for labels in batch["labels"]]
+        rows = {"frames": frames, "groups": sheet.group_colours(groups)}
+        return sheet.over_time(title, names, rows)
 
 
 @dataclass(frozen=True)

@@ -187,18 +187,9 @@ class OccludedMnistData(DigitData):
         from ladderspec.data import sheet
 
         batch = self.batch(split, 0, indices)
-        times = range(batch["frames"].shape[1])
-        groups = []
-        for i, label in enumerate(batch["label"]):
-            frames, clean, seen = (
-                [batch[field][i, t, 0] for t in times]
-                for field in ("frames", "clean", "reconstruction")
-            )
-            occluded = [sheet.behind_bars(frame, self.canvas.mask) for frame in clean]
-            rows = [
-                sheet.Strip("observed frames", frames),
-                sheet.Strip("with occlusion", occluded),
-                sheet.Strip("optimal reconstruction", seen),
-            ]
-            groups.append((f"digit {label}", rows))
-        return sheet.strips(title, [f"t = {t + 1}" for t in times], groups)
+        rows = {
+            "observed frames": batch["frames"][:, :, 0],
+            "with occlusion": sheet.behind_bars(batch["clean"][:, :, 0], self.canvas.mask),
+            "optimal reconstruction": batch["reconstruction"][:, :, 0],
+        }
+        return sheet.over_time(title, [f"digit {label}" for label in batch["label"]], rows)
