@@ -52,7 +52,6 @@ class EdgeClass(ModuleClass):
         self.parameters, kind = self.projection.parameters, projection.norm
         channels = self.projection.target[0]
         self.norm = ModuleNorm(kind, "norm", channels, projection.groups, rows)
-        self.words = () if scaled else ("unscaled",)
         self.changes = (projection.kind, kind) != ("none", "none")
         self.name, doc, note = EDGES[projection.function.__name__]
         if projection.extra:
@@ -91,10 +90,7 @@ def _with_names(p: Projection, sizes: SizeNames) -> Projection:
         ]
         names = ("filter", "filter") if p.filter[0] == p.filter[1] else ("height", "width")
         height, width = (sizes.name(n, name) for n, name in zip(p.filter, names, strict=True))
-        found = replace(p, source=ends[0], target=ends[1], filter=(height, width))
-        if p.channel_groups > 1:
-            found = replace(found, channel_groups=sizes.name(p.channel_groups, "channel_groups"))
-        return found
+        return replace(p, source=ends[0], target=ends[1], filter=(height, width))
     channels = sizes.name(p.target[0], "channels")
     extra = {
         name: replace(each, shape=(*each.shape[:-1], sizes.name(each.shape[-1], "units")))
@@ -183,9 +179,6 @@ class CellClass(ModuleClass):
             absent = name not in given or constants.get(name, name) is None
             yield f"{'without' if absent else 'with'} {name}"
         yield "on maps" if len(self.out) == 3 else "on vectors"
-        yield f"{'joint ' * (self.norm.name == 'joint')}{self.norm.symbol or 'plain'}"
-        yield from ["noisy"] if self.noise else []
-        yield from ["tapped"] if self.tapped else []
 
     def _formula(self, owner: type[Cell], symbol: str) -> str:
         """The docstring of the cell, with the norm and the activation that are used.
@@ -280,8 +273,8 @@ class CellClass(ModuleClass):
             return z
         deviation = self.attribute("deviation", self.noise)
         if self.iterates:
-            return f"noisy_alike(self, t, {z}, {deviation})"
-        return f"noisy(self, {z}, {deviation})"
+            return f"with_same_noise(self, t, {z}, {deviation})"
+        return f"with_noise(self, {z}, {deviation})"
 
     def _scaled(self, z: str) -> str:
         """z with gain and offset."""

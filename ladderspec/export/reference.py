@@ -56,12 +56,12 @@ class BatchNorm(nn.Module):
         return functional.batch_norm(x, mean[row], var[row], *gain_and_bias, training=self.training)
 
 
-def noisy(cell: nn.Module, z: Tensor, deviation: float) -> Tensor:
+def with_noise(cell: nn.Module, z: Tensor, deviation: float) -> Tensor:
     """z with Gaussian noise in training."""
     return z + deviation * torch.randn_like(z) if cell.training else z
 
 
-def noisy_alike(cell: nn.Module, t: int, z: Tensor, deviation: float) -> Tensor:
+def with_same_noise(cell: nn.Module, t: int, z: Tensor, deviation: float) -> Tensor:
     """z with Gaussian noise in training, the same at every t."""
     if cell.training and t == 0:
         vars(cell)["drawn"] = deviation * torch.randn_like(z)

@@ -147,18 +147,16 @@ class Definitions:
             further: A variable that is returned, too.
         """
         source = _with_calls(_resolved(self._source(function), known), known)
-        nodes = _nodes(source)
-        names = [node for node in nodes if isinstance(node, ast.Name)]
+        names = [node for node in _nodes(source) if isinstance(node, ast.Name)]
         read = {each.id for each in names} & inspect.signature(function).parameters.keys()
         changed = read & {each.id for each in names if isinstance(each.ctx, ast.Store)}
         texts = {name: text_of(name) for name in sorted(read)}
         begin = [f"{name} = {texts[name]}" for name in sorted(changed) if texts[name] != name]
-        edits: list[tuple[ast.AST, str]]
         edits = [(each, texts[each.id]) for each in names if each.id in read - changed]
-        if further:
-            returns = [node for node in nodes if isinstance(node, ast.Return)]
-            edits += [(_end_of(node), f", {further}") for node in returns]
         source = _edited(source, edits)
+        returns = [node for node in _nodes(source) if isinstance(node, ast.Return) and further]
+        segments = [(node, ast.get_source_segment(source, node)) for node in returns]
+        source = _edited(source, [(node, f"{text}, {further}") for node, text in segments])
         statements, lines = _statements(source), source.splitlines()
         start, end = statements[0].lineno - 1, statements[-1].end_lineno
         while lines[start - 1].lstrip().startswith("#"):
@@ -324,12 +322,6 @@ def _with_calls(source: str, known: Mapping[str, Any]) -> str:
                 given = ast.get_source_segment(source, node.args[0]) or ""
                 return _with_calls(_edited(source, [(node, called.on(given))]), known)
     return source
-
-
-def _end_of(node: ast.stmt) -> ast.AST:
-    """The place behind a statement."""
-    line, column = node.end_lineno or 0, node.end_col_offset or 0
-    return ast.Pass(lineno=line, col_offset=column, end_lineno=line, end_col_offset=column)
 
 
 def _edited(source: str, edits: Iterable[tuple[Any, str]]) -> str:

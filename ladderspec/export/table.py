@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import Any, NamedTuple
 
 from ladderspec.cells import Cell
-from ladderspec.cells.fields import STARTS, Config, NormChoice
+from ladderspec.cells.fields import STARTS
 from ladderspec.export.source import WIDTH
 from ladderspec.names import Side, node_name
 from ladderspec.wiring.graph import Graph, table_rows
@@ -97,18 +97,17 @@ def fields_of(cell: Cell) -> str:
     >>> fields_of(Conv(channels=32, filter=3, norm="joint"))
     'Conv, channels: 32, filter: 3, norm: joint'
     """
-    own = [name for name in type(cell).model_fields if name not in Cell.model_fields]
-    fields = [name for name in (*own, "initial", "share") if name in cell.model_fields_set]
-    return ", ".join([cell.cell, *(f"{name}: {_word(getattr(cell, name))}" for name in fields)])
+    said = cell.model_dump(exclude_unset=True)
+    own = [name for name in said if name not in Cell.model_fields]
+    fields = [name for name in (*own, "initial", "share") if name in said]
+    return ", ".join([cell.cell, *(f"{name}: {_word(said[name])}" for name in fields)])
 
 
 def _word(value: Any) -> str:
-    if isinstance(value, NormChoice):
-        kind = [value.kind] if value.kind else []
-        return " ".join([*kind, value.terms] if value.terms == "joint" or not kind else kind)
-    if isinstance(value, Config):
-        words = [f"{name}: {_word(getattr(value, name))}" for name in type(value).model_fields]
-        return f"{{{', '.join(words)}}}"
+    if isinstance(value, dict):
+        if value.keys() <= {"kind", "terms"}:  # of a norm
+            return " ".join(value.values())
+        return f"{{{', '.join(f'{name}: {_word(each)}' for name, each in value.items())}}}"
     if value in STARTS.values():
         return next(name for name, start in STARTS.items() if start == value)
     if isinstance(value, tuple):
