@@ -13,7 +13,7 @@ from ladderspec.names import Role, is_input
 from ladderspec.network.history import History, Slot, channels_last
 from ladderspec.network.inputs import Given
 from ladderspec.nn import CellModule, TimeStep
-from ladderspec.nn.modules import ModulePath, path_to
+from ladderspec.nn.modules import module_at
 from ladderspec.ops import choose
 from ladderspec.schedule.plan import Needs, Plan, Reads, depths, need_masks
 
@@ -30,18 +30,12 @@ class Read(NamedTuple):
 
 
 class ExecutorNode(NamedTuple):
-    """One node: its module, what it reads, the slots of its further values, and what tasks see."""
+    """One node: what it reads, the slots of its further values, and what tasks see."""
 
     name: str
-    path: ModulePath
     reads: tuple[Read, ...]
     further: Mapping[str, str]
     seen: str  # the slot of its logits if it has some, else of its output
-
-    @property
-    def module(self) -> CellModule:
-        """Looked up at every call, so that another module can take its place."""
-        return cast(CellModule, self.path.module)
 
 
 @dataclass(frozen=True)
@@ -58,14 +52,14 @@ class Executor:
     """Runs the nodes of a plan, t by t."""
 
     def __init__(self, plan: Plan, root: nn.Module) -> None:
-        self.plan = plan
+        self.plan, self.root = plan, root
         self.slots: dict[str, Slot] = {}
         self.nodes: dict[str, ExecutorNode] = {}
-        self.learned: dict[str, tuple[ModulePath, str]] = {}  # initial values by slot: parameters
+        self.learned: dict[str, tuple[str, str]] = {}  # initial values by slot: node, parameter
         depth = depths(plan.equations)
         for name in (node for phase in plan.phases for node in phase.nodes):
-            equation, path = plan.equations[name], path_to(root, name)
-            module, state = cast(CellModule, path.module), dict(equation.state)
+            equation, module = plan.equations[name], self.module(name)
+            state = dict(equation.state)
             keys = (*module.cell.returns, *(TAPPED if module.tapped else ()))
             further = {key: f"{name}.{key}" for key in keys}
             self.slots[name] = Slot(name, equation.shape, depth[name])
@@ -77,14 +71,17 @@ class Executor:
                 for e in equation.edges
             )
             seen = further.get("logits", name)
-            self.nodes[name] = ExecutorNode(name, path, reads, further, seen)
+            self.nodes[name] = ExecutorNode(name, reads, further, seen)
             initial = {"initial": name} | {f"initial_{key}": slot for key, slot in states}
             for parameter in initial.keys() & module.declared.keys():
-                self.learned[initial[parameter]] = path, parameter
+                self.learned[initial[parameter]] = name, parameter
         self.computed = [node for node in self.nodes.values() if not is_input(node.name)]
         self.carried = [name for name, slot in self.slots.items() if slot.depth]
         # In the order in which their noise is drawn.
-        self.noisy = [name for name in plan.equations if self.nodes[name].module.deviation]
+        self.noisy = [name for name in plan.equations if self.module(name).deviation]
+
+    def module(self, node: str) -> CellModule:
+        return cast(CellModule, module_at(self.root, node))
 
     # --- the loop ---------------------------------------------------------------------------------
 
@@ -103,7 +100,10 @@ class Executor:
 
     def loop(self, history: History, steps: Iterable[TimeStep], call: Call) -> None:
         """Fill a history that has its past and its inputs."""
-        nodes = [(node, call.needs[node.name], node.name in call.counted) for node in self.computed]
+        nodes = [
+            (node, self.module(node.name), call.needs[node.name], node.name in call.counted)
+            for node in self.computed
+        ]
         passing = [
             (row, self.slots[name].depth)
             for name, row in history.rows.items()
@@ -111,31 +111,11 @@ class Executor:
         ]
         for t, step in enumerate(steps):
             again = replace(step, recomputed=True) if call.counted else step
-            for node, needed, counted in nodes:
+            for node, module, needed, counted in nodes:
                 if needed >> t & 1:
-                    self.compute(node, t, history, again if counted else step)
+                    compute(node, module, t, history, again if counted else step)
             for row, depth in passing:  # let go of what no later t reads
                 row[history.lead + t - depth] = None
-
-    def compute(self, node: ExecutorNode, t: int, history: History, step: TimeStep) -> None:
-        """One node at one t."""
-        module, rows, now = node.module, history.rows, history.lead + t
-        values: dict[str, Tensor] = {}
-        previous: dict[str, Tensor] = {}
-        for key, slot, delay, states in node.reads:
-            value = rows[slot][now - delay]
-            if value is None:  # it does not exist yet
-                if isinstance(module, CellModule) and module.may_lack(key):
-                    continue
-                value = history.zeros(slot)
-            values[key] = value
-            for name, state in states:
-                if (past := rows[state][now - delay]) is not None:
-                    previous[name] = past
-        rows[node.name][now], further = module(values, previous or None, step)
-        for key, value in further.items():
-            if key in node.further:
-                rows[node.further[key]][now] = value
 
     def read_input(self, history: History, values: Mapping[str, Tensor]) -> None:
         """Put the inputs, (B, T, ...) or (B, ...) for all t, into a history."""
@@ -168,7 +148,7 @@ class Executor:
         found: list[dict[str, Tensor]] = [{} for _ in range(given.length)]
         kind, device = given.frames.dtype, given.frames.device
         for name in self.noisy if not call.clean else ():
-            module = self.nodes[name].module
+            module = self.module(name)
             for t, now in enumerate(found if module.training else ()):
                 if t and self.plan.iterations:
                     now[name] = found[0][name]
@@ -227,11 +207,34 @@ class Executor:
             shape = self.slots[slot].shape
             found[slot] = learned.view(-1, *(1 for _ in shape[1:])).expand(batch, *shape)
         for name in self.carried:
-            module = self.nodes[name].module if name in self.nodes else None
+            module = self.module(name) if name in self.nodes else None
             if isinstance(module, CellModule) and (first := module.first_value(batch)) is not None:
                 found[name] = channels_last(first)
         return found
 
     def learned_initial_values(self) -> dict[str, Tensor]:
         """Learned initial values by slot: one number per channel."""
-        return {slot: getattr(path.module, name) for slot, (path, name) in self.learned.items()}
+        return {slot: getattr(self.module(at), name) for slot, (at, name) in self.learned.items()}
+
+
+def compute(
+    node: ExecutorNode, module: CellModule, t: int, history: History, step: TimeStep
+) -> None:
+    """One node at one t."""
+    rows, now = history.rows, history.lead + t
+    values: dict[str, Tensor] = {}
+    previous: dict[str, Tensor] = {}
+    for key, slot, delay, states in node.reads:
+        value = rows[slot][now - delay]
+        if value is None:  # it does not exist yet
+            if isinstance(module, CellModule) and module.may_lack(key):
+                continue
+            value = history.zeros(slot)
+        values[key] = value
+        for name, state in states:
+            if (past := rows[state][now - delay]) is not None:
+                previous[name] = past
+    rows[node.name][now], further = module(values, previous or None, step)
+    for key, value in further.items():
+        if key in node.further:
+            rows[node.further[key]][now] = value

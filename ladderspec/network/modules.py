@@ -12,7 +12,7 @@ from ladderspec.cells.base import iterations_of
 from ladderspec.cells.parameters import weight, zeros
 from ladderspec.names import equal_but_for_ones
 from ladderspec.nn import CellModule
-from ladderspec.nn.modules import Declared, ModulePath, nest, path_to
+from ladderspec.nn.modules import Declared, module_at, nest
 from ladderspec.wiring.graph import Graph, is_tapped, steps_of
 from ladderspec.wiring.readings import ReadoutForm, readouts_of
 from ladderspec.wiring.shapes import site_of
@@ -73,18 +73,17 @@ def expanded(value: Tensor | float, like: Tensor, what: str) -> Tensor:
         raise ValueError(f"{what}, not {given}") from None
 
 
-def nest_readouts(root: nn.Module, graph: Graph) -> dict[str, dict[str, ModulePath]]:
+def nest_readouts(root: nn.Module, graph: Graph) -> dict[str, dict[str, str]]:
     """The read-outs of all tasks: `task.NAME`, or `task.NAME.NODE` if one reads several nodes.
 
     Returns:
-        Where each stands, by task and node.
+        Their names, by task and node.
     """
     tasks = graph.graph["tasks"]
-    found: dict[str, dict[str, ModulePath]] = {name: {} for name in tasks}
+    found: dict[str, dict[str, str]] = {name: {} for name in tasks}
     for form in readouts_of(graph):
-        path = f"task.{form.name}"
-        nest(root, {path: TaskReadout(form, tasks[form.task]["task"].teaches)})
-        found[form.task][form.node] = path_to(root, path)
+        name = found[form.task][form.node] = f"task.{form.name}"
+        nest(root, {name: TaskReadout(form, tasks[form.task]["task"].teaches)})
     return found
 
 
@@ -113,7 +112,7 @@ def cell_module(graph: Graph, node: str) -> CellModule:
 
 
 def nest_cells(root: nn.Module, graph: Graph) -> dict[str, CellModule]:
-    """The modules of all nodes under their names; what is shared is registered once."""
+    """The modules of all nodes, under their names; what is shared is registered once."""
     cells = {node: cell_module(graph, node) for node in graph}
     nest(root, cells)
     known = {holder.name: holder for holder in holders(graph)}
@@ -126,6 +125,6 @@ def nest_cells(root: nn.Module, graph: Graph) -> dict[str, CellModule]:
             removed[owner].declare(each.parameters)
             nest(root, {owner: removed[owner]})
     for name, each in shares.items():
-        borrower = cast(Declared, path_to(root, name).module)
-        borrower.lender = path_to(root, each.attributes["shared"])
+        borrower = cast(Declared, module_at(root, name))
+        borrower.lender = (module_at(root, each.attributes["shared"]),)
     return cells

@@ -38,7 +38,7 @@ from ladderspec.network.inputs import (
 from ladderspec.network.modules import TaskReadout, expanded, nest_cells, nest_readouts
 from ladderspec.network.replay import Replay
 from ladderspec.nn import CellModule, initialise
-from ladderspec.nn.modules import path_to
+from ladderspec.nn.modules import module_at
 from ladderspec.schedule.plan import Plan
 from ladderspec.wiring.graph import Graph, copies, describe
 
@@ -63,7 +63,7 @@ class Net(nn.Module):
             name: entry["task"].node_weights(entry["at"]) for name, entry in entries.items()
         }
         nest_cells(self, graph)
-        self.readout_paths = nest_readouts(self, graph)
+        self.readout_names = nest_readouts(self, graph)
         initialise(self, seed)
         # Convolutions with such weights return maps in that format. (torch's stubs lack it.)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -83,8 +83,8 @@ class Net(nn.Module):
     def readouts(self) -> dict[str, dict[str, TaskReadout]]:
         """What each task owns, by the node that it reads."""
         return {
-            name: {node: cast(TaskReadout, path.module) for node, path in paths.items()}
-            for name, paths in self.readout_paths.items()
+            task: {node: cast(TaskReadout, module_at(self, name)) for node, name in names.items()}
+            for task, names in self.readout_names.items()
         }
 
     # --- all t at once ---------------------------------------------------------------------------
@@ -310,8 +310,7 @@ class Net(nn.Module):
         """
         if self.groups is None:
             raise ValueError("only networks with groups keep the mean and spread of their data")
-        for node in self.executor.nodes.values():
-            module = node.path.module
+        for module in map(self.executor.module, self.executor.nodes):
             if isinstance(module, CellModule) and module.cell.first_value is not None:
                 for name, value in (("mean", mean), ("std", std)):
                     _set_buffer(cast(Tensor, getattr(module, name)), name, value)
@@ -388,7 +387,7 @@ class Net(nn.Module):
         """What the cost of groups reads besides their mu and pi."""
         if self.groups is None:
             return {}
-        module = path_to(self, GROUPS).module
+        module = module_at(self, GROUPS)
         cell = cast(Groups, module.cell)
         learned = getattr(module, "log_variance", None)
         variance = cell.initial_variance if learned is None else learned.exp()
@@ -398,8 +397,8 @@ class Net(nn.Module):
         """What a task sees by node, (n, B, ...); with groups, (n, B, K, ...)."""
         nodes = self.executor.nodes
         return {
-            node: unfold(path.module(history.series(nodes[node].seen, times)), self.groups, 1)
-            for node, path in self.readout_paths[name].items()
+            node: unfold(readout(history.series(nodes[node].seen, times)), self.groups, 1)
+            for node, readout in self.readouts[name].items()
         }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,11 +14,10 @@ from torch.nn import functional
 from ladderspec.cells import ACTIVATIONS, NORMS, Cell, Projection, Site
 from ladderspec.cells.base import deviation, normalised_shape
 from ladderspec.cells.binding import bind
-from ladderspec.cells.functions import per_channel
 from ladderspec.cells.parameters import Parameter, shareable
 from ladderspec.errors import UsageError
 from ladderspec.names import Role, Shape, show_shape
-from ladderspec.nn.norms import FIRST, BatchNorm, TimeStep, make_norm, returning_its_form
+from ladderspec.nn.norms import FIRST, BatchNorm, TimeStep, affine, make_norm, returning_its_form
 from ladderspec.plugins import is_built_in
 
 Values = Mapping[str, Tensor]
@@ -26,43 +25,32 @@ Result = tuple[Tensor, dict[str, Tensor]]
 Normalise = Callable[[nn.Module, Tensor, Tensor | None, Tensor | None, TimeStep], Tensor]
 
 
-class ModulePath(NamedTuple):
-    """Where a module stands: looked up at every call, so that another one can take its place."""
+def module_at(root: nn.Module, name: str) -> nn.Module:
+    """The module of a dotted name, looked up at every call: another one may have taken its place.
 
-    parent: nn.Module
-    path: tuple[str, ...]
-
-    @property
-    def module(self) -> nn.Module:
-        found = self.parent
-        for part in self.path:
-            found = cast(nn.Module, found._modules[part])  # not getattr: a level may be `train`
-        return found
-
-
-def path_to(root: nn.Module, name: str) -> ModulePath:
-    """Where the module of a dotted name stands, from the first part of its name on."""
-    first, *path = name.split(".")
-    return ModulePath(cast(nn.Module, root._modules[first]), tuple(path))
+    Not by get_submodule: a level or a task may be called `train`.
+    """
+    for part in name.split("."):
+        root = cast(nn.Module, root._modules[part])
+    return root
 
 
 class Declared(nn.Module):
     """A module whose parameters were declared, with their initial values.
 
-    Those that it shares with another module are registered there alone, and fetched.
+    Those that it borrows are registered in another module alone, and fetched from there.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.declared: dict[str, Parameter] = {}
         self.borrowed: frozenset[str] = frozenset()
-        self.lender: ModulePath | None = None  # of what is borrowed
+        self.lender: tuple[nn.Module, ...] = ()  # has what is borrowed; it is no part of this one
 
     def tensor(self, name: str) -> Tensor:
         """A parameter or buffer, its own or borrowed."""
-        home = self.lender.module if self.lender and name in self.borrowed else self
-        found: Tensor = getattr(home, name)
-        return found
+        home = self.lender[0] if name in self.borrowed else self
+        return cast(Tensor, getattr(home, name))
 
     def declare(
         self, parameters: Mapping[str, Parameter], draw: bool = False, shared: bool = False
@@ -73,16 +61,15 @@ class Declared(nn.Module):
         """
         self.borrowed = frozenset(shareable(parameters) if shared else ())
         for name, parameter in parameters.items():
-            if name in self.borrowed:
-                continue
-            self.declared[name] = parameter
-            tensor = torch.empty(parameter.shape)
-            if draw:
-                parameter.fill(tensor)
-            if parameter.buffer:
-                self.register_buffer(name, tensor)
-            else:
-                self.register_parameter(name, nn.Parameter(tensor))
+            if name not in self.borrowed:
+                self.declared[name] = parameter
+                tensor = torch.empty(parameter.shape)
+                if draw:
+                    parameter.fill(tensor)
+                if parameter.buffer:
+                    self.register_buffer(name, tensor)
+                else:
+                    self.register_parameter(name, nn.Parameter(tensor))
 
 
 def initialise(module: nn.Module, seed: int) -> None:
@@ -330,8 +317,7 @@ class CellModule(Declared):
         elif self.deviation and self.training:
             z = z + self.deviation * torch.randn_like(z)
         further["normalised"] = z
-        a = z if gain is None else z * per_channel(gain, z)
-        return a if bias is None else a + per_channel(bias, a)
+        return affine(z, gain, bias)
 
     def _check(self, result: Any, batch: int) -> None:
         """Refuse what the cell of a user returns, if it has declared something else."""
@@ -363,7 +349,6 @@ def nest(root: nn.Module, modules: Mapping[str, nn.Module]) -> None:
     for name, module in modules.items():
         *path, last = name.split(".")
         parent = root
-        # Not get_submodule, nor add_module: a level or a task may be called `train`.
         for part in path:
             parent = cast(nn.Module, parent._modules.setdefault(part, nn.Module()))
         parent._modules[last] = module

@@ -12,6 +12,7 @@ import torch.distributed
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ladderspec.cells.functions import per_channel
 from ladderspec.cells.norms import NORMS
 from ladderspec.errors import UsageError
 from ladderspec.ops import Project, plain_project, transforms
@@ -70,10 +71,7 @@ class Stateless(nn.Module):
         if x.requires_grad or not torch.is_grad_enabled():
             return self.compute(x, gain, bias, self.groups)
         # On channels-last maps that need no gradient, backward of group_norm crashes (torch 2.13).
-        y = self.compute(x, None, None, self.groups)
-        wide = (-1, *(1 for _ in x.shape[2:]))
-        y = y if gain is None else y * gain.view(wide)
-        return y if bias is None else y + bias.view(wide)
+        return affine(self.compute(x, None, None, self.groups), gain, bias)
 
     def extra_repr(self) -> str:
         return f"{self.name}, groups={self.groups}"
@@ -139,11 +137,14 @@ class BatchNorm(nn.Module):
         step: TimeStep = FIRST,
     ) -> Tensor:
         if not self.training:
-            return self._evaluate(x, gain, bias, step)
+            mean, var = self._running(step.t)
+            if isinstance(step.t, Tensor):
+                return _normalise(x, mean, var, gain, bias)
+            return functional.batch_norm(x, mean, var, gain, bias, False, MOMENTUM, EPS)
         if step.alive is None:  # else one sequence may be left of a batch
             _refuse_one_value(x)
         if step.alive is not None or world() > 1:
-            return self._train_on_part(x, gain, bias, step)
+            return _normalise(x, *self._of_part(x, step, count=True), gain, bias)
         row = self.row(step)
         mean, var = self.running_mean[row], self.running_var[row]
         if step.recomputed:  # copies, so that as many tensors wait for the backward pass as before
@@ -160,10 +161,7 @@ class BatchNorm(nn.Module):
 
     def moments(self, x: Tensor, step: TimeStep) -> Tensor:
         """The mean and standard deviation by which x is normalised: (2, 1, C) or (2, B, C)."""
-        if self.training:
-            mean, var = self._or_running(*statistics_of(x, step.alive), step)
-        else:
-            mean, var = self._running(step.t)
+        mean, var = self._of_part(x, step) if self.training else self._running(step.t)
         return torch.stack([mean, (var + EPS).sqrt()]).view(2, -1, x.shape[1])
 
     def _running(self, t: int | Tensor) -> tuple[Tensor, Tensor]:
@@ -178,33 +176,23 @@ class BatchNorm(nn.Module):
         rows = t.clamp(max=last).reshape(-1)
         return mean[rows], var[rows]
 
-    def _evaluate(
-        self, x: Tensor, gain: Tensor | None, bias: Tensor | None, step: TimeStep
-    ) -> Tensor:
-        mean, var = self._running(step.t)
-        if isinstance(step.t, Tensor):
-            return _normalise(x, mean, var, gain, bias)
-        return functional.batch_norm(x, mean, var, gain, bias, False, MOMENTUM, EPS)
+    def _of_part(self, x: Tensor, step: TimeStep, count: bool = False) -> tuple[Tensor, Tensor]:
+        """Mean and variance of the living sequences; `count`: running statistics count them.
 
-    def _train_on_part(
-        self, x: Tensor, gain: Tensor | None, bias: Tensor | None, step: TimeStep
-    ) -> Tensor:
+        CHOICE: if only one value per channel is still alive, running statistics normalise it.
+        """
         n, mean, var = statistics_of(x, step.alive)
-        if not step.recomputed:
+        row = self.row(step)
+        running_mean, running_var = self.running_mean[row], self.running_var[row]
+        if count and not step.recomputed:
             share = (n > 1).to(mean.dtype) * MOMENTUM  # a bool alone would make it float32
             unbiased = var.detach() * (n / (n - 1).clamp(min=1))
-            for table, seen in ((self.running_mean, mean.detach()), (self.running_var, unbiased)):
-                running = table[self.row(step)]
+            for running, seen in ((running_mean, mean.detach()), (running_var, unbiased)):
                 running.add_((share * (seen - running)).to(running.dtype))
-        return _normalise(x, *self._or_running(n, mean, var, step), gain, bias)
-
-    def _or_running(
-        self, n: Tensor, mean: Tensor, var: Tensor, step: TimeStep
-    ) -> tuple[Tensor, Tensor]:
-        """CHOICE: if only one value per channel is still alive, running statistics normalise it."""
-        row, enough = self.row(step), n > 1
-        running = self.running_mean[row].to(mean.dtype), self.running_var[row].to(var.dtype)
-        return torch.where(enough, mean, running[0]), torch.where(enough, var, running[1])
+        return (
+            torch.where(n > 1, mean, running_mean.to(mean.dtype)),
+            torch.where(n > 1, var, running_var.to(var.dtype)),
+        )
 
 
 def make_norm(kind: str, channels: int, groups: int = 1, iterations: int = 1) -> nn.Module | None:
@@ -212,6 +200,12 @@ def make_norm(kind: str, channels: int, groups: int = 1, iterations: int = 1) ->
     if kind == "none":
         return None
     return BatchNorm(channels, iterations) if NORMS[kind].statistics else Stateless(kind, groups)
+
+
+def affine(z: Tensor, gain: Tensor | None, bias: Tensor | None) -> Tensor:
+    """gain . z + bias, both by channel."""
+    a = z if gain is None else z * per_channel(gain, z)
+    return a if bias is None else a + per_channel(bias, a)
 
 
 def _normalise(
