@@ -16,8 +16,20 @@ from ladderspec.nn import CellModule, TimeStep
 from ladderspec.nn.modules import module_at
 from ladderspec.ops import choose
 from ladderspec.schedule.plan import Needs, Plan, Reads, depths, need_masks
+from ladderspec.wiring.graph import Graph
 
 TAPPED = ("normalised", "moments")  # what a cell whose norm is tapped returns besides
+
+
+def clean_slots(graph: Graph, task: str) -> dict[str, tuple[str, ...]]:
+    """By node, what a task compares it with in a pass without noise: a value, then moments.
+
+    The moments are those of a batch norm: other cells have none.
+    """
+    return {
+        node: tuple(f"{target}.{name}" for name in TAPPED) if tap == "normalised" else (target,)
+        for node, (target, tap) in graph.graph["tasks"][task]["clean"].items()
+    }
 
 
 class Read(NamedTuple):

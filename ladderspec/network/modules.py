@@ -73,6 +73,15 @@ def expanded(value: Tensor | float, like: Tensor, what: str) -> Tensor:
         raise ValueError(f"{what}, not {given}") from None
 
 
+def set_statistic(module: CellModule, name: str, value: Tensor | float) -> None:
+    """Set a statistic of the data that a cell keeps: a number, or one for each channel."""
+    kept = cast(Tensor, getattr(module, name))
+    wide = expanded(value, kept, f"{name} is a number, or {len(kept)} by channel")
+    if not bool(wide.isfinite().all()) or (name == "std" and bool((wide <= 0).any())):
+        raise ValueError(f"{name} is {wide.tolist()}: it must be finite, and a std above 0")
+    kept.copy_(wide)
+
+
 def nest_readouts(root: nn.Module, graph: Graph) -> dict[str, dict[str, str]]:
     """The read-outs of all tasks: `task.NAME`, or `task.NAME.NODE` if one reads several nodes.
 
@@ -94,8 +103,8 @@ def cell_module(graph: Graph, node: str) -> CellModule:
     """The module of a node; its initial values wait for `initialise`."""
     attributes = graph.nodes[node]
     site = site_of(graph, node)
-    edges = {key: edge for _, _, key, edge in graph.in_edges(node, keys=True, data=True)}
-    projections = {inlet.key: edges[inlet.key]["projection"] for inlet in site.inlets}
+    found = {key: each for _, _, key, each in graph.in_edges(node, keys=True, data="projection")}
+    projections = {inlet.key: found[inlet.key] for inlet in site.inlets}
     cell = attributes["cell"]
     return CellModule(
         cell,
@@ -106,7 +115,6 @@ def cell_module(graph: Graph, node: str) -> CellModule:
         iterations_of(cell, steps_of(graph)),
         node,
         draw=False,
-        shared=[key for key, each in {"": attributes, **edges}.items() if each["shared"]],
         tapped=is_tapped(graph, node),
     )
 
@@ -116,15 +124,13 @@ def nest_cells(root: nn.Module, graph: Graph) -> dict[str, CellModule]:
     cells = {node: cell_module(graph, node) for node in graph}
     nest(root, cells)
     known = {holder.name: holder for holder in holders(graph)}
-    shares = {name: each for name, each in known.items() if each.attributes["shared"]}
+    shares = [each for each in known.values() if each.attributes["shared"]]
     removed: dict[str, Declared] = {}  # owners that an ablation removed keep what they share
-    for each in sorted(shares.values(), key=lambda each: each.name.count(".")):  # nodes first
+    for each in sorted(shares, key=lambda each: each.name.count(".")):  # nodes first
         owner = each.attributes["shared"]
         if owner not in known and owner not in removed:
             removed[owner] = Declared()
             removed[owner].declare(each.parameters)
             nest(root, {owner: removed[owner]})
-    for name, each in shares.items():
-        borrower = cast(Declared, module_at(root, name))
-        borrower.lender = (module_at(root, each.attributes["shared"]),)
+        cast(Declared, module_at(root, each.name)).borrow(module_at(root, owner))
     return cells

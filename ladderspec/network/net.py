@@ -23,7 +23,7 @@ from ladderspec.network.costs import (
     mean_of_nodes,
     tied,
 )
-from ladderspec.network.executor import TAPPED, Call, Executor
+from ladderspec.network.executor import Call, Executor, clean_slots
 from ladderspec.network.generate import generate
 from ladderspec.network.history import Carry, History, channels_last, unfold, unfold_carry
 from ladderspec.network.inputs import (
@@ -35,7 +35,7 @@ from ladderspec.network.inputs import (
     check_names,
     nodes_of,
 )
-from ladderspec.network.modules import TaskReadout, expanded, nest_cells, nest_readouts
+from ladderspec.network.modules import TaskReadout, nest_cells, nest_readouts, set_statistic
 from ladderspec.network.replay import Replay
 from ladderspec.nn import CellModule, initialise
 from ladderspec.nn.modules import module_at
@@ -164,7 +164,7 @@ class Net(nn.Module):
 
     def _cost(self, task: TaskCost, history: History, clean: History | None) -> Tensor:
         """What one task costs, whose nodes are read at some t."""
-        costs, slots = {}, self._clean_slots(task.name)
+        costs, slots = {}, clean_slots(self.graph, task.name)
         for node, seen in self._see(history, task.name, task.times).items():
             if clean is not None and node in slots:
                 there = [slot for slot in slots[node] if clean.at(slot, task.times[0]) is not None]
@@ -182,18 +182,8 @@ class Net(nn.Module):
         if not any(each.task.clean for each in costs):
             return None
         reads = [read for each in costs for read in each.reads(each.reader.clean or each.reader.at)]
-        slots = [slots for each in costs for slots in self._clean_slots(each.name).values()]
+        slots = [slots for each in costs for slots in clean_slots(self.graph, each.name).values()]
         return self.executor.call(shown, reads, carries=False, keep=sum(slots, ()), clean=True)
-
-    def _clean_slots(self, task: str) -> dict[str, tuple[str, ...]]:
-        """By node, what a task compares it with in a pass without noise: a value, then moments.
-
-        The moments are those of a batch norm: other cells have none.
-        """
-        return {
-            node: tuple(f"{target}.{name}" for name in TAPPED) if tap == "normalised" else (target,)
-            for node, (target, tap) in self.graph.graph["tasks"][task]["clean"].items()
-        }
 
     def values(
         self,
@@ -312,8 +302,8 @@ class Net(nn.Module):
             raise ValueError("only networks with groups keep the mean and spread of their data")
         for module in map(self.executor.module, self.executor.nodes):
             if isinstance(module, CellModule) and module.cell.first_value is not None:
-                for name, value in (("mean", mean), ("std", std)):
-                    _set_buffer(cast(Tensor, getattr(module, name)), name, value)
+                set_statistic(module, "mean", mean)
+                set_statistic(module, "std", std)
 
     def _repr_svg_(self) -> str | None:
         return svg(self.graph)
@@ -400,14 +390,6 @@ class Net(nn.Module):
             node: unfold(readout(history.series(nodes[node].seen, times)), self.groups, 1)
             for node, readout in self.readouts[name].items()
         }
-
-
-def _set_buffer(kept: Tensor, name: str, value: Tensor | float) -> None:
-    """Set a statistic of the data: a number, or one for each channel."""
-    wide = expanded(value, kept, f"{name} is a number, or {len(kept)} by channel")
-    if not bool(wide.isfinite().all()) or (name == "std" and bool((wide <= 0).any())):
-        raise ValueError(f"{name} is {wide.tolist()}: it must be finite, and a std above 0")
-    kept.copy_(wide)
 
 
 class Adopted(NamedTuple):

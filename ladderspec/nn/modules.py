@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, cast
 
@@ -52,24 +52,24 @@ class Declared(nn.Module):
         home = self.lender[0] if name in self.borrowed else self
         return cast(Tensor, getattr(home, name))
 
-    def declare(
-        self, parameters: Mapping[str, Parameter], draw: bool = False, shared: bool = False
-    ) -> None:
-        """Register parameters; if not `draw`, their values wait for `initialise`.
-
-        If `shared`, those that can be shared are left to the `lender`.
-        """
-        self.borrowed = frozenset(shareable(parameters) if shared else ())
+    def declare(self, parameters: Mapping[str, Parameter], draw: bool = False) -> None:
+        """Register parameters; if not `draw`, their values wait for `initialise`."""
         for name, parameter in parameters.items():
-            if name not in self.borrowed:
-                self.declared[name] = parameter
-                tensor = torch.empty(parameter.shape)
-                if draw:
-                    parameter.fill(tensor)
-                if parameter.buffer:
-                    self.register_buffer(name, tensor)
-                else:
-                    self.register_parameter(name, nn.Parameter(tensor))
+            self.declared[name] = parameter
+            tensor = torch.empty(parameter.shape)
+            if draw:
+                parameter.fill(tensor)
+            if parameter.buffer:
+                self.register_buffer(name, tensor)
+            else:
+                self.register_parameter(name, nn.Parameter(tensor))
+
+    def borrow(self, lender: nn.Module) -> None:
+        """Share with another module: what can be shared is registered there alone."""
+        self.lender, self.borrowed = (lender,), frozenset(shareable(self.declared))
+        for name in self.borrowed:
+            del self.declared[name]
+            delattr(self, name)
 
 
 def initialise(module: nn.Module, seed: int) -> None:
@@ -103,7 +103,6 @@ class Edge(Declared):
         projection: The map, its norm and its initial values.
         iterations: How many iterations have statistics of their own in a batch norm.
         draw: Whether to draw initial values now; otherwise they wait for `initialise`.
-        shared: Whether its parameters are those of its `lender`.
 
     >>> edge = Edge(Projection("transposed", (8, 6, 6), (4, 11, 11), (3, 3), (2, 2)))
     >>> {name: tuple(parameter.shape) for name, parameter in edge.named_parameters()}
@@ -119,11 +118,10 @@ class Edge(Declared):
         projection: Projection,
         iterations: int = 1,
         draw: bool = True,
-        shared: bool = False,
     ) -> None:
         super().__init__()
         self.projection = projection
-        self.declare(projection.parameters, draw, shared)
+        self.declare(projection.parameters, draw)
         kind, groups = projection.norm, projection.groups
         self.norm = make_norm(kind, projection.target[0], groups, iterations)
 
@@ -172,7 +170,6 @@ class CellModule(Declared):
         iterations: how many iterations have statistics of their own in batch norms.
         name: of the node, for messages.
         draw: whether to draw initial values now; else they wait for `initialise`.
-        shared: the edges whose parameters are those of their lenders; "" is the node itself.
         tapped: whether to return the normalised pre-activation too.
     """
 
@@ -186,7 +183,6 @@ class CellModule(Declared):
         iterations: int = 1,
         name: str = "",
         draw: bool = True,
-        shared: Collection[str] = (),
         tapped: bool = False,
     ) -> None:
         super().__init__()
@@ -194,13 +190,13 @@ class CellModule(Declared):
         self.cell, self.out, self.name = cell, out, f"{name} ({cell.cell})" if name else cell.cell
         self.keys = tuple(projections)
         for key, projection in projections.items():
-            edge = Edge(projection, iterations, draw, key in shared)
+            edge = Edge(projection, iterations, draw)
             self._modules[key] = edge  # a key may be any name
         for key in parameters:
             if hasattr(self, key):
                 message = f"`parameters` names `{key}`, which the module has itself; rename it"
                 raise UsageError(f"{self.name}: {message}")
-        self.declare(parameters, draw, "" in shared)
+        self.declare(parameters, draw)
         self.binding = bind(cell, site, out, projections, parameters, self.name)
         self.constants = dict(self.binding.keywords.constants)
         if "activation" in self.constants:
