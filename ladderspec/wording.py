@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 # What pydantic expects, by the type of its error, and its limits, by the key of their context.
 EXPECTED = {
@@ -42,6 +45,15 @@ def plain_words(item: Any) -> str:
         )
     message = str(item["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
     return f"expected {expected}" if expected else message
+
+
+def first_error(error: ValidationError) -> str:
+    """The first mistake that pydantic found, with its place."""
+    first = error.errors(include_url=False)[0]
+    if first["type"] == "missing":
+        *inside, name = map(str, first["loc"])
+        return f"it has no '{name}'" + (f" in {'.'.join(inside)}" if inside else "")
+    return f"{'.'.join(map(str, first['loc']))}: {plain_words(first)}"
 
 
 def printable(text: str) -> str:

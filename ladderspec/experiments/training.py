@@ -22,7 +22,7 @@ from ladderspec.experiments.schedules import (
 )
 from ladderspec.tasks import Metric, Task
 from ladderspec.wiring.graph import Graph
-from ladderspec.wiring.graph_json import first_error
+from ladderspec.wording import first_error
 
 Count = Annotated[int, Field(ge=1)]
 Whole = Annotated[int, Field(ge=0)]

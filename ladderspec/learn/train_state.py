@@ -22,7 +22,7 @@ from ladderspec.learn.log import CHECKSUM, METRICS, Count, metrics_checksum
 from ladderspec.learn.optimiser import Optimiser, load_state, make_optimiser, state_of
 from ladderspec.network.history import Carry
 from ladderspec.network.net import Net
-from ladderspec.wiring.graph_json import first_error
+from ladderspec.wording import first_error
 
 UPDATES_BETWEEN = 500  # between checkpoints of several processes, whose clocks differ
 

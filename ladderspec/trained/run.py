@@ -32,7 +32,7 @@ from ladderspec.network.net import Net
 from ladderspec.trained.lesion import lesion
 from ladderspec.trained.store import GRAPH, check_size, net_of, open_graph, open_net
 from ladderspec.wiring.graph import Graph
-from ladderspec.wiring.graph_json import first_error
+from ladderspec.wording import first_error
 
 C = TypeVar("C", bound=BaseModel)
 

@@ -28,7 +28,7 @@ from ladderspec.wiring.graph import (
 from ladderspec.wiring.grids import SamplingGrid
 from ladderspec.wiring.shapes import infer
 from ladderspec.wiring.wire import Compilation
-from ladderspec.wording import plain_words
+from ladderspec.wording import first_error
 
 FORMAT = "ladderspec graph 1"
 
@@ -121,15 +121,6 @@ def open_graph(place: Path) -> Graph:
         return loads(text)
     except (UsageError, SpecError, ValueError) as error:
         raise UsageError(f"{place}: {error}") from None
-
-
-def first_error(error: ValidationError) -> str:
-    """The first mistake that pydantic found, with its place."""
-    first = error.errors(include_url=False)[0]
-    if first["type"] == "missing":
-        *inside, name = map(str, first["loc"])
-        return f"it has no '{name}'" + (f" in {'.'.join(inside)}" if inside else "")
-    return f"{'.'.join(map(str, first['loc']))}: {plain_words(first)}"
 
 
 # --- what a file may contain ----------------------------------------------------------------------
