@@ -7,16 +7,7 @@ exists because a task reads it, now or at a later t.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Literal,
-    NamedTuple,
-    NotRequired,
-    Protocol,
-    TypedDict,
-    cast,
-)
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NotRequired, Protocol, TypedDict, cast
 
 import networkx as nx
 
