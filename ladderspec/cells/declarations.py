@@ -25,15 +25,12 @@ def _is_shape(value: Any) -> bool:
     return whole and len(value) in (1, 3)
 
 
-def _are_parameters(value: Any) -> bool:
+def _is_dict(value: Any, is_right: Callable[[Any], bool]) -> bool:
+    """Whether it is a dict of such values by name."""
     return isinstance(value, dict) and all(
-        isinstance(name, str) and name.isidentifier() and isinstance(each, Parameter)
+        isinstance(name, str) and name.isidentifier() and is_right(each)
         for name, each in value.items()
     )
-
-
-def _are_shapes(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_is_shape, value.values()))
 
 
 def _is_norm(value: Any) -> bool:
@@ -41,15 +38,17 @@ def _is_norm(value: Any) -> bool:
     return whole and value[1] in norm_names()
 
 
-_PARAMETERS = "a dict of names and parameters, made with `zeros`, `ones`, `blocks` or `weight`"
 RETURNS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "needs": ("a set of roles", lambda value: isinstance(value, set | frozenset)),
     "out_shape": ("a shape, (units,) or (channels, height, width)", _is_shape),
     "project": ("a Projection", lambda value: isinstance(value, Projection)),
-    "parameters": (_PARAMETERS, _are_parameters),
+    "parameters": (
+        "a dict of names and parameters, made with `zeros`, `ones`, `blocks` or `weight`",
+        lambda value: _is_dict(value, lambda each: isinstance(each, Parameter)),
+    ),
     "constants": ("a dict of names and values", lambda value: isinstance(value, dict)),
     "node_norm": ('(name, norm, groups), as in ("joint", "layer", 1)', _is_norm),
-    "state_shapes": ("a dict of names and shapes", _are_shapes),
+    "state_shapes": ("a dict of names and shapes", lambda value: _is_dict(value, _is_shape)),
 }
 
 

@@ -167,7 +167,8 @@ class Groups(Cell):
     ) -> Tensor:
         import torch
 
-        x, (mu, pi) = encoder, mu_and_pi(upward_diagonal, encoder)
+        x, channels = encoder, encoder.shape[1]
+        mu, pi = upward_diagonal[:, :channels], upward_diagonal[:, channels:]
         if likelihood == "bernoulli":
             delta, fit = bernoulli_maps(x, mu, pi, noise, count)
         else:
@@ -191,11 +192,6 @@ def places(shape: Shape) -> int:
 def shape_of_both(shape: Shape) -> Shape:
     """The shape of mu and pi together, for an input of this shape."""
     return (shape[0] + places(shape), *shape[1:])
-
-
-def mu_and_pi(value: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    """The two parts of what `Readout` makes, for an input like `x`."""
-    return value[:, : x.shape[1]], value[:, x.shape[1] :]
 
 
 def sum_over_groups(value: Tensor, count: int) -> Tensor:

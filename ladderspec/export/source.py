@@ -283,7 +283,9 @@ def _resolved(source: str, known: Mapping[str, Any]) -> str:
     nodes = _nodes(source)
     stores = [n for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
     for node in nodes:
-        if not isinstance(node, ast.If | ast.IfExp) or _is_elif(source, node):
+        if not isinstance(node, ast.If | ast.IfExp):
+            continue
+        if source.splitlines()[node.lineno - 1][node.col_offset :].startswith("elif"):
             continue
         inside = set(ast.walk(node))
         stored = {name.id for name in stores if name not in inside}
@@ -295,10 +297,6 @@ def _resolved(source: str, known: Mapping[str, Any]) -> str:
         text = _branch(source, node, node.body if holds else node.orelse)
         return _resolved(_edited(source, [(node, text)]), known)
     return source
-
-
-def _is_elif(source: str, node: ast.If | ast.IfExp) -> bool:
-    return source.splitlines()[node.lineno - 1][node.col_offset :].startswith("elif")
 
 
 def _branch(source: str, node: ast.If | ast.IfExp, chosen: ast.expr | list[ast.stmt]) -> str:
