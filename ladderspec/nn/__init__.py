@@ -38,23 +38,20 @@ from ladderspec.nn.modules import CellModule, Edge, initialise  # noqa: E402
 from ladderspec.nn.norms import FIRST, BatchNorm, LayerNorm, TimeStep  # noqa: E402
 
 
-def _cells() -> dict[str, dict[Side, type[Cell]]]:
-    """The registered cells by side and by the names of their modules: convG3 is ConvG3 here."""
-    found: dict[str, dict[Side, type[Cell]]] = {}
-    for side in (Side.ENCODER, Side.DECODER):
-        for name, cell in registered(side).items():
-            found.setdefault(name[:1].upper() + name[1:], {})[side] = cell
-    return found
+def _cells() -> dict[str, type[Cell]]:
+    """The registered cells by the names of their modules: convG3 is ConvG3 here."""
+    sides = (Side.DECODER, Side.ENCODER)
+    named = [(name, cell) for side in sides for name, cell in registered(side).items()]
+    return {name[:1].upper() + name[1:]: cell for name, cell in named}
 
 
 def __getattr__(name: str) -> type[Standalone]:
     """The module class of a registered cell."""
-    kinds = _cells().get(name)
-    if kinds is None:
+    cell = _cells().get(name)
+    if cell is None:
         hint = did_you_mean(name, _cells())
         raise AttributeError(f"module {__name__} has no {name!r}" + (f": {hint}" if hint else ""))
-    doc = next(iter(kinds.values())).__doc__
-    made = type(name, (Standalone,), {"__doc__": doc, "__module__": __name__, "kinds": kinds})
+    made = type(name, (Standalone,), {"__doc__": cell.__doc__, "__module__": __name__})
     globals()[name] = made
     return made
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BeforeValidator, Field, ValidationError
 from torch import Tensor
 
-from ladderspec.cells import Cell, Config, Inlet, ShapeProblem, Site
+from ladderspec.cells import Cell, Config, Inlet, ShapeProblem, Site, registered
 from ladderspec.cells.fields import Count, NormName, Pair, PairField, refusal
 from ladderspec.cells.grouping import Groups
 from ladderspec.cells.projections import strided, unused_options
@@ -58,8 +58,6 @@ class Position(Config):
 class Standalone(CellModule):
     """A cell as an ordinary module. Its subclasses are named after the cells of the language."""
 
-    kinds: ClassVar[dict[Side, type[Cell]]]  # its cells: encoders and decoders may share a name
-
     def __init__(self, *args: Any, **options: Any) -> None:
         if not args or not isinstance(args[0], Cell):
             name = type(self).__name__
@@ -91,7 +89,12 @@ class Standalone(CellModule):
             fields: the fields of the cell. Decoders also take the `stride` of the row that they
                 invert; default: the smallest that fits.
         """
-        kinds = cls.kinds
+        kinds = {
+            side: kind
+            for side in (Side.ENCODER, Side.DECODER)
+            for known, kind in registered(side).items()
+            if known.lower() == cls.__name__.lower()
+        }
         if not isinstance(inputs, Mapping):
             inputs = {"encoder" if Side.ENCODER in kinds else "decoder": inputs}
         try:
