@@ -1,4 +1,4 @@
-"""Write docs/results.md and its tables and figures from the recorded runs; nothing is trained.
+"""Write docs/results.md and the pages behind it from the recorded runs; nothing is trained.
 
     python docs/make_results.py [--record STUDY FOLDER]
 
@@ -9,6 +9,7 @@ has left them.
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from ladderspec.ablation.results import Measure, Results, TableCell, collect
 from ladderspec.ablation.statistics import difference, spread
 from ladderspec.ablation.study import Study as LeaveOut
 from ladderspec.ablation.study import make_study
-from ladderspec.ablation.table import BETTER, UNCLEAR, WORSE, label, tables, tables_by_time
+from ladderspec.ablation.table import label, tables, tables_by_time
 from ladderspec.experiments.reader import open_experiment
 from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.learn.run_folder import read_result
@@ -63,10 +64,10 @@ class Study:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: prose, commands, tables, pictures."""
+    """A table of the paper: a paragraph on the page, and a page of its own with all the rest."""
 
     title: str
-    prose: str  # a file in `results`
+    prose: str  # a file in `results/prose`; its first paragraph is that of the page
     studies: tuple[Study, ...]
     pictures: tuple[tuple[str, str], ...] = ()  # description and file in `results`
     commands: str = ""  # that made the pictures
@@ -208,6 +209,11 @@ SECTIONS = (
         (("Worth of each arrow in the next frame", "arrows_small/worth_next_frame_error.svg"),),
     ),
 )
+PICTURES = (  # one for each kind of experiment, on the first screen
+    '<img src="results/prediction.png" height="360" alt="Frames, predictions and a probe">\n'
+    '<img src="results/grouping.png" height="360" alt="Images, and their groups by iteration">\n'
+    '<img src="results/chorale.png" width="310" alt="A chorale, continued">',
+)
 STUDIES = tuple(study for section in SECTIONS for study in section.studies)
 
 
@@ -222,7 +228,8 @@ def main() -> None:
         if study.each_role:
             left_out, experiment = left_out_of(study.name)
             draw_worths(results, left_out, experiment.runs, RECORDS / study.name)
-    (DOCS / "results.md").write_text(page(), encoding="utf-8")
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
 
 
 def record(name: str, folder: Path) -> None:
@@ -266,28 +273,25 @@ def recorded() -> dict[Study, Results]:
     return {study: results_of(study) for study in STUDIES if (RECORDS / study.name).is_dir()}
 
 
-def page() -> str:
+def pages() -> dict[Path, str]:
+    """The page, and those behind it, by their files."""
     found = recorded()
-    parts = [_prose("intro"), summary(found)]
-    for section in SECTIONS:
-        if any(study in found for study in section.studies):
-            parts += section_text(section, found)
-    parts.append(_prose("earlier"))
-    return "\n\n".join(parts) + "\n"
+    there = [section for section in SECTIONS if any(study in found for study in section.studies)]
+    parts = [_prose("intro"), summary(found), *PICTURES]
+    parts += (part for section in there for part in brief(section, found))
+    texts = {DOCS / "results.md": [*parts, _prose("earlier")]}
+    for section in there:
+        texts[RECORDS / f"{section.prose}.md"] = [*details(section, found)]
+    return {path: "\n\n".join(found) + "\n" for path, found in texts.items()}
 
 
 def summary(found: dict[Study, Results]) -> str:
     """The table of the first screen."""
-    lines = ["| experiment | network | measure | paper | ours | seeds | scale | verdict |"]
-    lines.append("|---" * 8 + "|")
+    lines = ["| experiment | paper | ours | scale | seeds | verdict |", "|---" * 6 + "|"]
     for section in SECTIONS:
-        quotes = [(study, quote) for study in section.studies for quote in study.quotes]
-        name = f"[{section.title}](#{_anchor(section.title)})"
-        for study, quote in quotes:
-            if study in found and (line := _quoted(study, found[study], quote)):
-                lines.append(f"| {name} | {line} |")
-                name = ""
-    return "\n".join(lines)
+        for study in (study for study in section.studies if study in found):
+            lines += (_quoted(section, study, found[study], quote) for quote in study.quotes)
+    return "\n".join(filter(None, lines))
 
 
 def _anchor(title: str) -> str:
@@ -295,7 +299,7 @@ def _anchor(title: str) -> str:
     return "".join(c for c in title.lower().replace(" ", "-") if c.isalnum() or c == "-")
 
 
-def _quoted(study: Study, results: Results, quote: Quote) -> str:
+def _quoted(section: Section, study: Study, results: Results, quote: Quote) -> str:
     """A line of the summary; empty if its runs are not recorded."""
     cells = {(cell.row, cell.column): cell for cell in results.cells}
     measures = {measure.name: measure for measure in results.all_measures}
@@ -308,36 +312,46 @@ def _quoted(study: Study, results: Results, quote: Quote) -> str:
     shown = f"{ours.mean:.{digits}f}"
     shown += "" if ours.deviation is None else f" ± {ours.deviation:.{digits}f}"
     others = [cells[row, quote.column] for row in quote.against if (row, quote.column) in cells]
-    verdict = _against(cell, others, measure) if quote.against else _beside_paper(cell, measure)
+    verdict = _order(cell, others, measure) if quote.against else _beside_paper(cell, measure)
     runs = [r for r in experiment_of(study) if (r.row, r.column) == (quote.row, quote.column)]
-    network = ", ".join(filter(None, [cell.title, cell.heading]))
+    name = re.search(r"\((.*)\)", section.title)  # Table 1
+    link = f"[{name[1] if name else section.title}](#{_anchor(section.title)})"
+    network = ", ".join(filter(None, [cell.title, cell.heading, label(measure)]))
     paper = str(cell.quoted(measure) or "-")
-    parts = (network, label(measure), paper, shown, ours.count, scale(runs[0]), verdict or "-")
-    return " | ".join(map(str, parts))
+    parts = (f"{link}: {network}", paper, shown, scale(runs[0]), ours.count, verdict)
+    return f"| {' | '.join(map(str, parts))} |"
 
 
-def _against(cell: TableCell, others: list[TableCell], measure: Measure) -> str:
-    """Which other rows it is better or worse than, by the intervals of paired differences."""
-    found: dict[str, list[str]] = {}
+def _order(cell: TableCell, others: list[TableCell], measure: Measure) -> str:
+    """Whether its order with other rows is resolved, and is that of the paper where it has one."""
+    found, quoted = [], cell.quoted(measure)  # 1: better, -1: worse, 0: not resolved
     for other in others:
         gap = difference(cell.values[measure.name], other.values.get(measure.name, {}))
-        if gap is None:
-            continue
-        side = BETTER if (gap.mean > 0) == measure.higher else WORSE
-        known = gap.low is not None and gap.clear
-        found.setdefault(side if known else UNCLEAR, []).append(other.title)
-    return "; ".join(f"{verdict} {', '.join(rows)}" for verdict, rows in found.items())
+        if gap is None or gap.low is None:
+            return "one seed only"
+        side = (1 if (gap.mean > 0) == measure.higher else -1) * gap.clear
+        theirs = other.quoted(measure)
+        if quoted and theirs:
+            side *= 1 if (quoted.value > theirs.value) == measure.higher else -1
+            found.append(("order reversed", "order not resolved", "order holds")[side + 1])
+        else:
+            found.append(("worse", "not resolved", "better")[side + 1])
+    if len(set(found)) == 1:
+        return found[0]
+    if "order reversed" in found:
+        return "order partly reversed"
+    return "order partly resolved" if "order holds" in found else "partly resolved"
 
 
 def _beside_paper(cell: TableCell, measure: Measure) -> str:
     paper, ours = cell.quoted(measure), spread(list(cell.values[measure.name].values()))
     assert ours is not None
     if paper is None:
-        return "no comparable number"
+        return "not comparable"
     share = ours.mean / paper.value - 1
     if share > 1:
-        return f"{ours.mean / paper.value:.0f} times the paper's"
-    return f"{abs(share):.0%} {'above' if share > 0 else 'below'} the paper"
+        return f"{ours.mean / paper.value:.0f} times larger"
+    return f"{abs(share):.0%} {'above' if share > 0 else 'below'}"
 
 
 def scale(run: Run) -> str:
@@ -353,25 +367,39 @@ def scale(run: Run) -> str:
     return ", ".join(words)
 
 
-def section_text(section: Section, found: dict[Study, Results]) -> Iterator[str]:
-    """One part of the page."""
+def brief(section: Section, found: dict[Study, Results]) -> Iterator[str]:
+    """What the page says of a table: a paragraph, the commands, and where the rest is."""
     yield f"## {section.title}"
+    yield _prose(section.prose).partition("\n\n")[0]
+    yield _commands(section, found)
+    yield f"[Tables, curves and settings](results/{section.prose}.md)"
+
+
+def details(section: Section, found: dict[Study, Results]) -> Iterator[str]:
+    """The page of a table: prose, commands, tables, pictures."""
+    yield f"# {section.title}"
     yield _prose(section.prose)
-    there = [study for study in section.studies if study in found]
-    commands = [*(study.commands for study in there), section.commands]
-    yield "```sh\n" + "\n".join(filter(None, commands)) + "\n```"
-    for study in there:
+    yield _commands(section, found)
+    for study in section.studies:
+        if study not in found:
+            continue
         shown = [*tables(found[study]), *tables_by_time(found[study])]
         yield "\n".join(map(writers.to_markdown, shown)).rstrip()
         files = {"every run": "runs.csv", "learning curves": "curves.png"}
-        yield ", ".join(f"[{text}](results/{study.name}/{file})" for text, file in files.items())
+        yield ", ".join(f"[{text}]({study.name}/{file})" for text, file in files.items())
     for text, file in section.pictures:
         if (RECORDS / file).exists():
-            yield f"![{text}](results/{file})"
+            yield f"![{text}]({file})"
+    yield "[All results](../results.md)"
+
+
+def _commands(section: Section, found: dict[Study, Results]) -> str:
+    trained = [study.commands for study in section.studies if study in found]
+    return "```sh\n" + "\n".join(filter(None, [*trained, section.commands])) + "\n```"
 
 
 def _prose(name: str) -> str:
-    return (RECORDS / f"{name}.md").read_text(encoding="utf-8").rstrip()
+    return (RECORDS / f"prose/{name}.md").read_text(encoding="utf-8").rstrip()
 
 
 if __name__ == "__main__":

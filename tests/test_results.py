@@ -22,9 +22,22 @@ def maker() -> dict[str, Any]:
     return runpy.run_path(str(DOCS / "make_results.py"))
 
 
-def test_the_page_is_up_to_date(maker: dict[str, Any]) -> None:
-    """`python docs/make_results.py` writes it."""
-    assert (DOCS / "results.md").read_text(encoding="utf-8") == maker["page"]()
+def test_the_pages_are_up_to_date(maker: dict[str, Any]) -> None:
+    """`python docs/make_results.py` writes them."""
+    pages = maker["pages"]()
+    assert DOCS / "results.md" in pages
+    assert len(pages) == 1 + len(maker["SECTIONS"])
+    for path, text in pages.items():
+        assert path.read_text(encoding="utf-8") == text, path
+
+
+def test_the_page_is_short(maker: dict[str, Any]) -> None:
+    """A table with verdicts of three words, then a paragraph and commands for each section."""
+    page = (DOCS / "results.md").read_text(encoding="utf-8")
+    table = [line.split("|") for line in page.splitlines() if line.startswith("| [")]
+    assert len(table) >= 10
+    assert all(1 <= len(line[-2].split()) <= 3 for line in table), table
+    assert len(page.splitlines()) < 180
 
 
 def test_every_recorded_run_is_one_of_its_file(maker: dict[str, Any]) -> None:
@@ -63,9 +76,13 @@ def test_the_section_of_grouping_shows_iterations_baselines_and_orders(
     (study,) = (study for study in maker["STUDIES"] if study.name == "table4_small")
     (section,) = (section for section in maker["SECTIONS"] if study in section.studies)
     results = {study: maker["results_of"](study)}
-    (tmp_path / "docs/grouping.md").write_text("Prose.", encoding="utf-8")
-    text = "\n\n".join(maker["section_text"](section, results))
-    assert text.startswith("## Perceptual grouping (Table 4)\n\nProse.")
+    (tmp_path / "docs/prose").mkdir()
+    (tmp_path / "docs/prose/grouping.md").write_text("In short.\n\nAt length.", encoding="utf-8")
+    brief = "\n\n".join(maker["brief"](section, results))
+    assert brief.startswith("## Perceptual grouping (Table 4)\n\nIn short.\n\n```sh\n")
+    assert "At length." not in brief
+    text = "\n\n".join(maker["details"](section, results))
+    assert text.startswith("# Perceptual grouping (Table 4)\n\nIn short.\n\nAt length.")
     assert "ladderspec ablate specs/experiments/table4_small.yaml" in text
     assert "segment AMI by iteration" in text
     (ami,) = (part for part in text.split("**") if "| t = 1 |" in part and "0.55" in part)
@@ -78,8 +95,8 @@ def test_the_section_of_grouping_shows_iterations_baselines_and_orders(
         assert f"| {title} | - | - |  |  | {value:.2f} ± 0.00 |" in text
     assert "Segment AMI: RTagger is better than Tagger," in text
     summary = maker["summary"](results).splitlines()
-    (line,) = (line for line in summary if "| segment AMI |" in line)
-    assert line.endswith("| 3 | width 16, 24x24, 3,000 updates | better than Tagger |")
+    (line,) = (line for line in summary if "RTagger, segment AMI |" in line)
+    assert line.endswith("| width 16, 24x24, 3,000 updates | 3 | order holds |")
     assert not any("means" in line for line in summary)
 
 
@@ -97,13 +114,14 @@ def test_the_section_of_moving_digits_shows_frames(
     (section,) = (section for section in maker["SECTIONS"] if study in section.studies)
     results = maker["results_of"](study)
     write_report(results, tmp_path / "docs/moving_small")
-    for name in ("moving.md", "moving.png"):
+    (tmp_path / "docs/prose").mkdir()
+    for name in ("prose/moving.md", "moving.png"):
         (tmp_path / "docs" / name).write_text("Prose.", encoding="utf-8")
-    text = "\n\n".join(maker["section_text"](section, {study: results}))
+    text = "\n\n".join(maker["details"](section, {study: results}))
     assert "ablate specs/experiments/moving_small.yaml --threads 1 --by-time" in text
     assert "segment AMI by frame" in text
     assert "| RTagger | 248,418 | 0.10 | 0.20 | 0.30 | 0.40 |" in text
     for title in KMEANS:
         assert f"| {title} |" in text
     for file in ("moving_small/curves.png", "moving_small/by_time.png", "moving.png"):
-        assert f"](results/{file})" in text
+        assert f"]({file})" in text
