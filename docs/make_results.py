@@ -89,6 +89,22 @@ SECTIONS = (
                     Quote("rladder", "next_frame.error"),
                 ),
             ),
+            Study(
+                "table1_compact",
+                (
+                    Quote(
+                        "rladder",
+                        "digit.error",
+                        against=(
+                            "optimal_reconstruction",
+                            "temporal_baseline",
+                            "hierarchical_rnn",
+                            "no_decoder_to_encoder",
+                        ),
+                    ),
+                    Quote("rladder", "next_frame.error", against=("no_decoder_to_encoder",)),
+                ),
+            ),
         ),
         (("Frames, predictions and probe", "prediction.png"),),
         "ladderspec ablate specs/experiments/prediction.yaml -o out/prediction --threads 1\n"
@@ -205,8 +221,27 @@ SECTIONS = (
                 ),
                 each_role=True,
             ),
+            Study(
+                "arrows_rtagger",
+                (
+                    Quote(
+                        "rtagger",
+                        "segment.ami",
+                        against=("no_lateral", "no_decoder_to_encoder"),
+                    ),
+                    Quote(
+                        "rtagger",
+                        "digit.error",
+                        against=("no_lateral", "no_decoder_to_encoder"),
+                    ),
+                ),
+                each_role=True,
+            ),
         ),
-        (("Worth of each arrow in the next frame", "arrows_small/worth_next_frame_error.svg"),),
+        (
+            ("Worth of each arrow in the next frame", "arrows_small/worth_next_frame_error.svg"),
+            ("Worth of each arrow in the groups", "arrows_rtagger/worth_segment_ami.svg"),
+        ),
     ),
 )
 PICTURES = (  # one for each kind of experiment, on the first screen
