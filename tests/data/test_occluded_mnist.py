@@ -433,11 +433,12 @@ def test_invalid_fields_are_refused(words, message):
 def test_a_network_that_does_not_fit_is_refused(data):
     data.check_input((1, 16, 16), 5)
     data.check_input((1, 16, 16), "any")
-    data.check_input((1, 16, 16), None, "optimal")
+    optimal = occluded(input="optimal")
+    optimal.check_input((1, 16, 16), None)
     with pytest.raises(DataError, match="`frames` of occluded_mnist has a time axis, but"):
         data.check_input((1, 16, 16), None)
     with pytest.raises(DataError, match="`optimal` of occluded_mnist has no time axis"):
-        data.check_input((1, 16, 16), 5, "optimal")
+        optimal.check_input((1, 16, 16), 5)
     with pytest.raises(
         DataError, match=r"is 1x16x16, but the network's input is 1x32x32.*canvas: 32"
     ):
