@@ -50,7 +50,7 @@ class BatchNorm(nn.Module):
 
     def forward(self, t: int, x: Tensor, *gain_and_bias: Tensor) -> Tensor:
         mean, var = self.buffers()
-        untrained = len(mean) * ((mean == 0) & (var == 1)).all(1)  # rows that evaluation skips
+        untrained = len(mean) * (var == 1).all(1)  # rows that evaluation skips
         nearest = (abs(torch.arange(len(mean), device=x.device) - t) + untrained).argmin()
         row: int | Tensor = min(t, len(mean) - 1) if self.training else nearest
         return functional.batch_norm(x, mean[row], var[row], *gain_and_bias, training=self.training)

@@ -106,7 +106,7 @@ class Guard:
         self.parts, self.forms = self._parts(), [*map(_form, self.tensors)]
         self.usable = all(map(_is_plain, modules[1:])) and not net.training
         norms = (m for m in modules if isinstance(m, BatchNorm))
-        self.last = max((len(norm.nearest) for norm in norms), default=1) - 1
+        self.last = max((norm.iterations for norm in norms), default=1) - 1
 
     def _parts(self) -> list[Any]:
         """Objects that must stay the same objects: modules, their tensors and attributes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import torch
 import torch.distributed
@@ -93,10 +93,9 @@ class BatchNorm(nn.Module):
 
     Running statistics of the first `iterations` iterations are kept for evaluation; later ones use
     the last. `iterations=1` shares one set. Evaluation of an iteration that training never
-    computed, because no cost reads it, uses the statistics of the nearest one that it did: `eval()`
-    and `load_state_dict` find out which. Gain and bias belong to the caller. If only one sequence
-    is still alive at some t, it is normalised by the running statistics. Across processes, training
-    statistics are those of the whole batch.
+    computed, because no cost reads it, uses the statistics of the nearest one that it did. Gain and
+    bias belong to the caller. If only one sequence is still alive at some t, it is normalised by
+    the running statistics. Across processes, training statistics are those of the whole batch.
 
     Args:
         channels: The number of channels.
@@ -109,25 +108,8 @@ class BatchNorm(nn.Module):
     def __init__(self, channels: int, iterations: int = 1) -> None:
         super().__init__()
         self.iterations = iterations
-        self.nearest = tuple(range(iterations))  # by t: the row that evaluation uses
         self.register_buffer("running_mean", torch.zeros(iterations, channels))
         self.register_buffer("running_var", torch.ones(iterations, channels))
-        self.register_load_state_dict_post_hook(BatchNorm._find_nearest)  # type: ignore[no-untyped-call]
-
-    def train(self, mode: bool = True) -> Self:
-        if not mode:
-            self._find_nearest()
-        return super().train(mode)
-
-    def _find_nearest(self, *_: Any) -> None:
-        """Find the trained row that is nearest to each t."""
-        mean, var = self.running_mean, self.running_var
-        if self.iterations == 1 or type(mean) is not Tensor or mean.is_meta:
-            return
-        rows = range(self.iterations)
-        is_trained = ((mean != 0) | (var != 1)).any(1).tolist()
-        trained = [row for row in rows if is_trained[row]] or rows
-        self.nearest = tuple(min(trained, key=lambda row: abs(row - t)) for t in rows)
 
     def forward(
         self,
@@ -166,15 +148,16 @@ class BatchNorm(nn.Module):
 
     def _running(self, t: int | Tensor) -> tuple[Tensor, Tensor]:
         """The statistics of evaluation: (C,), or (n, C) for a tensor of n iterations."""
-        mean, var, last = self.running_mean, self.running_var, self.iterations - 1
-        if not isinstance(t, Tensor):
-            row = self.nearest[min(t, last)]
-            return mean[row], var[row]
-        if self.nearest != tuple(range(self.iterations)):
-            # Not by a tensor of rows: torch.export fails on constants of a level called `class`.
-            mean, var = (torch.stack([each[row] for row in self.nearest]) for each in (mean, var))
-        rows = t.clamp(max=last).reshape(-1)
-        return mean[rows], var[rows]
+        mean, var, n = self.running_mean, self.running_var, self.iterations
+        if n == 1:
+            return mean[0], var[0]
+        steps = t.clamp(max=n - 1).view(-1, 1) if isinstance(t, Tensor) else min(t, n - 1)
+        distance = (torch.arange(n, device=var.device) - steps).abs()
+        # In every call: averages of weights or `functional_call` may fill rows at any time.
+        is_untrained = (var == 1).all(1)
+        row = distance.masked_fill(is_untrained, n).argmin(-1, keepdim=True).view(-1)
+        mean, var = mean.index_select(0, row), var.index_select(0, row)
+        return (mean, var) if isinstance(t, Tensor) else (mean[0], var[0])
 
     def _of_part(self, x: Tensor, step: TimeStep, count: bool = False) -> tuple[Tensor, Tensor]:
         """Mean and variance of the living sequences; `count`: running statistics count them.

@@ -16,6 +16,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize, prune, vector_to_parameters
+from torch.optim.swa_utils import AveragedModel
 
 from ladderspec.api import build, load, loads
 from ladderspec.network.net import Net
@@ -398,3 +399,52 @@ def test_replay_comes_back_after_a_hook_and_a_failed_capture_is_not_repeated() -
     for _ in range(5):
         _stream(net)
     assert _programs(net)
+
+
+# --- rows of running statistics -------------------------------------------------------------------
+
+
+def _trained_rows(net: Net) -> dict[str, Tensor]:
+    """Running statistics as training leaves them that computes the odd iterations alone."""
+    generator = torch.Generator().manual_seed(7)
+    found = {}
+    for name, buffer in net.named_buffers():
+        if name.endswith(("running_mean", "running_var")):
+            found[name] = buffer.clone()
+            found[name][1::2] = torch.rand(buffer[1::2].shape, generator=generator) + 0.5
+    return found
+
+
+def _copied(net: Net, rows: dict[str, Tensor]) -> nn.Module:
+    for name, values in rows.items():
+        net.get_buffer(name).copy_(values)
+    return _Streams(net)
+
+
+def _moving_average(net: Net, rows: dict[str, Tensor]) -> nn.Module:
+    average = AveragedModel(_Streams(net), use_buffers=True).eval()
+    average.update_parameters(average.module)
+    trained = copy.deepcopy(net)
+    _copied(trained, rows)
+    average.n_averaged.fill_(0)  # so that the average is that of the last network alone
+    average.update_parameters(_Streams(trained))
+    return average
+
+
+def _for_one_call(net: Net, rows: dict[str, Tensor]) -> Callable[[], list[Tensor]]:
+    given = {f"net.{name}": values for name, values in rows.items()}
+    return lambda: torch.func.functional_call(_Streams(net), given, ())
+
+
+@pytest.mark.parametrize("fill", [_copied, _moving_average, _for_one_call])
+def test_rows_that_are_filled_later(fill: Callable[..., Callable[[], list[Tensor]]]) -> None:
+    """An iteration without statistics uses the nearest row, whenever that row was filled."""
+    path, variant = SPECS["rladder"]
+    net, fresh = (build(load(path, variant)).eval() for _ in range(2))
+    rows = _trained_rows(net)
+    fresh.load_state_dict(rows, strict=False)
+    before = _stream(net)
+    changed = fill(net, rows)
+    for ours, theirs, old in zip(changed(), _stream(fresh), before, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
+        assert not torch.equal(ours, old)
