@@ -235,13 +235,6 @@ def need_map(shape: Shape, who: str, instead: str) -> None:
         )
 
 
-def need_vector(shape: Shape, who: str, instead: str) -> None:
-    if len(shape) != 1:
-        raise ShapeProblem(
-            f"{who} works on vectors, not on maps of {show_shape(shape)}", f"use {instead}"
-        )
-
-
 def strided(shape: Shape, stride: Pair) -> Pair:
     """Height and width after a stride: ceil(n / s), so that nothing is lost at the border."""
     return (-(-shape[1] // stride[0]), -(-shape[2] // stride[1]))
