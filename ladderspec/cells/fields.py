@@ -108,10 +108,7 @@ def _name_of(names: Callable[[], list[str]]) -> Any:
         expected = " or ".join(map(repr, names()))  # reported as a pydantic Literal would be
         raise PydanticKnownError("literal_error", {"expected": expected})
 
-    schema: Any = GetPydanticSchema(
-        lambda source, handler: handler(source),
-        lambda schema, handler: {"type": "string", "enum": names()},
-    )
+    schema = GetPydanticSchema(None, lambda *_: {"type": "string", "enum": names()})
     return Annotated[str, BeforeValidator(known), schema]
 
 
@@ -168,7 +165,7 @@ NormField = Annotated[
     NormChoice,
     BeforeValidator(_norm),
     AfterValidator(_with_groups),
-    GetPydanticSchema(lambda source, handler: handler(source), _norm_schema),
+    GetPydanticSchema(None, _norm_schema),
 ]
 
 
