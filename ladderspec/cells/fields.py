@@ -83,16 +83,15 @@ def by_form(**forms: Any) -> Any:
     """A union discriminated by form (mapping, list or word), so that a mistake is reported once."""
 
     def form(value: Any) -> str:
+        found = "word"
         if isinstance(value, dict | BaseModel):
-            return "mapping"
-        return "list" if isinstance(value, list | tuple) else "word"
+            found = "mapping"
+        elif isinstance(value, list | tuple):
+            found = "list"
+        return found if found in forms else next(iter(forms))
 
-    tagged = [Annotated[kind, Tag(tag)] for tag, kind in forms.items()]
-    known = list(forms)
-    return Annotated[
-        Union[tuple(tagged)],  # noqa: UP007 (built from a list)
-        Discriminator(lambda value: form(value) if form(value) in known else known[0]),
-    ]
+    tagged = tuple(Annotated[kind, Tag(tag)] for tag, kind in forms.items())
+    return Annotated[Union[tagged], Discriminator(form)]  # noqa: UP007 (built from a tuple)
 
 
 Initial = Literal["zeros", "learned"]
