@@ -16,9 +16,6 @@ from ladderspec.errors import UsageError, did_you_mean, one_of
 from ladderspec.names import Role
 from ladderspec.plugins import is_built_in
 
-# Raised by cells in a place that does not fit them: not mistakes of their authors.
-NOT_MISTAKES = (ShapeProblem, UsageError, StopIteration, IndexError)
-
 
 def _is_shape(value: Any) -> bool:
     whole = isinstance(value, tuple) and all(isinstance(n, int) and n > 0 for n in value)
@@ -86,8 +83,8 @@ def _reporting(function: Callable[..., Any], method: str) -> Callable[..., Any]:
         where = f"`{method}` of the cell {self.cell}"
         try:
             found = function(self, *given)
-        except NOT_MISTAKES:
-            raise
+        except (ShapeProblem, UsageError, StopIteration, IndexError):
+            raise  # the cell stands in a place that does not fit it: no mistake of its author
         except Exception as error:
             line = traceback.extract_tb(error.__traceback__)[:2][-1]  # of the method, if it began
             place = f"{Path(line.filename).name}:{line.lineno}"

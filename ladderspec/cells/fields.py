@@ -83,16 +83,15 @@ def by_form(**forms: Any) -> Any:
     """A union discriminated by form (mapping, list or word), so that a mistake is reported once."""
 
     def form(value: Any) -> str:
+        found = "word"
         if isinstance(value, dict | BaseModel):
-            return "mapping"
-        return "list" if isinstance(value, list | tuple) else "word"
+            found = "mapping"
+        elif isinstance(value, list | tuple):
+            found = "list"
+        return found if found in forms else next(iter(forms))
 
-    tagged = [Annotated[kind, Tag(tag)] for tag, kind in forms.items()]
-    known = list(forms)
-    return Annotated[
-        Union[tuple(tagged)],  # noqa: UP007 (built from a list)
-        Discriminator(lambda value: form(value) if form(value) in known else known[0]),
-    ]
+    tagged = tuple(Annotated[kind, Tag(tag)] for tag, kind in forms.items())
+    return Annotated[Union[tagged], Discriminator(form)]  # noqa: UP007 (built from a tuple)
 
 
 Initial = Literal["zeros", "learned"]
@@ -108,10 +107,7 @@ def _name_of(names: Callable[[], list[str]]) -> Any:
         expected = " or ".join(map(repr, names()))  # reported as a pydantic Literal would be
         raise PydanticKnownError("literal_error", {"expected": expected})
 
-    schema: Any = GetPydanticSchema(
-        lambda source, handler: handler(source),
-        lambda schema, handler: {"type": "string", "enum": names()},
-    )
+    schema = GetPydanticSchema(None, lambda *_: {"type": "string", "enum": names()})
     return Annotated[str, BeforeValidator(known), schema]
 
 
@@ -168,7 +164,7 @@ NormField = Annotated[
     NormChoice,
     BeforeValidator(_norm),
     AfterValidator(_with_groups),
-    GetPydanticSchema(lambda source, handler: handler(source), _norm_schema),
+    GetPydanticSchema(None, _norm_schema),
 ]
 
 

@@ -25,7 +25,6 @@ from ladderspec.cells.projections import (
     ShapeProblem,
     between,
     need_map,
-    need_vector,
     odd,
 )
 from ladderspec.names import Role, Shape, Side, show_shape, size_of
@@ -158,8 +157,11 @@ class G1(_Gate):
         return size_of(out)
 
     def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
-        if self.weights == "none" and inlet.role is not Role.LATERAL:
-            need_vector(out, "G1 with `weights: none`", "convG1")
+        if self.weights == "none" and inlet.role is not Role.LATERAL and len(out) != 1:
+            raise ShapeProblem(
+                f"G1 with `weights: none` works on vectors, not on maps of {show_shape(out)}",
+                "use convG1",
+            )
         if self.weights == "none" or inlet.role is Role.LATERAL:
             return self._unchanged(inlet, out)
         return between(inlet.shape, (size_of(out),), (1, 1))

@@ -111,38 +111,30 @@ class Projection:
         """The parameters that the edge owns."""
         found = dict(self.extra)
         if self.has_weight:
-            shape = self._weight_shape()
-            found["weight"] = weight(*shape, scale=self.scale, fan_in=self.fan_in)
-            if self.even_phases:
-                found["weight"] = replace(found["weight"], taps=self.stride)
+            found["weight"] = self._weight()
         if self.norm != "none":
             found["gain"] = blocks(self.target[0], values=(self.gain,))
         return found
 
-    def _weight_shape(self) -> Shape:
+    def _weight(self) -> Parameter:
+        """Its fan_in: how many source values one target value sums, on average."""
         if self.kind == "dense":
-            return (size_of(self.target), size_of(self.source))
-        channels = self.target[0], self.source[0] // self.channel_groups
-        return (*(channels if self.kind == "conv" else channels[::-1]), *self.filter)
-
-    @property
-    def fan_in(self) -> float:
-        """How many source values one target value sums, on average."""
-        if self.kind == "dense":
-            return size_of(self.source)
-        taps = self.source[0] // self.channel_groups * size_of(self.filter)
-        return taps / size_of(self.stride) if self.kind == "transposed" else taps
+            return weight(size_of(self.target), size_of(self.source), scale=self.scale)
+        target, source = self.target[0], self.source[0] // self.channel_groups
+        if self.kind == "conv":
+            return weight(target, source, *self.filter, scale=self.scale)
+        fan_in = source * size_of(self.filter) / size_of(self.stride)
+        found = weight(source, target, *self.filter, scale=self.scale, fan_in=fan_in)
+        return replace(found, taps=self.stride) if self.even_phases else found
 
     @property
     def multiplications(self) -> int:
         """Multiply-adds of the map for one value."""
         if not self.has_weight:
             return 0
-        if self.kind == "dense":
-            return size_of(self.source) * size_of(self.target)
-        taps = size_of(self.filter) * self.source[0] * self.target[0] // self.channel_groups
-        positions = self.target if self.kind == "conv" else self.source
-        return taps * positions[1] * positions[2]
+        coarse = self.source if self.kind == "transposed" else self.target
+        places = size_of(coarse[1:]) if self.kind != "dense" else 1
+        return size_of(self._weight().shape) * places
 
     @property
     def size(self) -> Pair:
@@ -240,13 +232,6 @@ def need_map(shape: Shape, who: str, instead: str) -> None:
     if len(shape) != 3:
         raise ShapeProblem(
             f"{who} works on maps, not on a vector of {show_shape(shape)}", f"use {instead}"
-        )
-
-
-def need_vector(shape: Shape, who: str, instead: str) -> None:
-    if len(shape) != 1:
-        raise ShapeProblem(
-            f"{who} works on vectors, not on maps of {show_shape(shape)}", f"use {instead}"
         )
 
 

@@ -30,28 +30,20 @@ from ladderspec.errors import did_you_mean, require_torch
 
 require_torch()
 
-from ladderspec.cells import Cell, registered  # noqa: E402
 from ladderspec.cells.functions import convolve, convolve_transposed, f  # noqa: E402
-from ladderspec.names import Side  # noqa: E402
-from ladderspec.nn.cells import Standalone  # noqa: E402
+from ladderspec.nn.cells import Standalone, cells_by_name  # noqa: E402
 from ladderspec.nn.modules import CellModule, Edge, initialise  # noqa: E402
 from ladderspec.nn.norms import FIRST, BatchNorm, LayerNorm, TimeStep  # noqa: E402
 
 
-def _cells() -> dict[str, type[Cell]]:
-    """The registered cells by the names of their modules: convG3 is ConvG3 here."""
-    sides = (Side.DECODER, Side.ENCODER)
-    named = [(name, cell) for side in sides for name, cell in registered(side).items()]
-    return {name[:1].upper() + name[1:]: cell for name, cell in named}
-
-
 def __getattr__(name: str) -> type[Standalone]:
     """The module class of a registered cell."""
-    cell = _cells().get(name)
-    if cell is None:
-        hint = did_you_mean(name, _cells())
+    known = cells_by_name()
+    if name not in known:
+        hint = did_you_mean(name, known)
         raise AttributeError(f"module {__name__} has no {name!r}" + (f": {hint}" if hint else ""))
-    made = type(name, (Standalone,), {"__doc__": cell.__doc__, "__module__": __name__})
+    first, *_ = known[name].values()
+    made = type(name, (Standalone,), {"__doc__": first.__doc__, "__module__": __name__})
     globals()[name] = made
     return made
 
@@ -71,4 +63,4 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    return [*__all__, *_cells()]
+    return [*__all__, *cells_by_name()]

@@ -55,6 +55,15 @@ class Position(Config):
     stride: PairField | None = None
 
 
+def cells_by_name() -> dict[str, dict[Side, type[Cell]]]:
+    """The registered cells by the names of their modules, and by side: convG3 is ConvG3 here."""
+    found: dict[str, dict[Side, type[Cell]]] = {}
+    for side in (Side.ENCODER, Side.DECODER):
+        for name, cell in registered(side).items():
+            found.setdefault(name[:1].upper() + name[1:], {})[side] = cell
+    return found
+
+
 class Standalone(CellModule):
     """A cell as an ordinary module. Its subclasses are named after the cells of the language."""
 
@@ -89,12 +98,7 @@ class Standalone(CellModule):
             fields: the fields of the cell. Decoders also take the `stride` of the row that they
                 invert; default: the smallest that fits.
         """
-        kinds = {
-            side: kind
-            for side in (Side.ENCODER, Side.DECODER)
-            for known, kind in registered(side).items()
-            if known.lower() == cls.__name__.lower()
-        }
+        kinds = cells_by_name()[cls.__name__]
         if not isinstance(inputs, Mapping):
             inputs = {"encoder" if Side.ENCODER in kinds else "decoder": inputs}
         try:

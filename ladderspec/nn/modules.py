@@ -47,10 +47,11 @@ class Declared(nn.Module):
         self.borrowed: frozenset[str] = frozenset()
         self.lender: tuple[nn.Module, ...] = ()  # has what is borrowed; it is no part of this one
 
-    def tensor(self, name: str) -> Tensor:
-        """A parameter or buffer, its own or borrowed."""
-        home = self.lender[0] if name in self.borrowed else self
-        return cast(Tensor, getattr(home, name))
+    def tensor(self, name: str) -> Tensor | None:
+        """A parameter or buffer, its own or borrowed; None if it declared no such name."""
+        if name not in self.declared and name not in self.borrowed:
+            return None
+        return cast(Tensor, getattr(self.lender[0] if name in self.borrowed else self, name))
 
     def declare(self, parameters: Mapping[str, Parameter], draw: bool = False) -> None:
         """Register parameters; if not `draw`, their values wait for `initialise`."""
@@ -135,11 +136,10 @@ class Edge(Declared):
         """Map and norm of x, with `bias` (by channel) added; `normalise` may apply the norm."""
         if self.drop and self.training:
             x = functional.dropout(x, self.drop)
-        weight = self.tensor("weight") if self.projection.has_weight else None
+        weight, gain = self.tensor("weight"), self.tensor("gain")
+        y = step.project(self.projection, x, weight, bias if self.norm is None else None)
         if self.norm is None:
-            return step.project(self.projection, x, weight, bias)
-        y = step.project(self.projection, x, weight, None)
-        gain = self.tensor("gain")
+            return y
         if normalise is not None:
             return normalise(self.norm, y, gain, bias, step)
         normal: Tensor = self.norm(y, gain, bias, step)
@@ -227,16 +227,12 @@ class CellModule(Declared):
         found: Tensor = self.cell.first_value(noise, **self._tensors(read), **constants)
         return found
 
-    def _tensors(self, owners: Mapping[str, str]) -> dict[str, Tensor]:
+    def _tensors(self, owners: Mapping[str, str]) -> dict[str, Tensor | None]:
         """Parameters by name, from the edges that own them, or from the node."""
         return {
             name: (self.edge(owner) if owner else self).tensor(name)
             for name, owner in owners.items()
         }
-
-    def _own(self, name: str) -> Tensor | None:
-        there = name in self.declared or name in self.borrowed
-        return self.tensor(name) if there else None
 
     def edge(self, key: str) -> Edge:
         return cast(Edge, self._modules[key])
@@ -259,7 +255,7 @@ class CellModule(Declared):
         """
         binding, norm = self.binding, self._modules.get(self.norm_name)
         # The offset is added by the norm of the sum if that has a gain, else by one of the edges.
-        offset, gain = self._own(self.cell.offset), None if norm is None else self._own("gain")
+        offset, gain = self.tensor(self.cell.offset), None if norm is None else self.tensor("gain")
         shift, bias = (offset, None) if gain is not None else (None, offset)
         tapped: dict[str, Tensor] = {}
         normalise = None if self.normalised is None else partial(self._split, tapped)
@@ -325,16 +321,17 @@ class CellModule(Declared):
                 f"{self.name}: `compute` returns the {', '.join(labels)}, says `returns`;"
                 f" it returned {found}"
             )
-        states = self.cell.state_shapes(self.out)
-        for label, value in zip(labels, values, strict=True):
-            shape = self.out if label == "output" else states.get(label.strip("`"))
-            method = "out_shape" if label == "output" else "state_shapes"
-            found = f"{self.name}: the {label} of `compute` is"
-            if shape is not None and not isinstance(value, Tensor):
-                raise UsageError(f"{found} a {type(value).__name__}, not a tensor")
-            if shape is not None and value.shape != (batch, *shape):
+        returned = dict(zip(labels, values, strict=True))
+        declared = {"output": ("out_shape", self.out)}
+        for name, shape in self.cell.state_shapes(self.out).items():
+            declared[f"`{name}`"] = "state_shapes", shape
+        for label, (method, shape) in declared.items():
+            value, what = returned[label], f"{self.name}: the {label} of `compute` is"
+            if not isinstance(value, Tensor):
+                raise UsageError(f"{what} a {type(value).__name__}, not a tensor")
+            if value.shape != (batch, *shape):
                 wanted = f"`{method}` says {(batch, *shape)}"
-                raise UsageError(f"{found} {tuple(value.shape)}, but {wanted}")
+                raise UsageError(f"{what} {tuple(value.shape)}, but {wanted}")
 
     def extra_repr(self) -> str:
         return f"{self.cell.cell}, {show_shape(self.out)}"

@@ -123,10 +123,14 @@ class BatchNorm(nn.Module):
             if isinstance(step.t, Tensor):
                 return _normalise(x, mean, var, gain, bias)
             return functional.batch_norm(x, mean, var, gain, bias, False, MOMENTUM, EPS)
-        if step.alive is None:  # else one sequence may be left of a batch
-            _refuse_one_value(x)
-        if step.alive is not None or world() > 1:
+        if step.alive is not None or world() > 1:  # one sequence may be left of a batch
             return _normalise(x, *self._of_part(x, step, count=True), gain, bias)
+        if x.numel() == x.shape[1]:
+            raise ValueError(
+                "batch norm cannot be trained on one value per channel:"
+                f" it got one sequence of {x.shape[1]} channels;"
+                " train on more sequences at once, or use norm: layer or none"
+            )
         row = self.row(step)
         mean, var = self.running_mean[row], self.running_var[row]
         if step.recomputed:  # copies, so that as many tensors wait for the backward pass as before
@@ -218,15 +222,6 @@ def statistics_of(x: Tensor, alive: Tensor | None) -> tuple[Tensor, Tensor, Tens
     middle = sums[:-1] / n.clamp(min=1)
     spread = weight * (var + (mean - middle) ** 2)
     return n.detach(), middle, over_processes(spread.sum(0)) / n.clamp(min=1)
-
-
-def _refuse_one_value(x: Tensor) -> None:
-    if x.numel() == x.shape[1] and world() == 1:
-        raise ValueError(
-            "batch norm cannot be trained on one value per channel:"
-            f" it got one sequence of {x.shape[1]} channels;"
-            " train on more sequences at once, or use norm: layer or none"
-        )
 
 
 # --- functions of plug-ins ------------------------------------------------------------------------
