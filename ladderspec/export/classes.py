@@ -11,6 +11,7 @@ import inspect
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from textwrap import indent
 from typing import Any, ClassVar, NamedTuple
 
 from ladderspec.cells import NORMS, Parameter, Parameters
@@ -184,9 +185,8 @@ class ModuleClass:
                 self.init.append(f'self.register_buffer("{key}", {start})')
             else:
                 self.make(key, f"nn.Parameter({start})")
-        methods = self.methods()
-        lines = [f"class {name}({self.base}):", *indented(_docstring(doc))]
-        lines += ["", *indented(buffers)] if buffers else []
+        methods = self.methods()  # which add to the constructor
+        parts = [_docstring(doc), *(["\n".join(buffers)] if buffers else [])]
         if self.init:
             free = {k: v for k, v in self.values.items() if k not in {*fixed, *defaults}}
             arguments = ["self", *(f"{size}: int" for size in self._used())]
@@ -194,11 +194,9 @@ class ModuleClass:
             arguments += [f"{k}: {_type(v)} = {v!r}" for k, v in defaults.items()]
             arguments += [f"{self.more}: nn.Module"] if self.more else []
             head = f"def __init__({', '.join(arguments)}) -> None:"
-            lines += ["", *indented([head, f"    super().__init__({self.more})"])]
-            lines += indented(indented(self.init))
-        for method in methods:
-            lines += ["", *indented(method)]
-        return "\n".join(part for line in lines for part in fit(line))
+            parts.append(block(head, [f"super().__init__({self.more})", *self.init]))
+        text = block(f"class {name}({self.base}):", ["\n\n".join([*parts, *methods])])
+        return "\n".join(part for line in text.splitlines() for part in fit(line))
 
     def arguments(self, fixed: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
         """The arguments that make this module: sizes by place, others by name."""
@@ -212,8 +210,8 @@ class ModuleClass:
         return [name for name in self.sizes if name in names]
 
     @abstractmethod
-    def methods(self) -> list[list[str]]:
-        """The lines of `forward` and other methods; they may add to the constructor."""
+    def methods(self) -> list[str]:
+        """`forward` and other methods; they may add to the constructor."""
 
     # --- values -----------------------------------------------------------------------------------
 
@@ -275,11 +273,11 @@ class ModuleClass:
         return f"self.{name}({', '.join(filter(None, ['t', x, gain, bias]))})"
 
 
-def indented(lines: Iterable[str]) -> list[str]:
-    return [f"    {line}" if line else "" for line in lines]
+def block(head: str, body: Iterable[str]) -> str:
+    """A line and what is indented below it."""
+    return head + "\n" + indent("\n".join(body), "    ")
 
 
-def _docstring(doc: str) -> list[str]:
+def _docstring(doc: str) -> str:
     plain = inspect.cleandoc(doc).replace("\\", "\\\\").replace('"', "'")
-    first, *rest = plain.splitlines() or [""]
-    return [f'"""{first}', *rest, '"""'] if rest else [f'"""{first}"""']
+    return f'"""{plain}\n"""' if "\n" in plain else f'"""{plain}"""'

@@ -34,7 +34,6 @@ class Output(NamedTuple):
     name: str  # in the outputs of the network
     node: str
     shape: Shape
-    task: str = ""
     text: str = ""  # what the task is
     module: str = ""  # the expression that makes what it owns; empty if it owns nothing
     stopped: bool = False  # no gradient flows back
@@ -56,7 +55,7 @@ def outputs_of(graph: Graph) -> list[Output]:
         if head and offset:
             module = f"HeadOffset({given}, offset={shape})"
         text = f"{task.kind} at {node}"
-        found.append(Output(full, node, shape, name, text, module, not task.teaches))
+        found.append(Output(full, node, shape, text, module, not task.teaches))
     nodes = [] if graph.graph["tasks"] else [node for node in graph if not is_input(node)]
     return found or [Output(node, node, graph.nodes[node]["shape"]) for node in nodes]
 
@@ -106,13 +105,12 @@ class Network:
         order = nx.lexicographical_topological_sort(nx.DiGraph(now(graph)), rank.get)
         self.equations = {node: equation_of(graph, node) for node in order}
         self.depths = self._depths()
-        self.learned = {  # initial values, by their slot
-            f"{node}{key.removeprefix('initial').replace('_', '.', 1)}": (
-                key,
-                declared[key].shape[0],
-            )
+        read = {edge.slot for each in self.equations.values() for edge in each.edges}
+        self.read = read | {*self.depths, *(self._seen(each.node) for each in self.outputs)}
+        self.learned = {  # initial values, by their slot: parameter and channels
+            node + key.removeprefix("initial").replace("_", ".", 1): (key, each.shape[0])
             for node, declared in graph.nodes(data="cell_parameters")
-            for key in declared
+            for key, each in declared.items()
             if key.startswith("initial")
         }
         shared = [(each.name, each.attributes["shared"]) for each in holders(graph)]
@@ -328,14 +326,10 @@ class Network:
     def _last(self, slot: str) -> str:
         """The variable that holds a value of t-1: another one, if t sets it before it is read."""
         order = list(self.equations)
-        source = order.index(_node(slot))
-        later = [
-            edge
-            for node in order[source + 1 :]
-            for edge in self.equations[node].edges
-            if edge.slot == slot and edge.delay
-        ]
-        return f"previous_{variable(slot)}" if later else variable(slot)
+        later = order[order.index(_node(slot)) + 1 :]
+        edges = [edge for node in later for edge in self.equations[node].edges]
+        read = any(edge.slot == slot and edge.delay for edge in edges)
+        return f"previous_{variable(slot)}" if read else variable(slot)
 
     def _past(self, slot: str, delay: int) -> str:
         """What is read of a slot."""
@@ -355,9 +349,7 @@ class Network:
         arguments = ", ".join(["t", *(f"{key}={text}" for key, text in given.items())])
         slots = [node, *(f"{node}.{name}" for name in self.graph.nodes[node]["cell"].returns)]
         slots += [f"{node}.normalised"] if is_tapped_by_arrows(self.graph, node) else []
-        read = {edge.slot for each in self.equations.values() for edge in each.edges}
-        read |= {*self.depths, *map(self._seen, (output.node for output in self.outputs))}
-        left = [variable(slot) if slot in read or len(slots) == 1 else "_" for slot in slots]
+        left = [variable(slot) if slot in self.read or len(slots) == 1 else "_" for slot in slots]
         return f"{', '.join(left)} = {access(node)}({arguments})"
 
     def _seen(self, node: str) -> str:

@@ -170,14 +170,10 @@ class Definitions:
         try:
             source = textwrap.dedent(inspect.getsource(function))
         except (OSError, TypeError):
-            raise UsageError(
-                f"cannot export {self.owner}: `{function.__qualname__}` has no source to read"
-            ) from None
+            raise self._refusal(f"`{function.__qualname__}` has no source to read") from None
         tree = ast.parse(source).body[0]
         if not isinstance(tree, ast.FunctionDef):
-            raise UsageError(
-                f"cannot export {self.owner}: `{function.__qualname__}` is no plain function"
-            )
+            raise self._refusal(f"`{function.__qualname__}` is no plain function")
         dropped = set(range(1, tree.lineno))  # decorators
         for node in ast.walk(tree):
             if isinstance(node, ast.Import | ast.ImportFrom):
@@ -203,9 +199,8 @@ class Definitions:
         """Import `part` of a module, or a module itself, under a name."""
         root = (module or part).partition(".")[0]
         if root != "torch" and root not in sys.stdlib_module_names:
-            raise UsageError(
-                f"cannot export {self.owner}: its source imports `{module or part}`, but an"
-                " exported file needs torch only"
+            raise self._refusal(
+                f"its source imports `{module or part}`, but an exported file needs torch only"
             )
         if root == name == "torch":
             part = root  # which has all of its modules
@@ -227,13 +222,16 @@ class Definitions:
                 if self.meant.setdefault(name, value) != value:
                     self._refuse_second(name)
             elif name not in {*self.texts, *REFERENCE}:
-                raise UsageError(
-                    f"cannot export {self.owner}: `{function.__qualname__}` uses `{name}`, which is"
-                    " neither a module nor a function, number, text or tuple of its file"
+                raise self._refusal(
+                    f"`{function.__qualname__}` uses `{name}`, which is neither a module nor a"
+                    " function, number, text or tuple of its file"
                 )
 
     def _refuse_second(self, name: str) -> None:
-        raise UsageError(f"cannot export {self.owner}: another `{name}` is in the file; rename it")
+        raise self._refusal(f"another `{name}` is in the file; rename it")
+
+    def _refusal(self, why: str) -> UsageError:
+        return UsageError(f"cannot export {self.owner}: {why}")
 
 
 def names_in(text: str) -> set[str]:
@@ -351,25 +349,21 @@ def fit(line: str, width: int = WIDTH) -> list[str]:
     """
     if len(line) <= width:
         return [line]
-    pairs, cuts = [[0, 0]], list[int]()  # brackets, with the commas between them
-    depth, quoted = 0, False
-    for at, character in enumerate(line):
-        quoted ^= character == '"'
-        if quoted:
-            continue
-        if character in "([{":
-            depth += 1
-            cuts = [at] if depth == 1 else cuts
-        elif character in ")]}":
-            depth -= 1
+    pairs, cuts, depth = [[0, 0]], list[int](), 0  # brackets, with the commas between them
+    for found in re.finditer(r'"[^"]*(?:"|$)|[(\[{]|[)\]}]|,', line):
+        at, mark = found.start(), found[0]
+        depth += (mark in "([{") - (mark in ")]}")
+        if mark in "([{" and depth == 1:
+            cuts = [at]
+        elif mark in ")]}" and depth == 0:
             subscript = re.search(r"[\w)\]]\[$", line[: cuts[0] + 1])
-            pairs += [[*cuts, at]] if depth == 0 and not subscript else []
-        elif character == "," and depth == 1:
+            pairs += [] if subscript else [[*cuts, at]]
+        elif mark == "," and depth == 1:
             cuts.append(at)
     cuts = max(pairs, key=lambda pair: pair[-1] - pair[0])  # the widest pair
     if cuts[-1] - cuts[0] < 2:
         return [line]
     indent = " " * (len(line) - len(line.lstrip()))
     arguments = [line[a + 1 : b].strip() for a, b in pairwise(cuts)]
-    found = [part for a in arguments if a for part in fit(f"{indent}    {a},", width)]
-    return [line[: cuts[0] + 1], *found, f"{indent}{line[cuts[-1] :]}"]
+    inside = [part for a in arguments if a for part in fit(f"{indent}    {a},", width)]
+    return [line[: cuts[0] + 1], *inside, f"{indent}{line[cuts[-1] :]}"]
