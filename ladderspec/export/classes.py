@@ -66,23 +66,6 @@ def _named(value: Any, left: Any, sign: str, right: Any) -> Any:
     return NamedSize(value, f" {sign} ".join(texts))
 
 
-class SizeNames(dict[str, NamedSize]):
-    """The sizes of a module by name."""
-
-    def name(self, value: int, *names: str) -> NamedSize:
-        """A size under the first of these names that no other size has."""
-        free = next(name for name in (*names, f"n{len(self)}") if self.get(name, value) == value)
-        return self.setdefault(free, NamedSize(value, free))
-
-    def shape(self, shape: Shape) -> Shape:
-        """A shape in which every size has a name."""
-        names = ("channels", "height", "width")
-        return tuple(
-            n if isinstance(n, NamedSize) else self.name(n, name, f"out_{name}")
-            for n, name in zip(shape, names, strict=False)
-        )
-
-
 def _text(value: Any) -> str:
     """A value as a formatter would write it."""
     return f'"{value}"' if isinstance(value, str) else repr(value)
@@ -168,7 +151,7 @@ class ModuleClass:
         self.definitions = definitions
         self.norm = ModuleNorm()
         self.edges: Mapping[str, Any] = {}  # modules by key
-        self.sizes = SizeNames()
+        self.sizes: dict[str, NamedSize] = {}
         self.values: dict[str, Any] = {}  # that may be arguments of the class
         self.fixed: Mapping[str, Any] = {}  # those that all modules of the class share
         self.init: list[str] = []
@@ -213,7 +196,21 @@ class ModuleClass:
     def methods(self) -> list[str]:
         """`forward` and other methods; they may add to the constructor."""
 
-    # --- values -----------------------------------------------------------------------------------
+    # --- sizes and values -------------------------------------------------------------------------
+
+    def size(self, value: int, *names: str) -> NamedSize:
+        """A size under the first of these names that no other size has."""
+        names = (*names, f"n{len(self.sizes)}")
+        free = next(name for name in names if self.sizes.get(name, value) == value)
+        return self.sizes.setdefault(free, NamedSize(value, free))
+
+    def sized(self, shape: Shape) -> Shape:
+        """A shape in which every size has a name."""
+        names = ("channels", "height", "width")
+        return tuple(
+            n if isinstance(n, NamedSize) else self.size(n, name, f"out_{name}")
+            for n, name in zip(shape, names, strict=False)
+        )
 
     def value(self, name: str, value: Any) -> str:
         """A value in the constructor."""

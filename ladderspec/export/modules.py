@@ -17,11 +17,10 @@ from ladderspec.export.classes import (
     ModuleClass,
     ModuleNorm,
     NamedSize,
-    SizeNames,
     block,
 )
 from ladderspec.export.source import Definitions, Expression, Tensor, names_in
-from ladderspec.names import size_of
+from ladderspec.names import Shape, size_of
 from ladderspec.wiring.graph import Graph, is_tapped_by_arrows, steps_of
 from ladderspec.wiring.shapes import site_of
 
@@ -48,7 +47,7 @@ class EdgeClass(ModuleClass):
         self, definitions: Definitions, projection: Projection, rows: int, scaled: bool
     ) -> None:
         super().__init__(definitions)
-        self.projection, self.scaled = _with_names(projection, self.sizes), scaled
+        self.projection, self.scaled = self._named(projection), scaled
         self.parameters, kind = self.projection.parameters, projection.norm
         channels = self.projection.target[0]
         self.norm = ModuleNorm(kind, "norm", channels, projection.groups, rows)
@@ -76,27 +75,24 @@ class EdgeClass(ModuleClass):
         body.append(f"return {self.normalised(y, 'self.gain' * self.scaled)}")
         return [block("def forward(self, t: int, x: Tensor) -> Tensor:", body)]
 
-
-def _with_names(p: Projection, sizes: SizeNames) -> Projection:
-    """A projection whose sizes have names."""
-    if p.kind == "dense":
-        source = (sizes.name(size_of(p.source), "source"),)
-        flat = (sizes.name(size_of(p.target), "target"),) if len(p.target) == 1 else p.target
-        return replace(p, source=source, target=sizes.shape(flat))
-    if p.has_weight:
-        ends = [
-            (sizes.name(shape[0], name), *shape[1:])
-            for shape, name in ((p.source, "source"), (p.target, "target"))
-        ]
-        names = ("filter", "filter") if p.filter[0] == p.filter[1] else ("height", "width")
-        height, width = (sizes.name(n, name) for n, name in zip(p.filter, names, strict=True))
-        return replace(p, source=ends[0], target=ends[1], filter=(height, width))
-    channels = sizes.name(p.target[0], "channels")
-    extra = {
-        name: replace(each, shape=(*each.shape[:-1], sizes.name(each.shape[-1], "units")))
-        for name, each in p.extra.items()
-    }
-    return replace(p, target=(channels, *p.target[1:]), extra=extra)
+    def _named(self, p: Projection) -> Projection:
+        """A projection whose sizes have names."""
+        if p.kind == "dense":
+            source: Shape = (self.size(size_of(p.source), "source"),)
+            flat = (self.size(size_of(p.target), "target"),) if len(p.target) == 1 else p.target
+            return replace(p, source=source, target=self.sized(flat))
+        if p.has_weight:
+            source = (self.size(p.source[0], "source"), *p.source[1:])
+            target = (self.size(p.target[0], "target"), *p.target[1:])
+            names = ("filter", "filter") if p.filter[0] == p.filter[1] else ("height", "width")
+            height, width = map(self.size, p.filter, names)
+            return replace(p, source=source, target=target, filter=(height, width))
+        channels = self.size(p.target[0], "channels")
+        extra = {
+            name: replace(each, shape=(*each.shape[:-1], self.size(each.shape[-1], "units")))
+            for name, each in p.extra.items()
+        }
+        return replace(p, target=(channels, *p.target[1:]), extra=extra)
 
 
 # --- cells ----------------------------------------------------------------------------------------
@@ -116,7 +112,7 @@ class CellClass(ModuleClass):
         }
         self.definitions = replace(definitions, owner=f"the cell `{cell.cell}`")
         self.cell, site = self._named(cell, site_of(graph, node))
-        out = self.sizes.shape(self.cell.out_shape(site))
+        out = self.sized(self.cell.out_shape(site))
         declared = self.cell.parameters(site, out)
         used = graph.nodes[node]["cell_parameters"]
         self.parameters = {key: declared[key] for key in used if key in declared}
@@ -154,16 +150,16 @@ class CellClass(ModuleClass):
 
     def _named(self, cell: Cell, site: Site) -> tuple[Cell, Site]:
         """A cell and its site with named sizes, from which those of its parameters follow."""
-        sizes = {name: self.sizes.name(n, name) for name, n in cell if type(n) is int}
+        sizes = {name: self.size(n, name) for name, n in cell if type(n) is int}
         if site.groups is not None:
             count = NamedSize(site.groups.count, GROUPS)
             site = replace(site, groups=site.groups.model_copy(update={"count": count}))
             if isinstance(cell, Groups):
                 sizes["count"] = count
-        level = None if site.level is None else self.sizes.shape(site.level)
+        level = None if site.level is None else self.sized(site.level)
         row = site.row
         if row is not None:
-            row = (self.sizes.name(row[0], "inner", "row"), *row[1:])
+            row = (self.size(row[0], "inner", "row"), *row[1:])
         return cell.model_copy(update=sizes), replace(site, level=level, row=row)
 
     def _texts(self, keys: Collection[str]) -> dict[str, str]:

@@ -26,10 +26,6 @@ IMPORTS = {  # what a file may import, by name: the module, and what of it
     "deque": ("collections", "deque"),
     "pairwise": ("itertools", "pairwise"),
 }
-TYPES = {  # names in annotations
-    "Pair": "Pair = tuple[int, int]  # height and width",
-    "Shape": "Shape = tuple[int, ...]  # without the batch",
-}
 
 
 def _definitions(path: Path) -> dict[str, str]:
@@ -39,7 +35,11 @@ def _definitions(path: Path) -> dict[str, str]:
     return {part.name: ast.get_source_segment(text, part) or "" for part in parts}
 
 
-REFERENCE = _definitions(Path(__file__).with_name("reference.py"))  # read, not imported: no torch
+REFERENCE = {  # what exported files use besides the source of cells, by name
+    "Pair": "Pair = tuple[int, int]  # height and width",
+    "Shape": "Shape = tuple[int, ...]  # without the batch",
+    **_definitions(Path(__file__).with_name("reference.py")),  # read, not imported: no torch
+}
 
 
 class Tensor:
@@ -107,13 +107,11 @@ class Definitions:
         return f"{self.function(function, name)}({', '.join(texts)})"
 
     def reference(self, texts: Iterable[str]) -> None:
-        """Define what texts use of `ladderspec.export.reference`, and all that this uses."""
+        """Define what texts use of `REFERENCE`, and all that this uses."""
         for name in sorted(set[str]().union(*map(names_in, texts)) - self.texts.keys()):
             if name in REFERENCE:
                 self.texts[name] = REFERENCE[name]
                 self.reference([REFERENCE[name]])
-            elif name in vars(functions) and name not in TYPES:
-                self.function(getattr(functions, name))
 
     def expression(self, function: Callable[..., Any]) -> Expression:
         """A function of one argument: what it returns, if that is a simple call, or its name."""
@@ -211,7 +209,7 @@ class Definitions:
     def _define(self, function: Callable[..., Any], names: set[str]) -> None:
         """Define what a function uses from outside itself."""
         files = (function.__module__, functions.__name__)
-        for name in sorted(names - {*dir(builtins), *self.imports, *TYPES}):
+        for name in sorted(names - {*dir(builtins), *self.imports}):
             value = function.__globals__.get(name)
             if inspect.ismodule(value):
                 self._add_import(name, *value.__name__.rpartition(".")[::2])
