@@ -47,7 +47,7 @@ def to_python(spec: Spec | str | Path | Graph, name: str | None = None) -> str:
     network = Network(graph, {node: cell.expression for node, cell in cells.items()})
     taken = {*definitions.texts, *classes, *definitions.imports, *REFERENCE}
     name = check_name(name, taken) if name else class_name(graph, config, taken)
-    body = "\n".join(network.lines(name, about(graph)))
+    body = network.text(name, about(graph))
     definitions.reference([*definitions.texts.values(), *classes.values(), body])
     helpers = {**REFERENCE, **definitions.texts}
     texts = [*definitions.texts.values(), *classes.values(), body]

@@ -11,11 +11,10 @@ import inspect
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from textwrap import indent
 from typing import Any, ClassVar, NamedTuple
 
 from ladderspec.cells import NORMS, Parameter, Parameters
-from ladderspec.export.source import REFERENCE, Definitions, fit, names_in
+from ladderspec.export.source import REFERENCE, Definitions, block, fitted, names_in
 from ladderspec.names import Shape, size_of
 
 GROUPS = "GROUPS"  # the constant of the file that counts groups
@@ -178,8 +177,7 @@ class ModuleClass:
             arguments += [f"{self.more}: nn.Module"] if self.more else []
             head = f"def __init__({', '.join(arguments)}) -> None:"
             parts.append(block(head, [f"super().__init__({self.more})", *self.init]))
-        text = block(f"class {name}({self.base}):", ["\n\n".join([*parts, *methods])])
-        return "\n".join(part for line in text.splitlines() for part in fit(line))
+        return fitted(block(f"class {name}({self.base}):", ["\n\n".join([*parts, *methods])]))
 
     def arguments(self, fixed: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
         """The arguments that make this module: sizes by place, others by name."""
@@ -268,11 +266,6 @@ class ModuleClass:
         made = self.value(f"{name}_channels", channels), self.value("rows", rows)
         self.make(name, f"BatchNorm({', '.join(made)})")
         return f"self.{name}({', '.join(filter(None, ['t', x, gain, bias]))})"
-
-
-def block(head: str, body: Iterable[str]) -> str:
-    """A line and what is indented below it."""
-    return head + "\n" + indent("\n".join(body), "    ")
 
 
 def _docstring(doc: str) -> str:

@@ -17,9 +17,8 @@ from ladderspec.export.classes import (
     ModuleClass,
     ModuleNorm,
     NamedSize,
-    block,
 )
-from ladderspec.export.source import Definitions, Expression, Tensor, names_in
+from ladderspec.export.source import Definitions, Expression, Tensor, block, names_in
 from ladderspec.names import Shape, size_of
 from ladderspec.wiring.graph import Graph, is_tapped_by_arrows, steps_of
 from ladderspec.wiring.shapes import site_of

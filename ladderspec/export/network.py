@@ -10,7 +10,7 @@ import networkx as nx
 
 from ladderspec.cells.fields import Noise
 from ladderspec.export.classes import GROUPS
-from ladderspec.export.source import fit
+from ladderspec.export.source import block, fitted
 from ladderspec.export.table import comment, fields_of, quoted, table_lines
 from ladderspec.names import BOTTOM, Role, Shape, Side, is_input, node_name, split_node
 from ladderspec.schedule.equations import equation_of
@@ -133,21 +133,16 @@ class Network:
         rank = {slot: levels[self.graph.nodes[_node(slot)]["level"]] for slot in found}
         return {slot: found[slot] for slot in sorted(found, key=rank.__getitem__) if found[slot]}
 
-    def lines(self, name: str, doc: Sequence[str]) -> Iterator[str]:
+    def text(self, name: str, doc: Iterable[str]) -> str:
         """The class, in lines that fit."""
-        yield f"class {name}(nn.Module):"
-        yield from (f"    {line}".rstrip() for line in doc)
-        yield ""
-        yield "    def __init__(self) -> None:"
-        for line in self._constructor():
-            yield from fit(f"        {line}".rstrip())
-        yield ""
-        given = f"{self.arguments[BOTTOM]}: Tensor"
-        if len(self.inputs) > 1:
-            given = "inputs: dict[str, Tensor]"
-        yield from fit(f"    def forward(self, {given}) -> dict[str, Tensor]:")
-        for line in self._forward():
-            yield from fit(f"        {line}".rstrip())
+        several = len(self.inputs) > 1
+        given = "inputs: dict[str, Tensor]" if several else f"{self.arguments[BOTTOM]}: Tensor"
+        parts = [
+            "\n".join(doc),
+            block("def __init__(self) -> None:", self._constructor()),
+            block(f"def forward(self, {given}) -> dict[str, Tensor]:", self._forward()),
+        ]
+        return fitted(block(f"class {name}(nn.Module):", ["\n\n".join(parts)]))
 
     def _sides(self, nodes: Iterable[str]) -> list[Side]:
         """The columns of the ladder that have modules."""

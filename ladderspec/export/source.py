@@ -333,6 +333,16 @@ def _edited(source: str, edits: Iterable[tuple[Any, str]]) -> str:
 # --- lines that fit -------------------------------------------------------------------------------
 
 
+def block(head: str, body: Iterable[str]) -> str:
+    """A line and what is indented below it."""
+    return head + "\n" + textwrap.indent("\n".join(body), "    ")
+
+
+def fitted(text: str) -> str:
+    """A text whose lines fit."""
+    return "\n".join(part for line in text.splitlines() for part in fit(line))
+
+
 def fit(line: str, width: int = WIDTH) -> list[str]:
     """A line as it is, or with one argument per line if it is too long.
 
