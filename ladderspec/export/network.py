@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import NamedTuple
 
@@ -164,18 +164,11 @@ class Network:
                 yield ""
                 yield from comment(name, fields_of(self.graph.nodes[node]["cell"]))
                 yield f"{access(node)} = {self.modules[node]}"
-        if self.shared:
-            yield ""
-            yield "# shared weights"
-            yield from self._shared()
-        if self.learned:
-            yield ""
-            yield "# Initial values of delayed edges, one number per channel."
-        for slot, (name, channels) in self.learned.items():
-            if slot not in self.modules and name == "initial":
-                yield f"{access(slot)} = nn.Identity()"
-            yield f"{access(_node(slot))}.{name} = nn.Parameter(torch.zeros({channels}))"
-        yield from self._tasks([each for each in self.outputs if each.module])
+        initial = "Initial values of delayed edges, one number per channel."
+        more = {"shared weights": self._shared(), initial: self._initial(), "tasks": self._tasks()}
+        for title, assignments in more.items():
+            if lines := [*assignments]:
+                yield from ["", f"# {title}", *lines]
 
     def _shared(self) -> Iterator[str]:
         """What shares weights; owners that are no part of the network keep their tensors."""
@@ -188,19 +181,21 @@ class Network:
         for name, owner in self.shared:
             yield f"share({access(owner)}, {access(name)})"
 
-    def _tasks(self, owned: Sequence[Output]) -> Iterator[str]:
+    def _initial(self) -> Iterator[str]:
+        for slot, (name, channels) in self.learned.items():
+            if slot not in self.modules and name == "initial":
+                yield f"{access(slot)} = nn.Identity()"
+            yield f"{access(_node(slot))}.{name} = nn.Parameter(torch.zeros({channels}))"
+
+    def _tasks(self) -> Iterable[str]:
         """What the tasks own; if a task reads several nodes, by node."""
-        if owned:
-            yield ""
-            yield "# tasks"
-            yield "self.task = Modules()"
         lines = dict[str, None]()
-        for each in owned:
+        for each in (output for output in self.outputs if output.module):
             *path, last = [f"[{quoted(part)}]" for part in each.name.split(".")]
-            for n in range(1, len(path) + 1):
+            for n in range(len(path) + 1):
                 lines[f"self.task{''.join(path[:n])} = Modules()"] = None
             lines[f"self.task{''.join(path)}{last} = {each.module}"] = None
-        yield from lines
+        return lines
 
     # --- forward ----------------------------------------------------------------------------------
 

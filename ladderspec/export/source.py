@@ -117,10 +117,11 @@ class Definitions:
         """A function of one argument: what it returns, if that is a simple call, or its name."""
         (argument,) = inspect.signature(function).parameters
         source = self._source(function)
-        last = _statements(source)[-1]
+        *others, last = _statements(source)
         value = last.value if isinstance(last, ast.Return) else None
-        once = [n.id for n in ast.walk(value or last) if isinstance(n, ast.Name)].count(argument)
-        if len(_statements(source)) == once == 1 and isinstance(value, ast.Call | ast.Name):
+        names = [node.id for node in ast.walk(last) if isinstance(node, ast.Name)]
+        once = not others and names.count(argument) == 1
+        if once and isinstance(value, ast.Call | ast.Name):
             text = ast.get_source_segment(source, value) or ""
             self._define(function, names_in(text) - {argument})
             return Expression(argument, text)
