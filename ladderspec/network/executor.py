@@ -68,9 +68,8 @@ class Executor:
             keys = (*module.cell.returns, *(TAPPED if module.tapped else ()))
             further = {key: f"{name}.{key}" for key in keys}
             state = {key: further[key] for key in shapes}
-            self.slots[name] = Slot(name, equation.shape, depth[name])
-            for key, slot in further.items():
-                self.slots[slot] = Slot(slot, shapes.get(key, equation.shape), depth[slot])
+            for key, slot in {"": name, **further}.items():
+                self.slots[slot] = Slot(shapes.get(key, equation.shape), depth[slot])
             seen = further.get("logits", name)
             self.nodes[name] = ExecutorNode(name, equation.edges, state, further, seen)
             initial = {"initial": name} | {f"initial_{key}": slot for key, slot in state.items()}

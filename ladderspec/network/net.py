@@ -76,7 +76,7 @@ class Net(nn.Module):
         self.groups = copies(graph)
         self.executor = Executor(plan, self)
         self.replay = Replay()
-        self.inputs = Inputs(graph, self.executor.slots.values(), self.groups)
+        self.inputs = Inputs(graph, self.executor.slots, self.groups)
 
     @property
     def is_random(self) -> bool:
