@@ -12,7 +12,7 @@ from ladderspec.export.classes import GROUPS, write_classes
 from ladderspec.export.heading import about, check_name, class_name, docstring
 from ladderspec.export.modules import CellClass
 from ladderspec.export.network import Network
-from ladderspec.export.source import REFERENCE, TYPES, WIDTH, Definitions, names_in
+from ladderspec.export.source import REFERENCE, WIDTH, Definitions, names_in
 from ladderspec.language.read import Spec
 from ladderspec.names import is_input
 from ladderspec.wiring.graph import Graph, copies, in_order
@@ -45,16 +45,15 @@ def to_python(spec: Spec | str | Path | Graph, name: str | None = None) -> str:
     edges = write_classes([edge for cell in cells.values() for edge in cell.edges.values()], [])
     classes = {**edges, **write_classes(cells.values(), edges)}
     network = Network(graph, {node: cell.expression for node, cell in cells.items()})
-    taken = {*definitions.texts, *classes, *definitions.imports, *TYPES, *REFERENCE}
+    taken = {*definitions.texts, *classes, *definitions.imports, *REFERENCE}
     name = check_name(name, taken) if name else class_name(graph, config, taken)
-    body = "\n".join(network.lines(name, about(graph)))
-    definitions.reference([*classes.values(), body])
+    body = network.text(name, about(graph))
+    definitions.reference([*definitions.texts.values(), *classes.values(), body])
     helpers = {**REFERENCE, **definitions.texts}
     texts = [*definitions.texts.values(), *classes.values(), body]
     used = set[str]().union(*map(names_in, texts))
     sections = {
-        "": [text for key, text in TYPES.items() if key in used]
-        + [text for key, text in helpers.items() if key in definitions.texts],
+        "": [text for key, text in helpers.items() if key in definitions.texts],
         "edges: the map and the norm of a value that enters a cell": sorted(edges.values()),
         "cells": [text for key, text in classes.items() if key not in edges],
         "the network": [body],

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 from ladderspec.cells import NORMS, Parameter, Parameters
-from ladderspec.export.source import REFERENCE, Definitions, fit, names_in
+from ladderspec.export.source import REFERENCE, Definitions, block, fitted, names_in
 from ladderspec.names import Shape, size_of
 
 GROUPS = "GROUPS"  # the constant of the file that counts groups
@@ -63,23 +63,6 @@ def _named(value: Any, left: Any, sign: str, right: Any) -> Any:
         return value
     texts = [f"({n!r})" if sign != "+" and " + " in repr(n) else repr(n) for n in (left, right)]
     return NamedSize(value, f" {sign} ".join(texts))
-
-
-class SizeNames(dict[str, NamedSize]):
-    """The sizes of a module by name."""
-
-    def name(self, value: int, *names: str) -> NamedSize:
-        """A size under the first of these names that no other size has."""
-        free = next(name for name in (*names, f"n{len(self)}") if self.get(name, value) == value)
-        return self.setdefault(free, NamedSize(value, free))
-
-    def shape(self, shape: Shape) -> Shape:
-        """A shape in which every size has a name."""
-        names = ("channels", "height", "width")
-        return tuple(
-            n if isinstance(n, NamedSize) else self.name(n, name, f"out_{name}")
-            for n, name in zip(shape, names, strict=False)
-        )
 
 
 def _text(value: Any) -> str:
@@ -167,7 +150,7 @@ class ModuleClass:
         self.definitions = definitions
         self.norm = ModuleNorm()
         self.edges: Mapping[str, Any] = {}  # modules by key
-        self.sizes = SizeNames()
+        self.sizes: dict[str, NamedSize] = {}
         self.values: dict[str, Any] = {}  # that may be arguments of the class
         self.fixed: Mapping[str, Any] = {}  # those that all modules of the class share
         self.init: list[str] = []
@@ -184,9 +167,8 @@ class ModuleClass:
                 self.init.append(f'self.register_buffer("{key}", {start})')
             else:
                 self.make(key, f"nn.Parameter({start})")
-        methods = self.methods()
-        lines = [f"class {name}({self.base}):", *indented(_docstring(doc))]
-        lines += ["", *indented(buffers)] if buffers else []
+        methods = self.methods()  # which add to the constructor
+        parts = [_docstring(doc), *(["\n".join(buffers)] if buffers else [])]
         if self.init:
             free = {k: v for k, v in self.values.items() if k not in {*fixed, *defaults}}
             arguments = ["self", *(f"{size}: int" for size in self._used())]
@@ -194,11 +176,8 @@ class ModuleClass:
             arguments += [f"{k}: {_type(v)} = {v!r}" for k, v in defaults.items()]
             arguments += [f"{self.more}: nn.Module"] if self.more else []
             head = f"def __init__({', '.join(arguments)}) -> None:"
-            lines += ["", *indented([head, f"    super().__init__({self.more})"])]
-            lines += indented(indented(self.init))
-        for method in methods:
-            lines += ["", *indented(method)]
-        return "\n".join(part for line in lines for part in fit(line))
+            parts.append(block(head, [f"super().__init__({self.more})", *self.init]))
+        return fitted(block(f"class {name}({self.base}):", ["\n\n".join([*parts, *methods])]))
 
     def arguments(self, fixed: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
         """The arguments that make this module: sizes by place, others by name."""
@@ -212,10 +191,24 @@ class ModuleClass:
         return [name for name in self.sizes if name in names]
 
     @abstractmethod
-    def methods(self) -> list[list[str]]:
-        """The lines of `forward` and other methods; they may add to the constructor."""
+    def methods(self) -> list[str]:
+        """`forward` and other methods; they may add to the constructor."""
 
-    # --- values -----------------------------------------------------------------------------------
+    # --- sizes and values -------------------------------------------------------------------------
+
+    def size(self, value: int, *names: str) -> NamedSize:
+        """A size under the first of these names that no other size has."""
+        names = (*names, f"n{len(self.sizes)}")
+        free = next(name for name in names if self.sizes.get(name, value) == value)
+        return self.sizes.setdefault(free, NamedSize(value, free))
+
+    def sized(self, shape: Shape) -> Shape:
+        """A shape in which every size has a name."""
+        names = ("channels", "height", "width")
+        return tuple(
+            n if isinstance(n, NamedSize) else self.size(n, name, f"out_{name}")
+            for n, name in zip(shape, names, strict=False)
+        )
 
     def value(self, name: str, value: Any) -> str:
         """A value in the constructor."""
@@ -275,11 +268,6 @@ class ModuleClass:
         return f"self.{name}({', '.join(filter(None, ['t', x, gain, bias]))})"
 
 
-def indented(lines: Iterable[str]) -> list[str]:
-    return [f"    {line}" if line else "" for line in lines]
-
-
-def _docstring(doc: str) -> list[str]:
+def _docstring(doc: str) -> str:
     plain = inspect.cleandoc(doc).replace("\\", "\\\\").replace('"', "'")
-    first, *rest = plain.splitlines() or [""]
-    return [f'"""{first}', *rest, '"""'] if rest else [f'"""{first}"""']
+    return f'"""{plain}\n"""' if "\n" in plain else f'"""{plain}"""'

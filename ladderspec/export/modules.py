@@ -17,11 +17,9 @@ from ladderspec.export.classes import (
     ModuleClass,
     ModuleNorm,
     NamedSize,
-    SizeNames,
-    indented,
 )
-from ladderspec.export.source import Definitions, Expression, Tensor, names_in
-from ladderspec.names import size_of
+from ladderspec.export.source import Definitions, Expression, Tensor, block, names_in
+from ladderspec.names import Shape, size_of
 from ladderspec.wiring.graph import Graph, is_tapped_by_arrows, steps_of
 from ladderspec.wiring.shapes import site_of
 
@@ -48,7 +46,7 @@ class EdgeClass(ModuleClass):
         self, definitions: Definitions, projection: Projection, rows: int, scaled: bool
     ) -> None:
         super().__init__(definitions)
-        self.projection, self.scaled = _with_names(projection, self.sizes), scaled
+        self.projection, self.scaled = self._named(projection), scaled
         self.parameters, kind = self.projection.parameters, projection.norm
         channels = self.projection.target[0]
         self.norm = ModuleNorm(kind, "norm", channels, projection.groups, rows)
@@ -63,7 +61,7 @@ class EdgeClass(ModuleClass):
         self.cell_name = self.name
         self.doc = self.any_doc = f"{doc}{note}."
 
-    def methods(self) -> list[list[str]]:
+    def methods(self) -> list[str]:
         projection = self.projection
         given = {"x": "x", "weight": "self.weight", "bias": "None"}
         given |= {name: self.attribute(name, value) for name, value in projection.options.items()}
@@ -74,29 +72,26 @@ class EdgeClass(ModuleClass):
         if projection.norm != "none" and len(y) > 60:
             body, y = [f"y = {y}"], "y"
         body.append(f"return {self.normalised(y, 'self.gain' * self.scaled)}")
-        return [["def forward(self, t: int, x: Tensor) -> Tensor:", *indented(body)]]
+        return [block("def forward(self, t: int, x: Tensor) -> Tensor:", body)]
 
-
-def _with_names(p: Projection, sizes: SizeNames) -> Projection:
-    """A projection whose sizes have names."""
-    if p.kind == "dense":
-        source = (sizes.name(size_of(p.source), "source"),)
-        flat = (sizes.name(size_of(p.target), "target"),) if len(p.target) == 1 else p.target
-        return replace(p, source=source, target=sizes.shape(flat))
-    if p.has_weight:
-        ends = [
-            (sizes.name(shape[0], name), *shape[1:])
-            for shape, name in ((p.source, "source"), (p.target, "target"))
-        ]
-        names = ("filter", "filter") if p.filter[0] == p.filter[1] else ("height", "width")
-        height, width = (sizes.name(n, name) for n, name in zip(p.filter, names, strict=True))
-        return replace(p, source=ends[0], target=ends[1], filter=(height, width))
-    channels = sizes.name(p.target[0], "channels")
-    extra = {
-        name: replace(each, shape=(*each.shape[:-1], sizes.name(each.shape[-1], "units")))
-        for name, each in p.extra.items()
-    }
-    return replace(p, target=(channels, *p.target[1:]), extra=extra)
+    def _named(self, p: Projection) -> Projection:
+        """A projection whose sizes have names."""
+        if p.kind == "dense":
+            source: Shape = (self.size(size_of(p.source), "source"),)
+            flat = (self.size(size_of(p.target), "target"),) if len(p.target) == 1 else p.target
+            return replace(p, source=source, target=self.sized(flat))
+        if p.has_weight:
+            source = (self.size(p.source[0], "source"), *p.source[1:])
+            target = (self.size(p.target[0], "target"), *p.target[1:])
+            names = ("filter", "filter") if p.filter[0] == p.filter[1] else ("height", "width")
+            height, width = map(self.size, p.filter, names)
+            return replace(p, source=source, target=target, filter=(height, width))
+        channels = self.size(p.target[0], "channels")
+        extra = {
+            name: replace(each, shape=(*each.shape[:-1], self.size(each.shape[-1], "units")))
+            for name, each in p.extra.items()
+        }
+        return replace(p, target=(channels, *p.target[1:]), extra=extra)
 
 
 # --- cells ----------------------------------------------------------------------------------------
@@ -116,7 +111,7 @@ class CellClass(ModuleClass):
         }
         self.definitions = replace(definitions, owner=f"the cell `{cell.cell}`")
         self.cell, site = self._named(cell, site_of(graph, node))
-        out = self.sizes.shape(self.cell.out_shape(site))
+        out = self.sized(self.cell.out_shape(site))
         declared = self.cell.parameters(site, out)
         used = graph.nodes[node]["cell_parameters"]
         self.parameters = {key: declared[key] for key in used if key in declared}
@@ -130,12 +125,18 @@ class CellClass(ModuleClass):
         # Whether z in a = gain . z + offset is needed by itself, and the edge whose norm makes it.
         self.apart = bool(self.noise or self.tapped)
         self.z = "normalised" if "norm" in self.binding.signature.keywords else "z"
-        self.carrier = self.binding.carrier if self.apart and kind == "none" else ""
+        carrier = self.binding.carrier if self.apart and kind == "none" else ""
         self.edges = {
-            key: EdgeClass(definitions, found[key], rows, key != self.carrier)
+            key: EdgeClass(definitions, found[key], rows, key != carrier)
             for key in projections
             if found[key].kind != "none" or found[key].parameters
         }
+        offset = [f"self.{cell.offset}"] if cell.offset in self.parameters else []
+        gained = self.norm.symbol and "gain" in self.parameters
+        gain = [f"self.{carrier}.gain"] if carrier else ["self.gain"] if gained else []
+        # Gain and offset behind the norm; without a gain, the offset is part of the sum.
+        self.gain_and_offset = [*gain, *offset] if gain else []
+        self.total = f"self.total(t, {', '.join(['values', *([] if gain else offset)])})"
         self.out, self.states = out, self.cell.state_shapes(out) if "state" in found else {}
         self.texts = self._texts(found)
         owner = next(c for c in type(cell).__mro__ if "compute" in vars(c))
@@ -148,16 +149,16 @@ class CellClass(ModuleClass):
 
     def _named(self, cell: Cell, site: Site) -> tuple[Cell, Site]:
         """A cell and its site with named sizes, from which those of its parameters follow."""
-        sizes = {name: self.sizes.name(n, name) for name, n in cell if type(n) is int}
+        sizes = {name: self.size(n, name) for name, n in cell if type(n) is int}
         if site.groups is not None:
             count = NamedSize(site.groups.count, GROUPS)
             site = replace(site, groups=site.groups.model_copy(update={"count": count}))
             if isinstance(cell, Groups):
                 sizes["count"] = count
-        level = None if site.level is None else self.sizes.shape(site.level)
+        level = None if site.level is None else self.sized(site.level)
         row = site.row
         if row is not None:
-            row = (self.sizes.name(row[0], "inner", "row"), *row[1:])
+            row = (self.size(row[0], "inner", "row"), *row[1:])
         return cell.model_copy(update=sizes), replace(site, level=level, row=row)
 
     def _texts(self, keys: Collection[str]) -> dict[str, str]:
@@ -197,7 +198,7 @@ class CellClass(ModuleClass):
 
     # --- methods ----------------------------------------------------------------------------------
 
-    def methods(self) -> list[list[str]]:
+    def methods(self) -> list[str]:
         cell, arguments = self.cell, self.binding.signature.positional
         body = self._pre_activation() if "a" in arguments else []
         if "edges" in arguments:
@@ -212,7 +213,7 @@ class CellClass(ModuleClass):
         given += ["**values: Tensor"] if "values" in names_in("\n".join(body)) else []
         count = len(cell.returns) + self.tapped
         result = f"tuple[{', '.join(['Tensor'] * (count + 1))}]" if count else "Tensor"
-        forward = [f"def forward({', '.join(given)}) -> {result}:", *indented(body)]
+        forward = block(f"def forward({', '.join(given)}) -> {result}:", body)
         return [forward, *([] if cell.first_value is None else [self._first_value()])]
 
     def _known(self) -> dict[str, Any]:
@@ -226,7 +227,7 @@ class CellClass(ModuleClass):
         if "norm" in signature.keywords and self.norm.symbol:
             z = self._z("x")
             z = f"({self.z} := {z})" if self.tapped else z
-            found["norm"] = Expression("x", self._scaled(z) if self.apart else self._a("x"))
+            found["norm"] = Expression("x", self._scaled(z) if self.apart else self._normed("x"))
         return found
 
     def _text_of(self, name: str) -> str:
@@ -245,26 +246,14 @@ class CellClass(ModuleClass):
 
     def _pre_activation(self) -> list[str]:
         """The lines that make `a`."""
-        offset = "" if any(self._behind_norm()) else self._offset()
-        total = f"self.total(t, {', '.join(filter(None, ['values', offset]))})"
         if "norm" in self.binding.signature.keywords:
-            return [f"a = {total}"]
+            return [f"a = {self.total}"]
         if self.apart:
-            return [f"{self.z} = {self._z(total)}", f"a = {self._scaled(self.z)}"]
-        return [f"a = {self._a(total)}"]
+            return [f"{self.z} = {self._z(self.total)}", f"a = {self._scaled(self.z)}"]
+        return [f"a = {self._normed(self.total)}"]
 
-    def _offset(self) -> str:
-        return f"self.{self.cell.offset}" if self.cell.offset in self.parameters else ""
-
-    def _behind_norm(self) -> tuple[str, str]:
-        """Gain and offset behind the norm; without a gain, the offset is part of the sum."""
-        if self.carrier:
-            return f"self.{self.carrier}.gain", self._offset()
-        gained = self.norm.symbol and "gain" in self.parameters
-        return ("self.gain", self._offset()) if gained else ("", "")
-
-    def _a(self, x: str) -> str:
-        return self.normalised(x, *self._behind_norm())
+    def _normed(self, x: str) -> str:
+        return self.normalised(x, *self.gain_and_offset)
 
     def _z(self, x: str) -> str:
         """The norm of x without gain and offset, with noise in training."""
@@ -278,10 +267,10 @@ class CellClass(ModuleClass):
 
     def _scaled(self, z: str) -> str:
         """z with gain and offset."""
-        given = [each for each in self._behind_norm() if each]
+        given = self.gain_and_offset
         return f"affine({', '.join([z, *given])})" if given else z
 
-    def _first_value(self) -> list[str]:
+    def _first_value(self) -> str:
         """The method that makes what delayed edges carry before the first t."""
         assert self.cell.first_value is not None
         ones = ", 1" * (len(self.parameters["noise"].shape) - 1)
@@ -290,11 +279,13 @@ class CellClass(ModuleClass):
             self.binding.first.constants,
             lambda name: name if name == "noise" else self._text_of(name),
         )
-        return [
+        return block(
             "def first_value(self, batch: int) -> Tensor:",
-            '    """Before the first t: random in training, always the same in evaluation."""',
-            f"    noise = self.noise.repeat(batch // len(self.noise){ones})",
-            "    if self.training:",
-            "        noise = torch.randn_like(noise)",
-            *indented(body),
-        ]
+            [
+                '"""Before the first t: random in training, always the same in evaluation."""',
+                f"noise = self.noise.repeat(batch // len(self.noise){ones})",
+                "if self.training:",
+                "    noise = torch.randn_like(noise)",
+                *body,
+            ],
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ import networkx as nx
 
 from ladderspec.cells.fields import Noise
 from ladderspec.export.classes import GROUPS
-from ladderspec.export.source import fit
+from ladderspec.export.source import block, fitted
 from ladderspec.export.table import comment, fields_of, quoted, table_lines
 from ladderspec.names import BOTTOM, Role, Shape, Side, is_input, node_name, split_node
 from ladderspec.schedule.equations import equation_of
@@ -34,7 +34,6 @@ class Output(NamedTuple):
     name: str  # in the outputs of the network
     node: str
     shape: Shape
-    task: str = ""
     text: str = ""  # what the task is
     module: str = ""  # the expression that makes what it owns; empty if it owns nothing
     stopped: bool = False  # no gradient flows back
@@ -56,7 +55,7 @@ def outputs_of(graph: Graph) -> list[Output]:
         if head and offset:
             module = f"HeadOffset({given}, offset={shape})"
         text = f"{task.kind} at {node}"
-        found.append(Output(full, node, shape, name, text, module, not task.teaches))
+        found.append(Output(full, node, shape, text, module, not task.teaches))
     nodes = [] if graph.graph["tasks"] else [node for node in graph if not is_input(node)]
     return found or [Output(node, node, graph.nodes[node]["shape"]) for node in nodes]
 
@@ -106,13 +105,12 @@ class Network:
         order = nx.lexicographical_topological_sort(nx.DiGraph(now(graph)), rank.get)
         self.equations = {node: equation_of(graph, node) for node in order}
         self.depths = self._depths()
-        self.learned = {  # initial values, by their slot
-            f"{node}{key.removeprefix('initial').replace('_', '.', 1)}": (
-                key,
-                declared[key].shape[0],
-            )
+        read = {edge.slot for each in self.equations.values() for edge in each.edges}
+        self.read = read | {*self.depths, *(self._seen(each.node) for each in self.outputs)}
+        self.learned = {  # initial values, by their slot: parameter and channels
+            node + key.removeprefix("initial").replace("_", ".", 1): (key, each.shape[0])
             for node, declared in graph.nodes(data="cell_parameters")
-            for key in declared
+            for key, each in declared.items()
             if key.startswith("initial")
         }
         shared = [(each.name, each.attributes["shared"]) for each in holders(graph)]
@@ -135,21 +133,16 @@ class Network:
         rank = {slot: levels[self.graph.nodes[_node(slot)]["level"]] for slot in found}
         return {slot: found[slot] for slot in sorted(found, key=rank.__getitem__) if found[slot]}
 
-    def lines(self, name: str, doc: Sequence[str]) -> Iterator[str]:
+    def text(self, name: str, doc: Iterable[str]) -> str:
         """The class, in lines that fit."""
-        yield f"class {name}(nn.Module):"
-        yield from (f"    {line}".rstrip() for line in doc)
-        yield ""
-        yield "    def __init__(self) -> None:"
-        for line in self._constructor():
-            yield from fit(f"        {line}".rstrip())
-        yield ""
-        given = f"{self.arguments[BOTTOM]}: Tensor"
-        if len(self.inputs) > 1:
-            given = "inputs: dict[str, Tensor]"
-        yield from fit(f"    def forward(self, {given}) -> dict[str, Tensor]:")
-        for line in self._forward():
-            yield from fit(f"        {line}".rstrip())
+        several = len(self.inputs) > 1
+        given = "inputs: dict[str, Tensor]" if several else f"{self.arguments[BOTTOM]}: Tensor"
+        parts = [
+            "\n".join(doc),
+            block("def __init__(self) -> None:", self._constructor()),
+            block(f"def forward(self, {given}) -> dict[str, Tensor]:", self._forward()),
+        ]
+        return fitted(block(f"class {name}(nn.Module):", ["\n\n".join(parts)]))
 
     def _sides(self, nodes: Iterable[str]) -> list[Side]:
         """The columns of the ladder that have modules."""
@@ -171,18 +164,11 @@ class Network:
                 yield ""
                 yield from comment(name, fields_of(self.graph.nodes[node]["cell"]))
                 yield f"{access(node)} = {self.modules[node]}"
-        if self.shared:
-            yield ""
-            yield "# shared weights"
-            yield from self._shared()
-        if self.learned:
-            yield ""
-            yield "# Initial values of delayed edges, one number per channel."
-        for slot, (name, channels) in self.learned.items():
-            if slot not in self.modules and name == "initial":
-                yield f"{access(slot)} = nn.Identity()"
-            yield f"{access(_node(slot))}.{name} = nn.Parameter(torch.zeros({channels}))"
-        yield from self._tasks([each for each in self.outputs if each.module])
+        initial = "Initial values of delayed edges, one number per channel."
+        more = {"shared weights": self._shared(), initial: self._initial(), "tasks": self._tasks()}
+        for title, assignments in more.items():
+            if lines := [*assignments]:
+                yield from ["", f"# {title}", *lines]
 
     def _shared(self) -> Iterator[str]:
         """What shares weights; owners that are no part of the network keep their tensors."""
@@ -195,19 +181,21 @@ class Network:
         for name, owner in self.shared:
             yield f"share({access(owner)}, {access(name)})"
 
-    def _tasks(self, owned: Sequence[Output]) -> Iterator[str]:
+    def _initial(self) -> Iterator[str]:
+        for slot, (name, channels) in self.learned.items():
+            if slot not in self.modules and name == "initial":
+                yield f"{access(slot)} = nn.Identity()"
+            yield f"{access(_node(slot))}.{name} = nn.Parameter(torch.zeros({channels}))"
+
+    def _tasks(self) -> Iterable[str]:
         """What the tasks own; if a task reads several nodes, by node."""
-        if owned:
-            yield ""
-            yield "# tasks"
-            yield "self.task = Modules()"
         lines = dict[str, None]()
-        for each in owned:
+        for each in (output for output in self.outputs if output.module):
             *path, last = [f"[{quoted(part)}]" for part in each.name.split(".")]
-            for n in range(1, len(path) + 1):
+            for n in range(len(path) + 1):
                 lines[f"self.task{''.join(path[:n])} = Modules()"] = None
             lines[f"self.task{''.join(path)}{last} = {each.module}"] = None
-        yield from lines
+        return lines
 
     # --- forward ----------------------------------------------------------------------------------
 
@@ -328,14 +316,10 @@ class Network:
     def _last(self, slot: str) -> str:
         """The variable that holds a value of t-1: another one, if t sets it before it is read."""
         order = list(self.equations)
-        source = order.index(_node(slot))
-        later = [
-            edge
-            for node in order[source + 1 :]
-            for edge in self.equations[node].edges
-            if edge.slot == slot and edge.delay
-        ]
-        return f"previous_{variable(slot)}" if later else variable(slot)
+        later = order[order.index(_node(slot)) + 1 :]
+        edges = [edge for node in later for edge in self.equations[node].edges]
+        read = any(edge.slot == slot and edge.delay for edge in edges)
+        return f"previous_{variable(slot)}" if read else variable(slot)
 
     def _past(self, slot: str, delay: int) -> str:
         """What is read of a slot."""
@@ -355,9 +339,7 @@ class Network:
         arguments = ", ".join(["t", *(f"{key}={text}" for key, text in given.items())])
         slots = [node, *(f"{node}.{name}" for name in self.graph.nodes[node]["cell"].returns)]
         slots += [f"{node}.normalised"] if is_tapped_by_arrows(self.graph, node) else []
-        read = {edge.slot for each in self.equations.values() for edge in each.edges}
-        read |= {*self.depths, *map(self._seen, (output.node for output in self.outputs))}
-        left = [variable(slot) if slot in read or len(slots) == 1 else "_" for slot in slots]
+        left = [variable(slot) if slot in self.read or len(slots) == 1 else "_" for slot in slots]
         return f"{', '.join(left)} = {access(node)}({arguments})"
 
     def _seen(self, node: str) -> str:

@@ -26,10 +26,6 @@ IMPORTS = {  # what a file may import, by name: the module, and what of it
     "deque": ("collections", "deque"),
     "pairwise": ("itertools", "pairwise"),
 }
-TYPES = {  # names in annotations
-    "Pair": "Pair = tuple[int, int]  # height and width",
-    "Shape": "Shape = tuple[int, ...]  # without the batch",
-}
 
 
 def _definitions(path: Path) -> dict[str, str]:
@@ -39,7 +35,11 @@ def _definitions(path: Path) -> dict[str, str]:
     return {part.name: ast.get_source_segment(text, part) or "" for part in parts}
 
 
-REFERENCE = _definitions(Path(__file__).with_name("reference.py"))  # read, not imported: no torch
+REFERENCE = {  # what exported files use besides the source of cells, by name
+    "Pair": "Pair = tuple[int, int]  # height and width",
+    "Shape": "Shape = tuple[int, ...]  # without the batch",
+    **_definitions(Path(__file__).with_name("reference.py")),  # read, not imported: no torch
+}
 
 
 class Tensor:
@@ -107,22 +107,21 @@ class Definitions:
         return f"{self.function(function, name)}({', '.join(texts)})"
 
     def reference(self, texts: Iterable[str]) -> None:
-        """Define what texts use of `ladderspec.export.reference`, and all that this uses."""
+        """Define what texts use of `REFERENCE`, and all that this uses."""
         for name in sorted(set[str]().union(*map(names_in, texts)) - self.texts.keys()):
             if name in REFERENCE:
                 self.texts[name] = REFERENCE[name]
                 self.reference([REFERENCE[name]])
-            elif name in vars(functions) and name not in TYPES:
-                self.function(getattr(functions, name))
 
     def expression(self, function: Callable[..., Any]) -> Expression:
         """A function of one argument: what it returns, if that is a simple call, or its name."""
         (argument,) = inspect.signature(function).parameters
         source = self._source(function)
-        last = _statements(source)[-1]
+        *others, last = _statements(source)
         value = last.value if isinstance(last, ast.Return) else None
-        once = [n.id for n in ast.walk(value or last) if isinstance(n, ast.Name)].count(argument)
-        if len(_statements(source)) == once == 1 and isinstance(value, ast.Call | ast.Name):
+        names = [node.id for node in ast.walk(last) if isinstance(node, ast.Name)]
+        once = not others and names.count(argument) == 1
+        if once and isinstance(value, ast.Call | ast.Name):
             text = ast.get_source_segment(source, value) or ""
             self._define(function, names_in(text) - {argument})
             return Expression(argument, text)
@@ -170,14 +169,10 @@ class Definitions:
         try:
             source = textwrap.dedent(inspect.getsource(function))
         except (OSError, TypeError):
-            raise UsageError(
-                f"cannot export {self.owner}: `{function.__qualname__}` has no source to read"
-            ) from None
+            raise self._refusal(f"`{function.__qualname__}` has no source to read") from None
         tree = ast.parse(source).body[0]
         if not isinstance(tree, ast.FunctionDef):
-            raise UsageError(
-                f"cannot export {self.owner}: `{function.__qualname__}` is no plain function"
-            )
+            raise self._refusal(f"`{function.__qualname__}` is no plain function")
         dropped = set(range(1, tree.lineno))  # decorators
         for node in ast.walk(tree):
             if isinstance(node, ast.Import | ast.ImportFrom):
@@ -203,9 +198,8 @@ class Definitions:
         """Import `part` of a module, or a module itself, under a name."""
         root = (module or part).partition(".")[0]
         if root != "torch" and root not in sys.stdlib_module_names:
-            raise UsageError(
-                f"cannot export {self.owner}: its source imports `{module or part}`, but an"
-                " exported file needs torch only"
+            raise self._refusal(
+                f"its source imports `{module or part}`, but an exported file needs torch only"
             )
         if root == name == "torch":
             part = root  # which has all of its modules
@@ -216,7 +210,7 @@ class Definitions:
     def _define(self, function: Callable[..., Any], names: set[str]) -> None:
         """Define what a function uses from outside itself."""
         files = (function.__module__, functions.__name__)
-        for name in sorted(names - {*dir(builtins), *self.imports, *TYPES}):
+        for name in sorted(names - {*dir(builtins), *self.imports}):
             value = function.__globals__.get(name)
             if inspect.ismodule(value):
                 self._add_import(name, *value.__name__.rpartition(".")[::2])
@@ -227,13 +221,16 @@ class Definitions:
                 if self.meant.setdefault(name, value) != value:
                     self._refuse_second(name)
             elif name not in {*self.texts, *REFERENCE}:
-                raise UsageError(
-                    f"cannot export {self.owner}: `{function.__qualname__}` uses `{name}`, which is"
-                    " neither a module nor a function, number, text or tuple of its file"
+                raise self._refusal(
+                    f"`{function.__qualname__}` uses `{name}`, which is neither a module nor a"
+                    " function, number, text or tuple of its file"
                 )
 
     def _refuse_second(self, name: str) -> None:
-        raise UsageError(f"cannot export {self.owner}: another `{name}` is in the file; rename it")
+        raise self._refusal(f"another `{name}` is in the file; rename it")
+
+    def _refusal(self, why: str) -> UsageError:
+        return UsageError(f"cannot export {self.owner}: {why}")
 
 
 def names_in(text: str) -> set[str]:
@@ -337,6 +334,16 @@ def _edited(source: str, edits: Iterable[tuple[Any, str]]) -> str:
 # --- lines that fit -------------------------------------------------------------------------------
 
 
+def block(head: str, body: Iterable[str]) -> str:
+    """A line and what is indented below it."""
+    return head + "\n" + textwrap.indent("\n".join(body), "    ")
+
+
+def fitted(text: str) -> str:
+    """A text whose lines fit."""
+    return "\n".join(part for line in text.splitlines() for part in fit(line))
+
+
 def fit(line: str, width: int = WIDTH) -> list[str]:
     """A line as it is, or with one argument per line if it is too long.
 
@@ -351,25 +358,21 @@ def fit(line: str, width: int = WIDTH) -> list[str]:
     """
     if len(line) <= width:
         return [line]
-    pairs, cuts = [[0, 0]], list[int]()  # brackets, with the commas between them
-    depth, quoted = 0, False
-    for at, character in enumerate(line):
-        quoted ^= character == '"'
-        if quoted:
-            continue
-        if character in "([{":
-            depth += 1
-            cuts = [at] if depth == 1 else cuts
-        elif character in ")]}":
-            depth -= 1
+    pairs, cuts, depth = [[0, 0]], list[int](), 0  # brackets, with the commas between them
+    for found in re.finditer(r'"[^"]*(?:"|$)|[(\[{]|[)\]}]|,', line):
+        at, mark = found.start(), found[0]
+        depth += (mark in "([{") - (mark in ")]}")
+        if mark in "([{" and depth == 1:
+            cuts = [at]
+        elif mark in ")]}" and depth == 0:
             subscript = re.search(r"[\w)\]]\[$", line[: cuts[0] + 1])
-            pairs += [[*cuts, at]] if depth == 0 and not subscript else []
-        elif character == "," and depth == 1:
+            pairs += [] if subscript else [[*cuts, at]]
+        elif mark == "," and depth == 1:
             cuts.append(at)
     cuts = max(pairs, key=lambda pair: pair[-1] - pair[0])  # the widest pair
     if cuts[-1] - cuts[0] < 2:
         return [line]
     indent = " " * (len(line) - len(line.lstrip()))
     arguments = [line[a + 1 : b].strip() for a, b in pairwise(cuts)]
-    found = [part for a in arguments if a for part in fit(f"{indent}    {a},", width)]
-    return [line[: cuts[0] + 1], *found, f"{indent}{line[cuts[-1] :]}"]
+    inside = [part for a in arguments if a for part in fit(f"{indent}    {a},", width)]
+    return [line[: cuts[0] + 1], *inside, f"{indent}{line[cuts[-1] :]}"]

@@ -15,6 +15,7 @@ from ladderspec.network.inputs import Given
 from ladderspec.nn import CellModule, TimeStep
 from ladderspec.nn.modules import module_at
 from ladderspec.ops import choose
+from ladderspec.schedule.equations import Term
 from ladderspec.schedule.plan import Needs, Plan, Reads, depths, need_masks
 from ladderspec.wiring.graph import Graph
 
@@ -32,22 +33,14 @@ def clean_slots(graph: Graph, task: str) -> dict[str, tuple[str, ...]]:
     }
 
 
-class Read(NamedTuple):
-    """One edge as the loop reads it."""
-
-    key: str
-    slot: str  # of the value that it carries
-    delay: int
-    states: tuple[tuple[str, str], ...]  # further values of the same t by name, and their slots
-
-
 class ExecutorNode(NamedTuple):
-    """One node: what it reads, the slots of its further values, and what tasks see."""
+    """One node: what it reads, and the slots of its values."""
 
     name: str
-    reads: tuple[Read, ...]
-    further: Mapping[str, str]
-    seen: str  # the slot of its logits if it has some, else of its output
+    edges: tuple[Term, ...]
+    state: Mapping[str, str]  # what its `state` edge brings besides the output
+    further: Mapping[str, str]  # all values besides the output
+    seen: str  # what tasks see: the slot of its logits if it has some, else of its output
 
 
 @dataclass(frozen=True)
@@ -71,20 +64,15 @@ class Executor:
         depth = depths(plan.equations)
         for name in (node for phase in plan.phases for node in phase.nodes):
             equation, module = plan.equations[name], self.module(name)
-            state = dict(equation.state)
+            shapes = dict(equation.state)
             keys = (*module.cell.returns, *(TAPPED if module.tapped else ()))
             further = {key: f"{name}.{key}" for key in keys}
-            self.slots[name] = Slot(name, equation.shape, depth[name])
-            for key, slot in further.items():
-                self.slots[slot] = Slot(slot, state.get(key, equation.shape), depth[slot])
-            states = tuple((key, further[key]) for key in state)
-            reads = tuple(
-                Read(e.key, e.slot, e.delay, states if e.role is Role.STATE else ())
-                for e in equation.edges
-            )
+            state = {key: further[key] for key in shapes}
+            for key, slot in {"": name, **further}.items():
+                self.slots[slot] = Slot(shapes.get(key, equation.shape), depth[slot])
             seen = further.get("logits", name)
-            self.nodes[name] = ExecutorNode(name, reads, further, seen)
-            initial = {"initial": name} | {f"initial_{key}": slot for key, slot in states}
+            self.nodes[name] = ExecutorNode(name, equation.edges, state, further, seen)
+            initial = {"initial": name} | {f"initial_{key}": slot for key, slot in state.items()}
             for parameter in initial.keys() & module.declared.keys():
                 self.learned[initial[parameter]] = name, parameter
         self.computed = [node for node in self.nodes.values() if not is_input(node.name)]
@@ -236,15 +224,15 @@ def compute(
     rows, now = history.rows, history.lead + t
     values: dict[str, Tensor] = {}
     previous: dict[str, Tensor] = {}
-    for key, slot, delay, states in node.reads:
-        value = rows[slot][now - delay]
+    for edge in node.edges:
+        value = rows[edge.slot][now - edge.delay]
         if value is None:  # it does not exist yet
-            if isinstance(module, CellModule) and module.may_lack(key):
+            if isinstance(module, CellModule) and module.may_lack(edge.key):
                 continue
-            value = history.zeros(slot)
-        values[key] = value
-        for name, state in states:
-            if (past := rows[state][now - delay]) is not None:
+            value = history.zeros(edge.slot)
+        values[edge.key] = value
+        for name, slot in node.state.items() if edge.role is Role.STATE else ():
+            if (past := rows[slot][now - edge.delay]) is not None:
                 previous[name] = past
     rows[node.name][now], further = module(values, previous or None, step)
     for key, value in further.items():

@@ -8,7 +8,6 @@ input belongs to all groups and has no such axis.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -54,11 +53,9 @@ def _to(value: Tensor, where: Sequence[torch.device | torch.dtype | str]) -> Ten
     return value
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(NamedTuple):
     """One series of values: the output of a node, or a further value of its cell."""
 
-    name: str
     shape: Shape
     depth: int  # how many of its last values the next iteration reads
 

@@ -48,12 +48,12 @@ class Given:
 class Inputs:
     """What a network takes: inputs of given shapes, over time or alone, and its own carry."""
 
-    def __init__(self, graph: Graph, slots: Iterable[Slot], groups: int | None) -> None:
+    def __init__(self, graph: Graph, slots: Mapping[str, Slot], groups: int | None) -> None:
         self.forms, self.groups = forms_of(graph), groups
         self.iterations: int | None = graph.graph["iterations"]
         self.carried = {  # how many values of each shape a carry holds
-            slot.name: (slot.depth, (*self._axes(slot.name), *slot.shape))
-            for slot in slots
+            name: (slot.depth, (*self._axes(name), *slot.shape))
+            for name, slot in slots.items()
             if slot.depth
         }
 

@@ -14,7 +14,7 @@ from ladderspec.names import equal_but_for_ones
 from ladderspec.nn import CellModule
 from ladderspec.nn.modules import Declared, module_at, nest
 from ladderspec.wiring.graph import Graph, is_tapped, steps_of
-from ladderspec.wiring.readings import ReadoutForm, readouts_of
+from ladderspec.wiring.readings import ReadoutForm
 from ladderspec.wiring.shapes import site_of
 from ladderspec.wiring.sharing import holders
 
@@ -80,20 +80,6 @@ def set_statistic(module: CellModule, name: str, value: Tensor | float) -> None:
     if not bool(wide.isfinite().all()) or (name == "std" and bool((wide <= 0).any())):
         raise ValueError(f"{name} is {wide.tolist()}: it must be finite, and a std above 0")
     kept.copy_(wide)
-
-
-def nest_readouts(root: nn.Module, graph: Graph) -> dict[str, dict[str, str]]:
-    """The read-outs of all tasks: `task.NAME`, or `task.NAME.NODE` if one reads several nodes.
-
-    Returns:
-        Their names, by task and node.
-    """
-    tasks = graph.graph["tasks"]
-    found: dict[str, dict[str, str]] = {name: {} for name in tasks}
-    for form in readouts_of(graph):
-        name = found[form.task][form.node] = f"task.{form.name}"
-        nest(root, {name: TaskReadout(form, tasks[form.task]["task"].teaches)})
-    return found
 
 
 # --- cells ----------------------------------------------------------------------------------------

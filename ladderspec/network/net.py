@@ -35,12 +35,13 @@ from ladderspec.network.inputs import (
     check_names,
     nodes_of,
 )
-from ladderspec.network.modules import TaskReadout, nest_cells, nest_readouts, set_statistic
+from ladderspec.network.modules import TaskReadout, nest_cells, set_statistic
 from ladderspec.network.replay import Replay
 from ladderspec.nn import CellModule, initialise
-from ladderspec.nn.modules import module_at
+from ladderspec.nn.modules import module_at, nest
 from ladderspec.schedule.plan import Plan
 from ladderspec.wiring.graph import Graph, copies, describe
+from ladderspec.wiring.readings import readouts_of
 
 GROUPS = "encoder.groups"
 
@@ -63,7 +64,10 @@ class Net(nn.Module):
             name: entry["task"].node_weights(entry["at"]) for name, entry in entries.items()
         }
         nest_cells(self, graph)
-        self.readout_names = nest_readouts(self, graph)
+        self.readout_forms = readouts_of(graph)
+        for form in self.readout_forms:
+            readout = TaskReadout(form, self.tasks[form.task].teaches)
+            nest(self, {f"task.{form.name}": readout})
         initialise(self, seed)
         # Convolutions with such weights return maps in that format. (torch's stubs lack it.)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -72,7 +76,7 @@ class Net(nn.Module):
         self.groups = copies(graph)
         self.executor = Executor(plan, self)
         self.replay = Replay()
-        self.inputs = Inputs(graph, self.executor.slots.values(), self.groups)
+        self.inputs = Inputs(graph, self.executor.slots, self.groups)
 
     @property
     def is_random(self) -> bool:
@@ -82,10 +86,11 @@ class Net(nn.Module):
     @property
     def readouts(self) -> dict[str, dict[str, TaskReadout]]:
         """What each task owns, by the node that it reads."""
-        return {
-            task: {node: cast(TaskReadout, module_at(self, name)) for node, name in names.items()}
-            for task, names in self.readout_names.items()
-        }
+        found: dict[str, dict[str, TaskReadout]] = {name: {} for name in self.tasks}
+        for form in self.readout_forms:
+            readout = module_at(self, f"task.{form.name}")
+            found[form.task][form.node] = cast(TaskReadout, readout)
+        return found
 
     # --- all t at once ---------------------------------------------------------------------------
 

@@ -9,11 +9,11 @@ own, are registered here under one flat name each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from ladderspec.arguments import checked
 from ladderspec.network.history import Carry
@@ -21,7 +21,42 @@ from ladderspec.network.inputs import Frames
 from ladderspec.network.net import Net
 
 
-class Unrolled(nn.Module):
+class _Portable(nn.Module):
+    """A network and its own weights, kept as `weights.encoder/class/bias`."""
+
+    @checked
+    def __init__(self, net: Net) -> None:
+        super().__init__()
+        self.nets = (net,)  # in a tuple, so that weights are not counted twice
+        self.weights = nn.Module()
+        for key, parameter in net.named_parameters():
+            self.weights.register_parameter(key.replace(".", "/"), parameter)
+        for key, buffer in net.named_buffers():
+            self.weights.register_buffer(key.replace(".", "/"), buffer)
+
+    @contextmanager
+    def _with_weights(self) -> Iterator[Net]:
+        """The network with the weights that stand here, which a tracer replaces.
+
+        As torch.func.functional_call, which finds no level `half`.
+        """
+        (net,) = self.nets
+        parts = dict(net.named_modules())
+        places = []
+        for key in [*self.weights._parameters, *self.weights._buffers]:
+            owner, _, name = key.replace("/", ".").rpartition(".")
+            part = parts[owner]
+            table = part._parameters if name in part._parameters else part._buffers
+            places.append((table, name, table[name]))
+            table[name] = getattr(self.weights, key)
+        try:
+            yield net
+        finally:
+            for table, name, own in places:
+                table[name] = own
+
+
+class Unrolled(_Portable):
     """All t at once, for torch.export: frames -> what each task reads.
 
     The number of frames is fixed by the example that is traced.
@@ -30,16 +65,12 @@ class Unrolled(nn.Module):
         net: The network. Its weights are shared, not copied.
     """
 
-    @checked
-    def __init__(self, net: Net) -> None:
-        super().__init__()
-        self.weights = _Weights(net, Net.__call__)
-
     def forward(self, frames: Frames) -> dict[str, Any]:
-        return dict(self.weights(frames))
+        with self._with_weights() as net:
+            return dict(net(frames))
 
 
-class Iteration(nn.Module):
+class Iteration(_Portable):
     """One t, for torch.export: `net.iterate`.
 
     If batch norms keep statistics for every t, or an input is shown `until` some t, `carry.t` must
@@ -49,49 +80,6 @@ class Iteration(nn.Module):
         net: The network. Its weights are shared, not copied.
     """
 
-    @checked
-    def __init__(self, net: Net) -> None:
-        super().__init__()
-        self.weights = _Weights(net, Net.iterate)
-
     def forward(self, frame: Frames, carry: Carry) -> tuple[dict[str, Any], Carry]:
-        outputs: tuple[dict[str, Any], Carry] = self.weights(frame, carry)
-        return outputs
-
-
-class _Weights(nn.Module):
-    """Calls a function of a network with its own weights, kept as `encoder/class/bias`."""
-
-    def __init__(self, net: Net, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.called = net, function  # in a tuple, so that weights are not counted twice
-        self.names = {}
-        for key, parameter in net.named_parameters():
-            self.names[key] = key.replace(".", "/")
-            self.register_parameter(self.names[key], parameter)
-        for key, buffer in net.named_buffers():
-            self.names[key] = key.replace(".", "/")
-            self.register_buffer(self.names[key], buffer)
-
-    def forward(self, *inputs: Any) -> Any:
-        net, function = self.called
-        with _holding(net, {key: getattr(self, name) for key, name in self.names.items()}):
-            return function(net, *inputs)
-
-
-@contextmanager
-def _holding(module: nn.Module, weights: Mapping[str, Tensor]) -> Iterator[None]:
-    """The module with other weights. As torch.func.functional_call, which finds no level `half`."""
-    parts = dict(module.named_modules())
-    places = []
-    for key, weight in weights.items():
-        owner, _, name = key.rpartition(".")
-        part = parts[owner]
-        table = part._parameters if name in part._parameters else part._buffers
-        places.append((table, name, table[name]))
-        table[name] = weight
-    try:
-        yield
-    finally:
-        for table, name, own in places:
-            table[name] = own
+        with self._with_weights() as net:
+            return net.iterate(frame, carry)
