@@ -43,8 +43,8 @@ def run_show(args: argparse.Namespace) -> int:
     """Print a spec as the paper's table: layers, shapes, parameters, totals, tasks and variants.
 
     Example:
-      ladderspec show specs/ommnist/rladder.yaml --variant no_decoder_to_encoder
-      ladderspec show specs/ommnist/rladder.yaml --ladder
+      ladderspec show ladderspec:ommnist/rladder --variant no_decoder_to_encoder
+      ladderspec show ladderspec:ommnist/rladder --ladder
     """
     if args.ascii and not args.ladder:
         raise UsageError("--ascii is for --ladder")
@@ -120,7 +120,7 @@ def run_graph(args: argparse.Namespace) -> int:
     """Print the typed graph: every node and arrow with its role, delay, shape and parameters.
 
     Example:
-      ladderspec graph specs/ommnist/rladder.yaml --json > rladder.json
+      ladderspec graph ladderspec:ommnist/rladder --json > rladder.json
     """
     built = open_graph(args)
     if args.json:
@@ -147,7 +147,7 @@ def run_plan(args: argparse.Namespace) -> int:
     Uses the letters of the paper, and lists the work, parameters and memory of each phase.
 
     Example:
-      ladderspec plan specs/ommnist/rladder.yaml --variant no_decoder_to_encoder
+      ladderspec plan ladderspec:ommnist/rladder --variant no_decoder_to_encoder
     """
     from ladderspec.schedule.plan import schedule
     from ladderspec.schedule.plan_text import WIDTH, as_dict, to_text
@@ -177,7 +177,7 @@ def run_diff(args: argparse.Namespace) -> int:
     differ, with 2 if one of them has mistakes.
 
     Example:
-      ladderspec diff specs/ommnist/rladder.yaml --variant no_decoder_to_encoder
+      ladderspec diff ladderspec:ommnist/rladder --variant no_decoder_to_encoder
     """
     from ladderspec.wiring.compare import compare, summary
 

@@ -37,7 +37,7 @@ def run_validate(args: argparse.Namespace) -> int:
     Prints one line for each valid file, and every mistake in the others.
 
     Example:
-      ladderspec validate specs/ommnist/rladder.yaml
+      ladderspec validate ladderspec:ommnist/rladder
     """
     if args.json:
         refuse_ignored(args, "--json is a format itself", "--output-format")

@@ -86,3 +86,9 @@ def test_the_list_of_specs_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     text = printed(monkeypatch, ["specs", "related"], 80)
     assert max(map(len, text.splitlines())) <= 80
     assert "ladderspec:related/unet" in text
+    assert "\n    Recurrent encoder, plain decoders" in text  # titles in lines of their own
+
+
+def test_the_list_of_templates_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = printed(monkeypatch, ["new", "--list"], 80)
+    assert max(map(len, text.splitlines())) <= 80
