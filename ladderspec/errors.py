@@ -28,7 +28,7 @@ CODES = {
     "Y001": "the file is not UTF-8 text",
     "Y002": "the text is not YAML",
     "Y003": "a key is written twice",
-    "Y004": "a tag: a spec is plain data",
+    "Y004": "a YAML tag; a spec is plain data",
     "Y005": "a second document in one file",
     "Y006": "the file is empty",
     "Y007": "an alias without an anchor before it",
