@@ -156,6 +156,8 @@ def run_train(args: argparse.Namespace) -> int:
 
 
 def _line(result: dict[str, object]) -> str:
+    from ladderspec.data import Split
+
     metrics, units = result["metrics"], result["units"]
     assert isinstance(metrics, dict)
     assert isinstance(units, dict)
@@ -164,7 +166,7 @@ def _line(result: dict[str, object]) -> str:
     split = "test" if "test" in metrics else next(iter(metrics), "")
     shown = metrics.get(split, {})
     parts = [f"{name} {shown[name]:.4g} {unit}" for name, unit in units.items() if name in shown]
-    return f"{split} after {result['updates']} updates: " + "  ".join(parts)
+    return f"{Split(split).phrase} after {result['updates']} updates: " + "  ".join(parts)
 
 
 # --- ablate ---------------------------------------------------------------------------------------

@@ -50,6 +50,19 @@ class Split(StrEnum):
         """Whether the split is shuffled and augmented."""
         return self in (Split.TRAIN, Split.BOTH)
 
+    @property
+    def phrase(self) -> str:
+        """Its data in titles and messages: `validation data`."""
+        return f"{_KINDS[self]} data"
+
+
+_KINDS = {
+    Split.TRAIN: "training",
+    Split.VALID: "validation",
+    Split.TEST: "test",
+    Split.BOTH: "training and validation",
+}
+
 
 @dataclass(frozen=True)
 class Form:
