@@ -14,13 +14,14 @@ from ladderspec.cli._common import (
     coloured,
     graph_of,
     open_graph,
+    print_findings,
     refuse_ignored,
     request,
     saved,
     width,
 )
 from ladderspec.errors import SpecError, UsageError
-from ladderspec.escaping import escape_terminal, fitted, one_line
+from ladderspec.escaping import fitted, one_line
 from ladderspec.language.read import Document, Request, open_document
 from ladderspec.wiring import table
 from ladderspec.wiring.graph import Graph, parameters, to_text
@@ -188,7 +189,7 @@ def run_diff(args: argparse.Namespace) -> int:
         first = graph_of(args.spec, Request(), args.root)
         second = graph_of(args.other or args.spec, changes, args.root)
     except SpecError as error:
-        print(coloured(escape_terminal(str(error)), "error", sys.stderr), file=sys.stderr)
+        print_findings(error.findings)
         return 2
     found = compare(first, second)
     if args.json:
