@@ -41,6 +41,10 @@ quickstart: $(VENV)/.quick
 	mkdir -p out
 	$(BIN)/ladderspec draw $(SPEC) --view rolled --variant state --changes -o out/quickstart.svg
 	$(BIN)/ladderspec ablate specs/experiments/quickstart.yaml -o out/quickstart --processes 2 --resume
+	@echo
+	@echo 'Look at out/quickstart.svg (the ladder) and out/quickstart/curves.png;'
+	@echo 'docs/quickstart.md explains the results.'
+	@echo 'Next: . $(VENV)/bin/activate && ladderspec new mine.yaml'
 
 # One process for each core, with one thread: the tensors of tests are small.
 test: lint
