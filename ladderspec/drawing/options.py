@@ -161,7 +161,10 @@ def parse_length(length: str | float | None, kind: str = "width") -> float | Non
     found = _LENGTH.fullmatch(length) if isinstance(length, str) else None
     points = float(found[1]) * _UNITS[found[2]] if found else length
     if not isinstance(points, int | float) or not _SHORTEST <= points <= _LONGEST:
-        raise UsageError(f"no {kind} `{length}`: 36pt to 7200pt, like 8.5cm, 85mm, 3.3in or 240pt")
+        raise UsageError(
+            f"no {kind} `{length}`: expected a length from 36pt to 7200pt, like 8.5cm, 85mm, 3.3in"
+            " or 240pt"
+        )
     return float(points)
 
 
