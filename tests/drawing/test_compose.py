@@ -447,6 +447,8 @@ def test_the_title_names_what_was_removed() -> None:
     scene = scene_of(loads(SMALL, without="skip"), base=loads(SMALL))
     assert scene.title == "A small ladder without skip, compared with A small ladder"
     assert scene.title in all_texts(scene)
+    changed = loads(SMALL, add="decoder.input(t-2) -> encoder.lstm")
+    assert scene_of(changed, base=loads(SMALL)).title == "A small ladder with changes"
 
 
 def test_a_thick_outline_means_a_state_and_nothing_else() -> None:
