@@ -21,6 +21,7 @@ CHAINS := examples/message_passing
 
 # torch is pinned: left free, pip would fetch the newest build with its accelerator libraries.
 $(VENV)/.core: pyproject.toml constraints.txt
+	@echo 'Installing ladderspec and PyTorch into $(VENV), which takes a minute or more.'
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) -e '.[torch]'
 	$(BIN)/python -m compileall -q ladderspec

@@ -218,7 +218,7 @@ def run_generate(args: argparse.Namespace) -> int:
     )
     notes_to_stderr(opened.notes)
     given, later = found.given, found.later
-    title = f"{opened.record['title']}: {given.shape[1]} frames given, {later.shape[1]} by itself"
+    title = f"{opened.record['title']}: {given.shape[1]} frames given, {later.shape[1]} generated"
     place = args.output or opened.folder / "evaluation" / "generated.png"
     make_folder(place.parent)
     if place.suffix != ".mid":

@@ -253,7 +253,7 @@ class DataSet(ABC):
         size = self.size(split)
         if not 0 <= first < size:
             raise DataError(f"{self.config.set} has {size} items in {split}, but no item {first}")
-        title = f"{self.title}: {split} from {first}, seed {self.seed}"
+        title = f"{self.title}: {Split(split).phrase} from item {first} on, seed {self.seed}"
         return self.contact_sheet(title, split, np.arange(first, min(first + count, size)))
 
     @property
