@@ -21,6 +21,7 @@ CHAINS := examples/message_passing
 
 # torch is pinned: left free, pip would fetch the newest build with its accelerator libraries.
 $(VENV)/.core: pyproject.toml constraints.txt
+	@echo 'Installing ladderspec and PyTorch into $(VENV), which takes a minute or more.'
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) -e '.[torch]'
 	$(BIN)/python -m compileall -q ladderspec
@@ -41,6 +42,10 @@ quickstart: $(VENV)/.quick
 	mkdir -p out
 	$(BIN)/ladderspec draw $(SPEC) --view rolled --variant state --changes -o out/quickstart.svg
 	$(BIN)/ladderspec ablate specs/experiments/quickstart.yaml -o out/quickstart --processes 2 --resume
+	@echo
+	@echo 'Look at out/quickstart.svg (the ladder) and out/quickstart/curves.png;'
+	@echo 'docs/quickstart.md explains the results.'
+	@echo 'Next: . $(VENV)/bin/activate && ladderspec new mine.yaml'
 
 # One process for each core, with one thread: the tensors of tests are small.
 test: lint

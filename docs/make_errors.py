@@ -34,7 +34,7 @@ as the one that was meant, and a wrong cell as one of unknown shape.
 FAMILIES = {
     "F": "Files",
     "Y": "YAML",
-    "S": "Words",
+    "S": "Fields and values",
     "G": "Graph",
     "H": "Shapes",
     "E": "Expectations",
@@ -96,7 +96,7 @@ def page() -> str:
 
 
 def entry(code: str) -> str:
-    return f"### {code}\n\n{CODES[code][:1].upper()}{CODES[code][1:]}.\n\n{example(code)}\n"
+    return f"### {code}: {CODES[code]}\n\n{example(code)}\n"
 
 
 def example(code: str) -> str:

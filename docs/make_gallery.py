@@ -14,10 +14,15 @@ from typing import Any, NamedTuple
 from ladderspec.api import graph, load
 from ladderspec.drawing import draw
 from ladderspec.files import write_atomic
+from ladderspec.shipped import PREFIX
 from ladderspec.wiring.graph import parameters
 
 ROOT = Path(__file__).parents[1]
 SPECS = ROOT / "specs"
+INTRO = [
+    "Every view with the command that draws it, and every shipped spec with its text.",
+    "The specs come with the package, so the commands need no clone.",
+]
 TALL = 10  # levels: beyond that, a spec is best seen rolled up
 SIZES = re.compile(r"_(compact|quick|small|tiny)$")  # the same network at another size
 
@@ -31,7 +36,7 @@ class Shot(NamedTuple):
 
     def command(self) -> str:
         """How to draw it from the command line."""
-        words = [f"ladderspec draw specs/{self.spec}"]
+        words = [f"ladderspec draw {PREFIX}{self.spec.removesuffix('.yaml')}"]
         words += [f"--variant {self.variant}"] if self.variant else []
         for key, value in self.options.items():
             if key == "base":
@@ -172,7 +177,7 @@ def paint(shot: Shot, folder: Path, form: str) -> Path:
 
 
 def page(shots: dict[Path, Shot]) -> str:
-    lines = ["# Gallery", "", "Made by `make gallery`.", "", "- [Views](#views)"]
+    lines = ["# Gallery", "", *INTRO, "", "- [Views](#views)"]
     lines += [f"    - [{shot.caption}](#{_anchor(shot.caption)})" for shot in SHOWN]
     lines += ["- [Every shipped spec](#every-shipped-spec)"]
     lines += [f"    - [{shot.spec}](#{_anchor(shot.spec)})" for shot in shots.values()]
@@ -183,7 +188,8 @@ def page(shots: dict[Path, Shot]) -> str:
     lines += ["## Every shipped spec", ""]
     for path, others in families().items():
         shot, text = shots[path], path.read_text(encoding="utf-8").rstrip()
-        lines += [f"### {shot.spec}", "", f"![{shot.spec}](gallery/{shot.name}.svg)"]
+        title = load(path).title or shot.spec
+        lines += [f"### {shot.spec}", "", f"![{title}](gallery/{shot.name}.svg)"]
         lines += ["", "```yaml", text, "```", ""]
         if others:
             lines += ["At other sizes:", "", *map(_line, others), ""]

@@ -1,4 +1,4 @@
-"""Record the runs of the quickstart: their numbers, and the pictures of docs/quickstart.md.
+"""Record the runs of the quickstart: their numbers, and the pictures of the README and its page.
 
 ladderspec ablate specs/experiments/quickstart.yaml -o out/quickstart --seeds 3
 python docs/make_quickstart.py out/quickstart
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from ladderspec.trained.run import open_run
 DOCS = Path(__file__).parent
 EXPERIMENT = DOCS.parent / "specs/experiments/quickstart.yaml"
 ITEMS = np.arange(1)  # the first of the test data
+SHOWN = ["memoryless", "both"]  # in the README
 
 
 @torch.no_grad()
@@ -34,10 +36,10 @@ def predictions(folder: Path) -> tuple[NDArray[np.float32], NDArray[np.float32]]
         return frames, net(torch.from_numpy(frames))["next_frame"].numpy()
 
 
-def picture(folder: Path) -> sheet.ImageSheet:
-    """The frames, and below them what each network expected to see, with seed 0."""
+def picture(folder: Path, names: Sequence[str] = ()) -> sheet.ImageSheet:
+    """The frames, and below them what some or all networks expected to see, with seed 0."""
     rows: list[list[sheet.Strip]] = [[] for _ in ITEMS]
-    for run in open_experiment(EXPERIMENT):
+    for run in open_experiment(EXPERIMENT).select(names):
         frames, later = predictions(folder / run.id)
         for row, seen, expected in zip(rows, frames[:, :, 0], later[:, :-1, 0], strict=True):
             blank = np.zeros_like(seen[:1])
@@ -53,6 +55,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="the folder of the runs")
     folder = parser.parse_args().folder
     picture(folder).save(DOCS / "pictures/quickstart_predictions.png")
+    picture(folder, SHOWN).save(DOCS / "pictures/quickstart_short.png")
     shutil.copy(folder / "curves.png", DOCS / "pictures/quickstart_curves.png")
     shutil.copy(folder / "runs.csv", DOCS / "results/quickstart/runs.csv")
 

@@ -105,7 +105,8 @@ def _rewritten(text: str, source: str, here: str, files: Files) -> str:
         pages = PAGES | NOTEBOOKS
         inside = next((place for place, origin in pages.items() if origin == found), None)
         inside = inside or found.removeprefix("docs/")
-        if files.get_file_from_path(inside) is None:
+        file = files.get_file_from_path(inside)
+        if file is None or file.inclusion.is_excluded():
             return None
         return posixpath.relpath(inside, posixpath.dirname(here) or ".")
 

@@ -12,6 +12,7 @@ from functools import cached_property
 from importlib.util import find_spec
 from unicodedata import combining, east_asian_width
 
+from ladderspec.escaping import fitted
 from ladderspec.wording import did_you_mean as did_you_mean
 from ladderspec.wording import name_or_pattern_meant as name_or_pattern_meant
 from ladderspec.wording import one_of as one_of
@@ -28,7 +29,7 @@ CODES = {
     "Y001": "the file is not UTF-8 text",
     "Y002": "the text is not YAML",
     "Y003": "a key is written twice",
-    "Y004": "a tag: a spec is plain data",
+    "Y004": "a YAML tag; a spec is plain data",
     "Y005": "a second document in one file",
     "Y006": "the file is empty",
     "Y007": "an alias without an anchor before it",
@@ -124,20 +125,29 @@ class Finding:
     hint: str = ""
     notes: tuple[str, ...] = ()
 
-    def full(self) -> str:
+    def full(self, width: int | None = None) -> str:
+        """The message, the line of the spec with a mark below it, the hint and the notes.
+
+        Args:
+            width: The columns of the terminal, if there is one.
+        """
         lines = [f"error[{self.code}]: {printable(self.message)}"]
         hint, path = printable(self.hint), printable(self.path)
+        shown = list[str]()
         if self.place:
-            lines.append(f"  --> {self.place}" + (f"  ({path})" if path else ""))
+            shown.append(f"  --> {self.place}" + (f"  ({path})" if path else ""))
             number = str(self.place.line)
-            line, mark = excerpt(self.place)
-            beside = hint if len(mark) + len(hint) <= 100 else ""
-            lines.append(f"{number} | {line}".rstrip())
-            lines.append(f"{' ' * len(number)} | {mark} {beside}".rstrip())
+            room = len(number) + len(" | ")
+            line, mark = excerpt(self.place, width - room if width else EXCERPT_WIDTH)
+            beside = hint if len(mark) + len(hint) <= (width - room - 1 if width else 100) else ""
+            shown.append(f"{number} | {line}".rstrip())
+            shown.append(f"{' ' * len(number)} | {mark} {beside}".rstrip())
             hint = "" if beside else hint
-        lines += [f"  hint: {hint}"] if hint else []
-        lines += [f"  note: {printable(note)}" for note in self.notes]
-        return "\n".join(lines)
+        rest = [f"  hint: {hint}"] if hint else []
+        rest += [f"  note: {printable(note)}" for note in self.notes]
+        if width:
+            lines, rest = fitted(lines, width), fitted(rest, width)
+        return "\n".join([*lines, *shown, *rest])
 
     def concise(self) -> str:
         place = f"{self.place}: " if self.place else ""
@@ -302,14 +312,17 @@ def as_json(findings: Sequence[Finding]) -> str:
 # --- excerpts -------------------------------------------------------------------------------------
 
 
-def excerpt(place: Place) -> tuple[str, str]:
-    """The line of `place`, shortened if it is long, and the line of `^^^` below it."""
+def excerpt(place: Place, width: int = EXCERPT_WIDTH) -> tuple[str, str]:
+    """The line of `place`, shortened if it is longer than `width`, and the line of `^^^` below."""
     line, column = place.source.line(place.line), place.column - 1
-    first = max(0, column - EXCERPT_WIDTH // 2) if len(line) > EXCERPT_WIDTH else 0
-    shown = "".join(_visible(c) for c in line[first : first + EXCERPT_WIDTH])
+    first, most = 0, EXCERPT_WIDTH
+    if len(line) > min(width, EXCERPT_WIDTH):
+        most = EXCERPT_WIDTH if width >= EXCERPT_WIDTH else max(width - len("... " + " ..."), 20)
+        first = max(0, column - most // 2)
+    shown = "".join(_visible(c) for c in line[first : first + most])
     before, marked = shown[: column - first], shown[column - first :][: place.width]
     left = "... " if first else ""
-    right = " ..." if first + EXCERPT_WIDTH < len(line) else ""
+    right = " ..." if first + most < len(line) else ""
     return left + shown + right, " " * (len(left) + _columns(before)) + "^" * max(
         1, _columns(marked)
     )

@@ -39,8 +39,10 @@ def one_line(text: str) -> str:
     return _CONTROL.sub(UNKNOWN, text)
 
 
-def fitted(lines: Iterable[str], width: int | None = None) -> list[str]:
+def fitted(lines: Iterable[str], width: int | None = None, indent: int = 4) -> list[str]:
     """Texts as single lines, broken between words if they are wider than `width`.
+
+    Lines after the first of a text are indented.
 
     >>> fitted(["note: one two three"], 14)
     ['note: one two', '    three']
@@ -51,7 +53,9 @@ def fitted(lines: Iterable[str], width: int | None = None) -> list[str]:
     return [
         part
         for line in plain
-        for part in ([line] if len(line) <= width else wrap(line, width, subsequent_indent="    "))
+        for part in (
+            [line] if len(line) <= width else wrap(line, width, subsequent_indent=" " * indent)
+        )
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +19,7 @@ from ladderspec.errors import UsageError
 from ladderspec.escaping import html_table
 from ladderspec.experiments.reader import open_experiment
 from ladderspec.experiments.runs import Experiment, Run, on_machine
+from ladderspec.language.read import Request
 from ladderspec.learn.metrics import Report
 from ladderspec.learn.progress import Callback, Display
 from ladderspec.learn.setup import check_runs
@@ -71,6 +72,7 @@ def train(
     rows: str | Iterable[str] | None = None,
     columns: str | Iterable[str] | None = None,
     seeds: int | Iterable[int] | None = None,
+    set: Mapping[str, Any] | str | Sequence[str] = (),
     output: str | Path | None = None,
     resume: bool = True,
     data: str | Path | None = None,
@@ -88,6 +90,7 @@ def train(
         rows: The rows to train. Default: all.
         columns: The columns to train. Default: all.
         seeds: The seeds to train. Default: those of the file.
+        set: Fields to change in all runs: `{"training.updates": 300, "params.width": 8}`.
         output: The folder that gets one folder per run. Default: `out/NAME`.
         resume: Continue runs that were interrupted; otherwise their folders are refused.
         data: The data folder. Default: that of the environment.
@@ -99,7 +102,8 @@ def train(
     Returns:
         The finished runs, as a tuple with a table for notebooks.
     """
-    _, runs, folder = _selected(experiment, rows, columns, _seeds(seeds), output, machine)
+    chosen = _seeds(seeds)
+    _, runs, folder = _selected(experiment, rows, columns, chosen, set, output, machine)
     root = Path(data) if data is not None else None
     check_runs(runs, folder, root)
     display = Display(quiet=quiet, total=len(runs))
@@ -121,6 +125,7 @@ def ablate(
     rows: str | Iterable[str] | None = None,
     columns: str | Iterable[str] | None = None,
     seeds: int | Iterable[int] | None = None,
+    set: Mapping[str, Any] | str | Sequence[str] = (),
     output: str | Path | None = None,
     processes: int | None = None,
     resume: bool = True,
@@ -142,6 +147,7 @@ def ablate(
         rows: The rows to train; the table has all that are finished. Default: all.
         columns: The columns to train. Default: all.
         seeds: The seeds to train. Default: those of the file.
+        set: Fields to change in all runs: `{"training.updates": 300, "params.width": 8}`.
         output: The folder of runs, tables and figures. Default: `out/NAME`.
         processes: The number of processes at once, which share the cores. Default: this process.
         resume: Continue runs that were interrupted; otherwise their folders are refused.
@@ -158,7 +164,7 @@ def ablate(
     if processes is not None and (on_update or on_evaluation):
         raise UsageError("callbacks are called in this process: leave `processes` out")
     chosen = _seeds(seeds)
-    opened, runs, folder = _selected(experiment, rows, columns, chosen, output, machine)
+    opened, runs, folder = _selected(experiment, rows, columns, chosen, set, output, machine)
     root = Path(data) if data is not None else None
     check_runs(runs, folder, root)
     options = AblationOptions(
@@ -216,11 +222,19 @@ def _selected(
     rows: str | Iterable[str] | None,
     columns: str | Iterable[str] | None,
     seeds: tuple[int, ...],
+    set: Mapping[str, Any] | str | Sequence[str],
     output: str | Path | None,
     machine: dict[str, Any],
 ) -> tuple[Experiment, tuple[Run, ...], Path]:
-    opened = experiment if isinstance(experiment, Experiment) else open_experiment(experiment)
-    chosen = opened.select(_several("rows", rows), _several("columns", columns), seeds)
+    some_rows, some_columns = _several("rows", rows), _several("columns", columns)
+    changes = Request.of(set=set).set
+    if not isinstance(experiment, Experiment):
+        opened = open_experiment(experiment, changes=changes, rows=some_rows, columns=some_columns)
+    elif changes:
+        raise UsageError("`set` changes a file: give the path of the experiment")
+    else:
+        opened = experiment
+    chosen = opened.select(some_rows, some_columns, seeds)
     runs = on_machine(chosen, machine)
     return opened, runs, Path(output) if output is not None else Path("out") / opened.name
 

@@ -7,8 +7,10 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import yaml
@@ -116,14 +118,29 @@ def test_calls_that_need_torch_say_so(code: str) -> None:
 # --- the wheel ------------------------------------------------------------------------------------
 
 
+def built(kind: str, folder: Path, origin: str, root: Path = ROOT) -> Path:
+    """A wheel or a source distribution of a clone whose remote is `origin`."""
+    pytest.importorskip("hatchling")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(folder)]
+    remote = {"COUNT": "1", "KEY_0": "remote.origin.url", "VALUE_0": origin}
+    settings = {f"GIT_CONFIG_{name}": value for name, value in remote.items()}
+    env = {**os.environ, **settings}
+    subprocess.run(build, cwd=root, env=env, check=True, capture_output=True)
+    (file,) = folder.glob("*.whl" if kind == "wheel" else "*.tar.gz")
+    return file
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("hatchling")
-    folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    (file,) = folder.glob("*.whl")
-    return file
+    return built("wheel", tmp_path_factory.mktemp("wheel"), "/srv/git/ladderspec.git")
+
+
+def metadata(wheel: Path) -> tuple[str, str]:
+    """The fields of a wheel's metadata, and the page for an index."""
+    with zipfile.ZipFile(wheel) as archive:
+        text = archive.read(f"ladderspec-{__version__}.dist-info/METADATA").decode()
+    fields, _, page = text.partition("\n\n")
+    return fields, page
 
 
 def test_the_wheel_outside_the_repository(wheel: Path, tmp_path: Path) -> None:
@@ -154,10 +171,10 @@ def test_the_wheel_outside_the_repository(wheel: Path, tmp_path: Path) -> None:
 
 def test_the_page_on_a_package_index(wheel: Path) -> None:
     """Without an address of the repository, nothing leads to a file that the index lacks."""
-    with zipfile.ZipFile(wheel) as archive:
-        text = archive.read(f"ladderspec-{__version__}.dist-info/METADATA").decode()
-    fields, _, page = text.partition("\n\n")
-    assert "Project-URL: Paper, https://arxiv.org/abs/1707.09219" in fields
+    fields, page = metadata(wheel)
+    assert re.findall("Project-URL: .*", fields) == [
+        "Project-URL: Paper, https://arxiv.org/abs/1707.09219"
+    ]
     assert not re.search(r"!\[|<img|\b(docs|specs)/|make (quickstart|test|docs)|clone", page)
     assert {target[:8] for target in re.findall(r"\]\(([^)]+)\)", page)} == {"https://"}
     assert f"`hero.yaml`:\n\n```yaml\n{(ROOT / 'docs/hero.yaml').read_text()}```\n\n" in page
@@ -168,26 +185,73 @@ def test_the_page_on_a_package_index(wheel: Path) -> None:
 
 def test_the_page_as_an_index_renders_it(wheel: Path) -> None:
     markdown = pytest.importorskip("readme_renderer.markdown")
-    with zipfile.ZipFile(wheel) as archive:
-        text = archive.read(f"ladderspec-{__version__}.dist-info/METADATA").decode()
-    html = markdown.render(text.partition("\n\n")[2])
+    html = markdown.render(metadata(wheel)[1])
     assert html
     assert "<img" not in html
     links = re.findall(r'href="([^"]+)"', html)
     assert {link for link in links if link[0] != "#"} == {"https://arxiv.org/abs/1707.09219"}
 
 
-def test_the_page_once_the_repository_has_an_address() -> None:
+def hook() -> ModuleType:
+    pytest.importorskip("hatchling")
     spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
-    hook = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(hook)
-    hero = (ROOT / "docs/hero.yaml").read_text()
-    page = hook.for_index((ROOT / "README.md").read_text(), hero, "https://example.org/ladderspec")
-    assert "(https://example.org/ladderspec/raw/HEAD/docs/hero.svg)" in page
-    assert 'src="https://example.org/ladderspec/raw/HEAD/docs/' in page
-    assert "(https://example.org/ladderspec/blob/HEAD/docs/tour.md)" in page
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_of_a_public_repository(tmp_path: Path) -> None:
+    """Links lead to the clone's origin, also in a wheel that a source distribution makes."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("no clone, so no address")
+    archive = built("sdist", tmp_path / "sdist", "git@github.com:x/y.git")
+    with tarfile.open(archive) as files:
+        files.extractall(tmp_path, filter="data")
+    (root,) = tmp_path.glob("ladderspec-*")
+    wheel = built("wheel", tmp_path / "wheel", "", root)
+    fields, page = metadata(wheel)
+    assert "Project-URL: Source, https://github.com/x/y" in fields.splitlines()
+    assert "(https://github.com/x/y/raw/HEAD/docs/hero.svg)" in page
+    assert 'src="https://github.com/x/y/raw/HEAD/docs/' in page
+    assert "(https://github.com/x/y/blob/HEAD/docs/tour.md)" in page
     assert "](docs/" not in page
     assert "pip install 'ladderspec[torch,data,plot]'" in page
+    linked = re.findall(r"https://github.com/x/y/(?:raw|blob)/HEAD/([^\s)\"]+)", page)
+    assert linked
+    assert all((ROOT / path).exists() for path in linked)
+
+
+@pytest.mark.parametrize(
+    ("remote", "address"),
+    [
+        ("git@github.com:someone/ladderspec.git", "https://github.com/someone/ladderspec"),
+        ("github.com:someone/ladderspec", "https://github.com/someone/ladderspec"),
+        ("ssh://git@git.example.org:2222/~a/b.git", "https://git.example.org/~a/b"),
+        ("https://someone:secret@example.org:8443/a/b/", "https://example.org:8443/a/b"),
+        ("", ""),
+        ("/srv/git/ladderspec.git", ""),
+        ("../ladderspec", ""),
+        ("C:\\git\\ladderspec", ""),
+        ("file:///srv/git/ladderspec", ""),
+        ("http://example.org/a", ""),
+        ("git@server:a/b.git", ""),
+        ("git@build.local:a/b.git", ""),
+        ("ssh://git@10.0.0.1/a/b", ""),
+        ("https://[::1]/a/b", ""),
+        ("https://example.org/", ""),
+        ("https://example.org/a b", ""),
+    ],
+)
+def test_web_addresses_of_remotes(remote: str, address: str) -> None:
+    assert hook().web_address(remote) == address
+
+
+def test_links_into_gitlab() -> None:
+    page = hook().for_index("[a](docs/a.md) ![b](b.svg)", "", "https://gitlab.com/x/y")
+    assert page == (
+        "[a](https://gitlab.com/x/y/-/blob/HEAD/docs/a.md)"
+        " ![b](https://gitlab.com/x/y/-/raw/HEAD/b.svg)"
+    )
 
 
 def test_citation_and_hooks() -> None:

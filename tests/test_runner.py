@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import ladderspec as ls
 from ladderspec.errors import UsageError
+from ladderspec.experiments.reader import open_experiment
 from ladderspec.learn.progress import Event
 from tests.training import experiment
 
@@ -48,6 +50,21 @@ def test_train(trained: Path) -> None:
     assert [event.update for event in updates] == list(range(1, 13))
     assert evaluations[-1].values == run.metrics["test"]
     assert f"<td>{run.metrics['test']['digit.error']:.4g}</td>" in found._repr_html_()
+
+
+def test_fields_can_be_set(trained: Path, tmp_path: Path) -> None:
+    options: Any = {"rows": "ladder", "output": tmp_path, "quiet": True, "threads": 1}
+    place, changes = trained / "experiment.yaml", {"training.updates": 2}
+    (run,) = ls.train(place, set=changes, **options)
+    assert run.result["updates"] == 2
+    (again,) = ls.train(place, set="training.updates=2", **options)  # finished
+    assert again.result == run.result
+    report = ls.ablate(place, set=changes, **options)
+    assert {r["row"] for r in report.records if r["seeds"]} == {"ladder"}
+    with pytest.raises(ls.SpecError, match="updatse"):
+        ls.train(place, set={"training.updatse": 2}, **options)
+    with pytest.raises(ls.LadderspecError, match="give the path"):
+        ls.train(open_experiment(place), set=changes, **options)
 
 
 def test_evaluate(trained: Path) -> None:

@@ -118,12 +118,14 @@ def _run(words: Sequence[str]) -> int:
         sys.stdout.flush()
         return code
     except SpecError as error:
-        from ladderspec.cli._common import coloured
+        from ladderspec.cli._common import print_findings
 
-        print(coloured(escape_terminal(str(error)), "error", sys.stderr), file=sys.stderr)
+        print_findings(error.findings)
         return 2 if all(finding.code == "F001" for finding in error.findings) else 1
     except LadderspecError as error:
-        print(escape_terminal(f"ladderspec: {error}"), file=sys.stderr)
+        from ladderspec.cli._common import complain
+
+        complain(f"ladderspec: {error}")
         return 2
     except SystemExit as error:  # no command exits by itself
         print(f"ladderspec: a plug-in ended the command with {error!r}", file=sys.stderr)
@@ -198,7 +200,10 @@ class SuggestingParser(argparse.ArgumentParser):
         self._refuse(message.removeprefix("argument "))
 
     def _refuse(self, message: str) -> NoReturn:
-        self.exit(2, escape_terminal(f"{self.prog}: {message}") + "\n")
+        from ladderspec.cli._common import complain
+
+        complain(f"{self.prog}: {message}")
+        self.exit(2)
 
     def _lists_them(self) -> str:
         return f"`{' '.join(self.prog.split(' ')[:2])} --help` lists them"

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TextIO
 
 from ladderspec.api import compiled, open_spec
-from ladderspec.errors import UsageError
-from ladderspec.escaping import escape_terminal
+from ladderspec.errors import Finding, UsageError
+from ladderspec.escaping import escape_terminal, fitted
 from ladderspec.language.read import Request
 from ladderspec.wiring.graph import Graph
 
@@ -161,10 +161,24 @@ def say(text: str, out: TextIO | None = None) -> None:
     print(escape_terminal(text), file=out)
 
 
+def complain(text: str) -> None:
+    """Print a message to standard error, fitted to the terminal."""
+    text = escape_terminal(text)
+    if columns := width(sys.stderr):
+        text = "\n".join(fitted(text.split("\n"), columns))
+    print(text, file=sys.stderr)
+
+
 def notes_to_stderr(notes: Iterable[str]) -> None:
     """Print notes beside the output of a command."""
     for note in notes:
-        say(f"note: {note}", sys.stderr)
+        complain(f"note: {note}")
+
+
+def print_findings(findings: Iterable[Finding]) -> None:
+    """Print mistakes, fitted to the terminal and in colour."""
+    text = "\n\n".join(finding.full(width(sys.stderr)) for finding in findings)
+    print(coloured(escape_terminal(text), "error", sys.stderr), file=sys.stderr)
 
 
 def coloured(text: str, command: str, out: TextIO | None = None) -> str:

@@ -50,9 +50,9 @@ def run_new(args: argparse.Namespace) -> int:
     known = templates()
     if args.list:
         refuse_ignored(args, "--list writes nothing", "--template", "--force")
-        width = max(map(len, known))
-        for name, text in known.items():
-            print(f"{name:<{width}}  {_about(text)}")
+        longest = max(map(len, known))
+        lines = [f"{name:<{longest}}  {_about(text)}" for name, text in known.items()]
+        print("\n".join(fitted(lines, width(), indent=longest + 2)))
         return 0
     if args.path is None:
         raise UsageError("new needs a file to write, or - to print")
@@ -137,11 +137,18 @@ def run_specs(args: argparse.Namespace) -> int:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return 0
     longest = max(len(str(each["name"])) for each in found)
-    for each in found:
-        size = "experiment" if each["parameters"] is None else f"{each['parameters']:,}"
-        line = f"{each['name']:<{longest}}  {size:>10}  {each['title']}"
-        print("\n".join(fitted([line], width())))
+    heads = [f"{each['name']:<{longest}}  {_size(each['parameters']):>10}" for each in found]
+    titles = [str(each["title"]) for each in found]
+    columns = width()
+    lines = [f"{head}  {title}" for head, title in zip(heads, titles, strict=True)]
+    if columns and max(map(len, lines)) > columns:  # titles go below
+        lines = [f"{head}\n    {title}" for head, title in zip(heads, titles, strict=True)]
+    print("\n".join(fitted((part for line in lines for part in line.split("\n")), columns)))
     return 0
+
+
+def _size(parameters: object) -> str:
+    return "experiment" if parameters is None else f"{parameters:,}"
 
 
 def _described(name: str) -> dict[str, object]:

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,23 +28,28 @@ from ladderspec.errors import Findings, Source, UsageError
 
 def add_data_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True)
-    listed = actions.add_parser("list", help="list the data sets and their files")
-    listed.set_defaults(action=_list)
-    path = actions.add_parser("path", help="print the data folder, or where files are in it")
-    path.set_defaults(action=_path)
-    verify = actions.add_parser("verify", help="compare files with the published checksums")
-    verify.set_defaults(action=_verify)
-    fetch = actions.add_parser(
-        "download", help="fetch missing files; interrupted downloads continue"
-    )
-    fetch.set_defaults(action=_download)
+
+    def add(name: str, about: str, example: str, run: Callable[..., int]) -> Any:
+        action = actions.add_parser(
+            name, help=about, description=f"{about[0].upper()}{about[1:]}.",
+            epilog=f"example:\n  ladderspec data {name} {example}".rstrip(),
+            formatter_class=parser.formatter_class,
+        )  # fmt: skip
+        action.set_defaults(action=run)
+        return action
+
+    listed = add("list", "list the data sets and their files", "", _list)
+    path = add("path", "print the data folder, or where files are in it", "mnist", _path)
+    verify = add("verify", "compare files with the published checksums", "mnist", _verify)
+    about = "fetch missing files; interrupted downloads continue"
+    fetch = add("download", about, "mnist", _download)
     fetch.add_argument(
         "--mirror", metavar="URL", action="append", default=[],
         help="address to fetch from, with {name} or {path}; default: LADDERSPEC_MIRRORS,"
         " then the publishers",
     )  # fmt: skip
-    preview = actions.add_parser("preview", help="write a contact sheet")
-    preview.set_defaults(action=_preview)
+    example = "occluded_mnist --set digits=embedded -o sheet.png"
+    preview = add("preview", "write a contact sheet of the first items", example, _preview)
     for action in (path, verify, fetch):
         action.add_argument(
             "names",
@@ -65,13 +71,19 @@ def _add_preview_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("set_name", metavar="SET", help="a data set, like occluded_mnist")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, required=True,
                         help="a .png or .svg file")  # fmt: skip
-    parser.add_argument("--set", metavar="WORD=VALUE", action="append", default=[],
+    parser.add_argument("--set", metavar="FIELD=VALUE", action="append", default=[],
                         help="field of the data set, like canvas=24")  # fmt: skip
     add_plugin(parser)
-    parser.add_argument("--split", choices=[str(split) for split in Split], default="test")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the data; default: 0")
-    parser.add_argument("--first", type=int, default=0, help="index of the first item; default: 0")
-    parser.add_argument("--count", type=at_least(1), default=4, help="number of items; default: 4")
+    parser.add_argument("--split", choices=[str(split) for split in Split], default="test",
+                        help="default: test")  # fmt: skip
+    for option, kind, default, about in (
+        ("--seed", int, 0, "seed of the data"),
+        ("--first", int, 0, "index of the first item"),
+        ("--count", at_least(1), 4, "number of items"),
+    ):
+        parser.add_argument(
+            option, metavar="N", type=kind, default=default, help=f"{about}; default: {default}"
+        )
 
 
 def run_data(args: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ from ladderspec.cli._common import (
     add_changes,
     add_spec,
     graph_of,
+    notes_to_stderr,
     open_graph,
     refuse_ignored,
     request,
@@ -197,7 +198,7 @@ def _warn_about_size(built: Any, options: Options) -> None:
             helps.append(words)
     rows = ["--show LEVELS"] if options["view"] == "mini" else ["--show LEVELS", "--view mini"]
     either = " or ".join([" ".join(words) for words in helps] or rows)
-    print(f"note: this drawing {' and '.join(problems)}; try {either}", file=sys.stderr)
+    notes_to_stderr([f"this drawing {' and '.join(problems)}; try {either}"])
 
 
 def _problems(built: Any, options: Options) -> list[str]:

@@ -107,7 +107,12 @@ def _machine_of(args: argparse.Namespace, *names: str) -> dict[str, Any]:
 
 
 def add_train_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("experiment", metavar="EXPERIMENT", type=Path, help="an experiment file")
+    parser.add_argument(
+        "experiment",
+        metavar="EXPERIMENT",
+        type=Path,
+        help="an experiment file, or ladderspec:NAME for a shipped one",
+    )
     _add_runs(parser)
     parser.add_argument(
         "--workers", metavar="N", type=at_least(0), help="threads that load batches"
@@ -119,7 +124,7 @@ def run_train(args: argparse.Namespace) -> int:
     """Train the runs of an experiment, one after another.
 
     Example:
-      ladderspec train specs/experiments/quickstart.yaml --row both -o out/both
+      ladderspec train ladderspec:experiments/quickstart --row both -o out/both
       ladderspec train mine.yaml --set training.updates=50 -o out/short
     """
     load_plugins(args.plugin)
@@ -151,6 +156,8 @@ def run_train(args: argparse.Namespace) -> int:
 
 
 def _line(result: dict[str, object]) -> str:
+    from ladderspec.data import Split
+
     metrics, units = result["metrics"], result["units"]
     assert isinstance(metrics, dict)
     assert isinstance(units, dict)
@@ -159,7 +166,7 @@ def _line(result: dict[str, object]) -> str:
     split = "test" if "test" in metrics else next(iter(metrics), "")
     shown = metrics.get(split, {})
     parts = [f"{name} {shown[name]:.4g} {unit}" for name, unit in units.items() if name in shown]
-    return f"{split} after {result['updates']} updates: " + "  ".join(parts)
+    return f"{Split(split).phrase} after {result['updates']} updates: " + "  ".join(parts)
 
 
 # --- ablate ---------------------------------------------------------------------------------------
@@ -167,7 +174,8 @@ def _line(result: dict[str, object]) -> str:
 
 def add_ablate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", metavar="EXPERIMENT", type=Path,
-                        help="an experiment file; for a study also a spec")  # fmt: skip
+                        help="an experiment file, or ladderspec:NAME for a shipped one; for a study"
+                        " also a spec")  # fmt: skip
     study = parser.add_argument_group("leave one out").add_mutually_exclusive_group()
     study.add_argument("--each-role", dest="each", action="store_const", const="role",
                        help="remove one kind of arrow at a time")  # fmt: skip
@@ -216,8 +224,8 @@ def run_ablate(args: argparse.Namespace) -> int:
     worth.
 
     Example:
-      ladderspec ablate specs/experiments/quickstart.yaml --processes 2
-      ladderspec ablate specs/experiments/quickstart.yaml --each-role --of both
+      ladderspec ablate ladderspec:experiments/quickstart --processes 2
+      ladderspec ablate ladderspec:experiments/quickstart --each-role --of both
       ladderspec ablate spec.yaml --like experiment.yaml --each-edge
     """
     load_plugins(args.plugin)

@@ -54,7 +54,7 @@ def run_export(args: argparse.Namespace) -> int:
              in the file's metadata `initial`; needs `ladderspec[export]`
 
     Example:
-      ladderspec export specs/ommnist/rladder.yaml -o model.py
+      ladderspec export ladderspec:ommnist/rladder -o model.py
       ladderspec export mine.yaml --without lateral --class Mine
       ladderspec export mine.yaml --weights out/run -o model.onnx
       ladderspec export out/run -o model.onnx

@@ -14,13 +14,14 @@ from ladderspec.cli._common import (
     coloured,
     graph_of,
     open_graph,
+    print_findings,
     refuse_ignored,
     request,
     saved,
     width,
 )
 from ladderspec.errors import SpecError, UsageError
-from ladderspec.escaping import escape_terminal, fitted, one_line
+from ladderspec.escaping import fitted, one_line
 from ladderspec.language.read import Document, Request, open_document
 from ladderspec.wiring import table
 from ladderspec.wiring.graph import Graph, parameters, to_text
@@ -43,8 +44,8 @@ def run_show(args: argparse.Namespace) -> int:
     """Print a spec as the paper's table: layers, shapes, parameters, totals, tasks and variants.
 
     Example:
-      ladderspec show specs/ommnist/rladder.yaml --variant no_decoder_to_encoder
-      ladderspec show specs/ommnist/rladder.yaml --ladder
+      ladderspec show ladderspec:ommnist/rladder --variant no_decoder_to_encoder
+      ladderspec show ladderspec:ommnist/rladder --ladder
     """
     if args.ascii and not args.ladder:
         raise UsageError("--ascii is for --ladder")
@@ -120,7 +121,7 @@ def run_graph(args: argparse.Namespace) -> int:
     """Print the typed graph: every node and arrow with its role, delay, shape and parameters.
 
     Example:
-      ladderspec graph specs/ommnist/rladder.yaml --json > rladder.json
+      ladderspec graph ladderspec:ommnist/rladder --json > rladder.json
     """
     built = open_graph(args)
     if args.json:
@@ -147,7 +148,7 @@ def run_plan(args: argparse.Namespace) -> int:
     Uses the letters of the paper, and lists the work, parameters and memory of each phase.
 
     Example:
-      ladderspec plan specs/ommnist/rladder.yaml --variant no_decoder_to_encoder
+      ladderspec plan ladderspec:ommnist/rladder --variant no_decoder_to_encoder
     """
     from ladderspec.schedule.plan import schedule
     from ladderspec.schedule.plan_text import WIDTH, as_dict, to_text
@@ -177,7 +178,7 @@ def run_diff(args: argparse.Namespace) -> int:
     differ, with 2 if one of them has mistakes.
 
     Example:
-      ladderspec diff specs/ommnist/rladder.yaml --variant no_decoder_to_encoder
+      ladderspec diff ladderspec:ommnist/rladder --variant no_decoder_to_encoder
     """
     from ladderspec.wiring.compare import compare, summary
 
@@ -188,7 +189,7 @@ def run_diff(args: argparse.Namespace) -> int:
         first = graph_of(args.spec, Request(), args.root)
         second = graph_of(args.other or args.spec, changes, args.root)
     except SpecError as error:
-        print(coloured(escape_terminal(str(error)), "error", sys.stderr), file=sys.stderr)
+        print_findings(error.findings)
         return 2
     found = compare(first, second)
     if args.json:

@@ -118,12 +118,13 @@ def _write_pictures(opened: TrainedRun, args: argparse.Namespace) -> list[Path]:
 def _activations(opened: TrainedRun, args: argparse.Namespace, output: Path) -> list[Path]:
     import numpy as np
 
+    from ladderspec.data import Split
     from ladderspec.trained.evaluate import activation_sheet, activations
 
     shown = args.split, args.without, max(16, args.count), args.statistics, args.noise
     arrays = activations(opened, args.activations, *shown)
     np.savez_compressed(output / "activations.npz", **arrays)  # type: ignore[arg-type]
-    title = f"{opened.record['title']}: {args.split}"
+    title = f"{opened.record['title']}: {Split(args.split).phrase}"
     timed = opened.data.forms[next(iter(arrays))].time
     activation_sheet(arrays, title, timed).save(output / "activations.png")
     return [output / "activations.npz", output / "activations.png"]
@@ -140,13 +141,14 @@ def _input(opened: TrainedRun, asked: bool | None) -> str:
 
 
 def _print(report: Report, opened: TrainedRun, args: argparse.Namespace) -> None:
+    from ladderspec.data import Split
     from ladderspec.experiments.training import TEACHER
 
     lesions = f" without {', '.join(args.without)}" if args.without else ""
     update = opened.weights.attributes.get("update")
-    title = f"{opened.record['title']}{lesions}: {args.split}"
-    title += f", {opened.which} after {update} updates{_input(opened, args.noise)}"
-    print(one_line(title))
+    data = Split(args.split).phrase + _input(opened, args.noise)
+    weights = f"{opened.which} checkpoint, after {update} updates"
+    print(one_line(f"{opened.record['title']}{lesions}: {data}, {weights}"))
     width = max((len(name) for name in report.metrics), default=0)
     for name, value in report.metrics.items():
         unit = report.units.get(name.removeprefix(TEACHER), "")
@@ -216,7 +218,7 @@ def run_generate(args: argparse.Namespace) -> int:
     )
     notes_to_stderr(opened.notes)
     given, later = found.given, found.later
-    title = f"{opened.record['title']}: {given.shape[1]} frames given, {later.shape[1]} by itself"
+    title = f"{opened.record['title']}: {given.shape[1]} frames given, {later.shape[1]} generated"
     place = args.output or opened.folder / "evaluation" / "generated.png"
     make_folder(place.parent)
     if place.suffix != ".mid":

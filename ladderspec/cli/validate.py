@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from ladderspec.api import ROOT_WIDENS, Checked, validate_document
-from ladderspec.cli._common import add_changes, coloured, refuse_ignored, request, say
+from ladderspec.cli._common import add_changes, print_findings, refuse_ignored, request, say
 from ladderspec.errors import Finding, SpecError, UsageError, as_json
 from ladderspec.escaping import escape_terminal
 from ladderspec.language.read import Request, open_document
@@ -37,7 +37,7 @@ def run_validate(args: argparse.Namespace) -> int:
     Prints one line for each valid file, and every mistake in the others.
 
     Example:
-      ladderspec validate specs/ommnist/rladder.yaml
+      ladderspec validate ladderspec:ommnist/rladder
     """
     if args.json:
         refuse_ignored(args, "--json is a format itself", "--output-format")
@@ -56,10 +56,11 @@ def run_validate(args: argparse.Namespace) -> int:
     elif form == "github":
         lines = "\n".join(finding.github() for finding in found)
         print(escape_terminal(lines), end="\n" if found else "")
-    else:
-        blank = "\n\n" if form == "full" else "\n"
-        text = escape_terminal(blank.join(getattr(finding, form)() for finding in found))
-        print(coloured(text, "error", sys.stderr), end="\n" if found else "", file=sys.stderr)
+    elif form == "concise":
+        for finding in found:
+            say(finding.concise(), sys.stderr)
+    elif found:
+        print_findings(found)
     return 2 if unread else 1 if found else 0
 
 

@@ -50,6 +50,19 @@ class Split(StrEnum):
         """Whether the split is shuffled and augmented."""
         return self in (Split.TRAIN, Split.BOTH)
 
+    @property
+    def phrase(self) -> str:
+        """Its data in titles and messages: `validation data`."""
+        return f"{_KINDS[self]} data"
+
+
+_KINDS = {
+    Split.TRAIN: "training",
+    Split.VALID: "validation",
+    Split.TEST: "test",
+    Split.BOTH: "training and validation",
+}
+
 
 @dataclass(frozen=True)
 class Form:
@@ -240,7 +253,7 @@ class DataSet(ABC):
         size = self.size(split)
         if not 0 <= first < size:
             raise DataError(f"{self.config.set} has {size} items in {split}, but no item {first}")
-        title = f"{self.title}: {split} from {first}, seed {self.seed}"
+        title = f"{self.title}: {Split(split).phrase} from item {first} on, seed {self.seed}"
         return self.contact_sheet(title, split, np.arange(first, min(first + count, size)))
 
     @property

@@ -21,30 +21,57 @@ DPI = 144
 
 
 class Options(TypedDict, total=False):
-    """Options of every drawing function."""
+    """Options of every drawing function.
 
-    view: str  # unrolled (default), rolled or mini
-    iterations: int | None  # shown side by side if unrolled; default: two, or one without delays
-    fold: bool  # draw identical rows as one
-    group: bool  # draw neighbouring rows without delayed arrows as one
-    show: str | Iterable[str] | None  # levels that keep a row; the rows between them become one
-    base: Any  # a spec or graph: show what was removed from it and added to it
-    plan: bool | Mapping[str, str]  # shade the phases of the plan, or of {node: once|loop}
-    labels: str | Iterable[str]  # in boxes: cell, shape, params, name; or none
-    levels: str  # at the left: names, numbers, index (l-1, l, l+1) or none
-    theme: str  # paper, mono, safe or dark
-    title: str | None  # default: the title of the variant if `base` is given; "" for none
-    legend: bool | None  # default: in all views except mini
-    plates: Mapping[str, Sequence[str]] | None  # {"K": ["lstm1", "conv_*"]}: frames around levels
-    start: bool  # the first iteration shown is the first of all: draw initial values
-    width: str | float | None  # maximum width on paper, like "8.5cm"; gaps shrink before text does
-    height: str | float | None  # maximum height on paper
-    worth: Mapping[str, float] | None  # {selector: number}: line widths proportional to the worth
-    worth_of: str  # name of the worth in the legend: "rise of the error without it, %"
-    layout: str  # ladder; or dot: Graphviz places the boxes
-    beside: Sequence[Any] | None  # specs or graphs, drawn at the right in the same figure
-    variants: Mapping[str, Any] | None  # {name: spec or graph}: to choose from in a page
-    dpi: int  # resolution of png, in dots per inch; default: 144
+    Attributes:
+        view: `unrolled` (default), `rolled` or `mini`.
+        iterations: The number of iterations side by side in the unrolled view. Default: two, or
+            one if nothing is delayed.
+        fold: Draw identical rows as one.
+        group: Draw neighbouring rows without delayed arrows as one.
+        show: Levels that keep a row; the rows between them become one.
+        base: A spec or graph: show what was removed from it and added to it.
+        plan: Shade the phases of the plan, or of a mapping of nodes to `once` or `loop`.
+        labels: Text in boxes: `cell`, `shape`, `params` and `name`, or `none`.
+        levels: Labels of levels at the left: `names`, `numbers`, `index` (l-1, l, l+1) or `none`.
+        theme: `paper` (default), `mono`, `safe` or `dark`.
+        title: Title above the drawing; an empty text removes it. Default: with `base`, the titles
+            of both networks.
+        legend: Whether there is a legend. Default: in all views except mini.
+        plates: Frames around neighbouring levels, by label: `{"K": ["lstm1", "conv_*"]}`.
+        start: Start at the first iteration, with initial values.
+        width: Maximum width on paper, like `"8.5cm"`, or in points. Gaps shrink before words do.
+        height: Maximum height on paper.
+        worth: Worth of arrows by selector, which their line widths show: `{"lateral": 0.5}`.
+        worth_of: Name of the worth in the legend: `"rise of the error without it, %"`.
+        layout: Placement of boxes: `ladder` (default), or `dot` by Graphviz.
+        beside: Specs or graphs to draw at the right, in the same figure.
+        variants: Specs or graphs by name, to choose from in a page.
+        dpi: Resolution of png files in dots per inch. Default: 144.
+    """
+
+    view: str
+    iterations: int | None
+    fold: bool
+    group: bool
+    show: str | Iterable[str] | None
+    base: Any
+    plan: bool | Mapping[str, str]
+    labels: str | Iterable[str]
+    levels: str
+    theme: str
+    title: str | None
+    legend: bool | None
+    plates: Mapping[str, Sequence[str]] | None
+    start: bool
+    width: str | float | None
+    height: str | float | None
+    worth: Mapping[str, float] | None
+    worth_of: str
+    layout: str
+    beside: Sequence[Any] | None
+    variants: Mapping[str, Any] | None
+    dpi: int
 
 
 class View(NamedTuple):
@@ -161,7 +188,10 @@ def parse_length(length: str | float | None, kind: str = "width") -> float | Non
     found = _LENGTH.fullmatch(length) if isinstance(length, str) else None
     points = float(found[1]) * _UNITS[found[2]] if found else length
     if not isinstance(points, int | float) or not _SHORTEST <= points <= _LONGEST:
-        raise UsageError(f"no {kind} `{length}`: 36pt to 7200pt, like 8.5cm, 85mm, 3.3in or 240pt")
+        raise UsageError(
+            f"no {kind} `{length}`: expected a length from 36pt to 7200pt, like 8.5cm, 85mm, 3.3in"
+            " or 240pt"
+        )
     return float(points)
 
 

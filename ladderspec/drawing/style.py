@@ -95,7 +95,7 @@ PAPER = Theme(
     inks={role: style.paper for role, style in ROLES.items()},
     task=BoxColours("#b26a00", "#fff4dc"),
     changed="#ffd75e",
-    phases={"once": "#f1f3f4", "loop": "#fdf0c8"},
+    phases={"once": "#eceef0", "loop": "#c5e8e2"},
 )
 
 SAFE = Theme(
@@ -108,7 +108,7 @@ SAFE = Theme(
     inks={role: style.safe for role, style in ROLES.items()},
     task=BoxColours("#8a6d00", "#fdf8cf"),
     changed="#f0e442",
-    phases={"once": "#f1f3f4", "loop": "#fbf3c1"},
+    phases={"once": "#f1f3f4", "loop": "#c5e8e2"},
     phase_edge="#8f959b",
 )
 
@@ -121,8 +121,8 @@ MONO = Theme(
     sides={side: style.mono for side, style in SIDES.items()},
     inks={role: style.mono for role, style in ROLES.items()},
     task=BoxColours("#000000", "#ffffff"),
-    changed="#bdbdbd",
-    phases={"once": "#f4f4f4", "loop": "#dedede"},
+    changed="#8a8a8a",
+    phases={"once": "#f4f4f4", "loop": "#cfcfcf"},
     phase_edge="#7a7a7a",
 )
 
@@ -136,7 +136,7 @@ DARK = Theme(
     inks={role: style.dark for role, style in ROLES.items()},
     task=BoxColours("#fdd663", "#3d3520"),
     changed="#7a6200",
-    phases={"once": "#22252b", "loop": "#3b3622"},
+    phases={"once": "#272b32", "loop": "#12504a"},
 )
 
 THEMES = {"paper": PAPER, "mono": MONO, "safe": SAFE, "dark": DARK}

@@ -38,8 +38,11 @@ def compare(base: Picture, new: Picture) -> Picture:
 
 def _compared_title(base: Picture, new: Picture) -> str:
     """What is shown, and what it is compared with."""
-    pair = (new.title, base.title) if base.title != new.title else (new.name, base.name)
-    return pair[0] if pair[0] == pair[1] else f"{pair[0]}, compared with {pair[1]}"
+    if base.title != new.title:
+        return f"{new.title}, compared with {base.title}"
+    if base.name != new.name:
+        return f"{new.name}, compared with {base.name}"
+    return f"{base.title} with changes"
 
 
 def _merged_levels(base: Sequence[Level], new: Sequence[Level]) -> Iterator[Level]:

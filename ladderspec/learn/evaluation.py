@@ -209,7 +209,8 @@ class Evaluator:
             report = self.report("valid", self.run.evaluation.items, draw=True)
             row = {"update": state.update, "epoch": state.epoch, "split": "valid"}
             state.written = self.log.append({**row, **report.metrics}, state.written)
-            self.progress.say(f"valid after {state.update}: {self._short(report.metrics)}")
+            after = f"{Split.VALID.phrase} after {state.update} updates"
+            self.progress.say(f"{after}: {self._short(report.metrics)}")
             self.progress.measured("valid", report.metrics)
             if self.watched and not state.replays:
                 config, schedule = self.run.training, state.schedule
@@ -243,7 +244,7 @@ class Evaluator:
 
     def _draw(self, net: Net, collator: Collator, split: str) -> None:
         update = self.state.update
-        title = f"{self.run.id}: {split} after {update} updates"
+        title = f"{self.run.id}: {Split(split).phrase} after {update} updates"
         picture = draw_samples(net, collator, split, self.run.machine.pictures, title)
         if picture is not None:
             picture.save(make_folder(self.folder / "pictures") / f"{split}-{update:06}.png")

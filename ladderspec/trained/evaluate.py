@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ladderspec.data import sheet
+from ladderspec.data import Split, sheet
 from ladderspec.data.batching import Indices
 from ladderspec.data.sheet import ImageSheet
 from ladderspec.errors import UsageError
@@ -77,7 +77,7 @@ def samples(
     net = opened.net(without)
     collator = opened.shown(net, noise)
     lesions = f", without {', '.join(without)}" if without else ""
-    title = f"{opened.record['title']}: {split}{lesions}"
+    title = f"{opened.record['title']}: {Split(split).phrase}{lesions}"
     with recalibrated(net, opened.training_batches(collator, statistics)):
         return draw_samples(net, collator, split, count, title)
 

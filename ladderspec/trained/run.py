@@ -207,7 +207,10 @@ def open_run(
         content = read_sealed(record)
         RunRecord.model_validate(content)
     except FileNotFoundError:
-        raise UsageError(f"{home} holds no run: there is no run.json") from None
+        missing = "there is no run.json" if os.path.isdir(home) else "there is no such folder"
+        if inside := sorted(home.glob("*/run.json")):
+            missing = f"its folders do, like {inside[0].parent}"
+        raise UsageError(f"{home} holds no run: {missing}") from None
     except ValidationError as error:
         raise UsageError(f"{record} is no record of a run: {first_error(error)}") from None
     place, chosen = (place, which) if which else reported(place)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 import ladderspec as ls
 from ladderspec.cli import COMMANDS, main
+from ladderspec.shipped import shipped
 from tests.training import EXPERIMENT, SPEC, experiment
 
 RLADDER = "specs/ommnist/rladder.yaml"
@@ -38,6 +40,17 @@ def test_every_command_has_help_with_an_example_in_80_columns(
     assert code == 0
     assert f"ladderspec {command}" in out.split("example:")[1]
     assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("command", list(COMMANDS))
+def test_examples_of_help_need_no_clone(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = run(capsys, command, "--help")
+    assert not re.search(r"\b(specs|docs)/", out)
+    examples = out.split("example:")[1]
+    assert all(name in shipped() for name in re.findall(r"\bladderspec:([\w/]+)", examples))
 
 
 def test_no_words_print_the_commands(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,9 +10,10 @@ from unicodedata import combining
 
 import pytest
 
-from ladderspec.api import load
+from ladderspec.api import load, loads
 from ladderspec.cli import main
 from ladderspec.drawing import ladder
+from ladderspec.errors import SpecError
 
 SPECS = [
     "specs/ommnist/rladder.yaml",
@@ -86,3 +87,42 @@ def test_the_list_of_specs_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     text = printed(monkeypatch, ["specs", "related"], 80)
     assert max(map(len, text.splitlines())) <= 80
     assert "ladderspec:related/unet" in text
+    assert "\n    Recurrent encoder, plain decoders" in text  # titles in lines of their own
+
+
+def test_the_list_of_templates_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = printed(monkeypatch, ["new", "--list"], 80)
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_mistakes_fit(columns: int) -> None:
+    """The mark stays below what is wrong, also in a line that is longer than the terminal."""
+    text = Path("ladderspec/templates/ladder.yaml").read_text()
+    for right, wrong in (("convG3", "convg3"), ("decoder.input", "decoder.inptu")):
+        text = text.replace(right, wrong)
+    with pytest.raises(SpecError) as caught:
+        loads(text.replace("ConvLSTM", "convlstm"))
+    assert len(caught.value.findings) > 4
+    for finding in caught.value.findings:
+        lines = finding.full(columns).splitlines()
+        assert all(
+            len(line) <= columns for line in lines if "-->" not in line
+        )  # a path stays whole
+        (mark,) = (i for i, line in enumerate(lines) if re.fullmatch(r" +\| +\^+( .*)?", line))
+        start, end = re.search(r"\^+", lines[mark]).span()
+        place = finding.place
+        assert place.source.text[place.start : place.end].startswith(lines[mark - 1][start:end])
+
+
+@pytest.mark.parametrize("words", ["show", "draw a.yaml --frmat svg", "show a.yaml b.yaml"])
+def test_complaints_fit(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    err = Terminal()
+    monkeypatch.setattr(sys, "stderr", err)
+    monkeypatch.setenv("COLUMNS", "50")
+    with pytest.raises(SystemExit):
+        main(words.split())
+    monkeypatch.undo()
+    lines = err.getvalue().splitlines()
+    assert lines[0].startswith("ladderspec ")
+    assert max(map(len, lines)) <= 50

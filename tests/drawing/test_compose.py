@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 import pytest
@@ -99,6 +100,19 @@ def test_roles_differ_in_their_inks(theme: str) -> None:
     by_look = Counter(inks.values())
     same = {ink for ink, count in by_look.items() if count > 1}
     assert not same
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_phases_differ_from_everything_else_that_is_shaded(theme: str) -> None:
+    look = THEMES[theme]
+    loop = look.phases["loop"]
+    for other in (look.phases["once"], look.changed, look.task.fill, look.background):
+        assert distance(loop, other) > 40, other
+
+
+def distance(one: str, other: str) -> float:
+    """Between two colours, `#rrggbb`."""
+    return math.dist(bytes.fromhex(one[1:]), bytes.fromhex(other[1:]))
 
 
 def test_decoders_are_at_the_level_they_estimate() -> None:
@@ -433,6 +447,8 @@ def test_the_title_names_what_was_removed() -> None:
     scene = scene_of(loads(SMALL, without="skip"), base=loads(SMALL))
     assert scene.title == "A small ladder without skip, compared with A small ladder"
     assert scene.title in all_texts(scene)
+    changed = loads(SMALL, add="decoder.input(t-2) -> encoder.lstm")
+    assert scene_of(changed, base=loads(SMALL)).title == "A small ladder with changes"
 
 
 def test_a_thick_outline_means_a_state_and_nothing_else() -> None:

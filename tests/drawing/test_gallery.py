@@ -14,7 +14,8 @@ import pytest
 from drawing.pictures import SPECS
 from ladderspec.cli import whole_parser
 
-SCRIPT = Path(__file__).parents[2] / "docs" / "make_gallery.py"
+DOCS = Path(__file__).parents[2] / "docs"
+SCRIPT = DOCS / "make_gallery.py"
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +46,10 @@ def test_every_spec_is_in_the_gallery(gallery: ModuleType, tmp_path: Path) -> No
     assert {
         line.partition("](gallery/")[2][:-1] for line in page.splitlines() if "](g" in line
     } == drawn
+    assert page == (DOCS / "gallery.md").read_text(encoding="utf-8"), "run `make gallery`"
+    for name in drawn:
+        files = tmp_path / "gallery" / name, DOCS / "gallery" / name
+        assert files[0].read_bytes() == files[1].read_bytes(), f"{name}: run `make gallery`"
 
 
 def test_the_commands_of_the_gallery_are_commands(gallery: ModuleType) -> None:

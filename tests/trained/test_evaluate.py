@@ -198,6 +198,10 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
         assert ("digit.error" in said.out) is (command == "evaluate"), "measures are printed"
     assert main(["evaluate", str(tmp_path)]) == 2
     assert "there is no run.json" in capsys.readouterr().err
+    assert main(["evaluate", str(tmp_path / "nowhere")]) == 2
+    assert "there is no such folder" in capsys.readouterr().err
+    assert main(["evaluate", str(folder.parent)]) == 2
+    assert f"its folders do, like {folder}" in capsys.readouterr().err
 
 
 def test_going_on_by_itself(

@@ -270,6 +270,7 @@ class _TikZWriter(SceneWriter):
 # --- TeX ------------------------------------------------------------------------------------------
 
 _FACES = {"sans": r"\sffamily", "bold": r"\sffamily\bfseries"}
+_OPERATORS = ("+", "-", MINUS, "=", ",", "<", ">", ":", ";")
 _SPECIAL = {**TEX, '"': "''", "\u2014": "---", DASH: "--"}
 _MATH_SPECIAL = {
     **{character: "\\" + character for character in "&%$#_{}"},
@@ -289,12 +290,14 @@ def typeset_runs(runs: Iterable[TextRun]) -> str:
 
     >>> runs = TextRun("x", "italic"), TextRun("t", "italic", -1), TextRun("-1", "serif", -1)
     >>> print(typeset_runs([*runs, TextRun(" of it")]))
-    $x_{t-1}${\sffamily  of it}
+    $x_{t-1}${\sffamily{} of it}
+    >>> print(typeset_runs([TextRun("l", "italic"), TextRun("+1", "serif")]))
+    $l{+}1$
     """
-    found = []
+    found = list[str]()
     for words, group in groupby(runs, lambda run: run.face in _FACES and not run.shift):
         if words:
-            found += [f"{{{_FACES[run.face]} {typeset_tex(run.text)}}}" for run in group]
+            found += map(_in_words, group)
             continue
         formula, ended = "", ""
         for shift, part in groupby(group, lambda run: run.shift):
@@ -305,9 +308,19 @@ def typeset_runs(runs: Iterable[TextRun]) -> str:
     return "".join(found)
 
 
+def _in_words(run: TextRun) -> str:
+    """The braces after the name of a font keep a space that follows it."""
+    text = typeset_tex(run.text)
+    return f"{{{_FACES[run.face]}{'{}' if text.startswith(' ') else ' '}{text}}}"
+
+
 def _in_formula(run: TextRun) -> str:
+    """Outside of scripts, operators are in braces, or TeX would add space around them."""
     characters = _characters(run.text)
-    inner = "".join(map(_math, characters))
+    inner = "".join(
+        f"{{{_math(each)}}}" if each in _OPERATORS and not run.shift else _math(each)
+        for each in characters
+    )
     if run.face == "serif" or (run.face == "italic" and len(characters) == 1):
         return inner
     return rf"\{'mathit' if run.face == 'italic' else 'mathsf'}{{{inner}}}"
