@@ -22,7 +22,7 @@ from ladderspec.files import read_regular
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-GROUPS = ("ladderspec.cells", "ladderspec.tasks", "ladderspec.data")
+ENTRY_POINT_GROUPS = ("ladderspec.cells", "ladderspec.tasks", "ladderspec.data")
 _FILES: dict[str, tuple[str, str]] = {}  # name and SHA-256 of plug-in files, by module
 _ADMITTED: dict[tuple[str, str], object] = {}  # what plug-ins registered, by kind and name
 
@@ -110,9 +110,9 @@ def admit(what: str, name: str, known: object, new: object) -> None:
 
 @cache
 def load_installed() -> tuple[str, ...]:
-    """Import the entry points of `GROUPS`."""
+    """Import all plug-ins of installed packages, and return the names of their entry points."""
     names = []
-    for entry in [entry for group in GROUPS for entry in entry_points(group=group)]:
+    for entry in [entry for group in ENTRY_POINT_GROUPS for entry in entry_points(group=group)]:
         try:
             entry.load()
         except Exception as error:
