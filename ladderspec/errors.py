@@ -206,7 +206,7 @@ class UsageError(LadderspecError):
 
 
 class Problem(Exception):
-    """What is wrong, and a hint; the caller adds the place in the text."""
+    """A mistake with a hint; the caller adds its place in the text."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)

@@ -58,7 +58,7 @@ def of_no_file(values: Iterable[object]) -> list[str]:
 
 
 def admitted(name: str) -> list[object]:
-    """What plug-ins have registered under a name, of any kind."""
+    """All classes and functions of plug-ins that are registered under a name, of any kind."""
     return [value for (_, known), value in _ADMITTED.items() if known == name]
 
 

@@ -201,7 +201,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Resources:
-    """What one run asks of a cluster."""
+    """The resources of one run on a cluster."""
 
     threads: int
     cpus: int

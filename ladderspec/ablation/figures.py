@@ -217,7 +217,7 @@ def _panels(
 
 
 def _explain(figure: Figure, *markers: tuple[dict[str, Any], str, bool]) -> None:
-    """What markers mean, below the panels: each with its meaning, and whether there is one."""
+    """Explain markers below the panels: each with its meaning, and whether it occurs."""
     from matplotlib.lines import Line2D
 
     used = [(Line2D([], [], **{"color": GREY, **m}), text) for m, text, there in markers if there]

@@ -34,7 +34,7 @@ HUGE = 1e100  # no axis can show larger numbers
 
 @dataclass(frozen=True)
 class AblationReport:
-    """What came out of an ablation; it prints as its tables, and notebooks show them.
+    """The outcome of an ablation; it prints as its tables, and notebooks show them.
 
     Attributes:
         results: The numbers of all finished runs.
@@ -235,7 +235,7 @@ def drawable(results: Results) -> Results:
 
 
 def worths(results: Results, study: Study, column: str, measure: Measure) -> dict[str, float]:
-    """What the metric loses by selector: the paired difference from the whole network."""
+    """How much worse a metric is by selector: the paired difference from the whole network."""
     found, sign = {}, -1 if measure.higher else 1
     for entry in group(results, column, measure, "").entries:
         if entry.change is not None:

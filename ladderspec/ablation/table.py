@@ -89,7 +89,7 @@ class ColumnGroup:
         return [(name, texts) for name, texts in found if name == OURS or any(texts)]
 
     def verdict(self, base: str) -> str:
-        """What the intervals of the differences say, as a sentence; empty if there are none."""
+        """A sentence about the intervals of the differences; empty if there are none."""
         found: dict[str, list[str]] = {BETTER: [], WORSE: [], UNCLEAR: []}
         for entry in self.entries:
             if entry.change is not None and entry.change.low is not None:
@@ -216,7 +216,7 @@ def tables_by_time(results: Results) -> list[Table]:
 
 
 def unit_of_time(cells: Sequence[TableCell]) -> str:
-    """What t counts."""
+    """The unit of t: frame or iteration."""
     return "iteration" if any(cell.time.iterations for cell in cells) else "frame"
 
 

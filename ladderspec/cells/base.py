@@ -1,4 +1,4 @@
-"""What a cell is: one class with its fields, edges, shape, parameters and computation.
+"""A cell: one class with its fields, edges, shape, parameters and computation.
 
 A cell declares what each incoming edge owns (`project`), what the node owns (`parameters`), and
 computes its output from them (`compute`). A network has the parameters of its edges and nodes.
@@ -66,7 +66,7 @@ class Site:
 
 
 class Signature(NamedTuple):
-    """What `compute` reads, by the names of its arguments.
+    """The arguments of `compute`, by name.
 
     Positional: `a` is the pre-activation; a role is that edge, kept out of the sum; `edges` are all
     edges by key, kept out of the sum; `h` is the output that the `state` edge brings; other names
@@ -138,11 +138,11 @@ class Cell(Config):
         """The shape of the cell's output."""
 
     def project(self, site: Site, inlet: Inlet, out: Shape) -> Projection:
-        """What this edge owns. Default: nothing, the value arrives as it is."""
+        """Declare the map of an edge. Default: none, the value arrives unchanged."""
         return Projection("none", inlet.shape, inlet.shape)
 
     def parameters(self, site: Site, out: Shape) -> Parameters:
-        """What the node owns, with its initial values, whatever its edges."""
+        """Declare the parameters of the node, besides those of its edges."""
         return {}
 
     def constants(self, site: Site, out: Shape) -> dict[str, Any]:
@@ -154,12 +154,12 @@ class Cell(Config):
         return "joint", "none", 1
 
     def state_shapes(self, out: Shape) -> dict[str, Shape]:
-        """What the cell remembers besides its output: those of `returns` that it reads again."""
+        """The shapes of further states, by name: values of `returns` that `compute` reads again."""
         return {}
 
     @classmethod
     def signature(cls) -> Signature:
-        """What `compute` reads."""
+        """The arguments of `compute`."""
         parameters = inspect.signature(cls.compute).parameters.values()
         return Signature(
             tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY),

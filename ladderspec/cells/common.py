@@ -1,4 +1,4 @@
-"""What several cells share: where they stand, with their sizes, and a normalised pre-activation.
+"""Base classes of cells: places with their sizes, and a normalised pre-activation.
 
 A cell of a family is a place and a computation: ConvLSTM is an LSTM on the maps of an encoder. The
 fields of a place come first, then those of the norm.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _FeedForward(Normed):
-    """What all but SoftMax share: a bias and an activation."""
+    """A cell with a bias and an activation."""
 
     activation: ActivationName = Field(
         "relu", description="Activation function of the normalised sum."

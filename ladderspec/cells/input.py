@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class InputCell(Cell):
-    """What the network is given: frames, or a further input."""
+    """The input of a network: frames, or a further input."""
 
     cell: Literal["Input"] = Field("Input", exclude=True)
     channels: Count = Field(1, description="Channels of a frame, or values of a vector.")

@@ -1,4 +1,4 @@
-"""What an incoming edge carries and owns: a linear map between two shapes, then perhaps a norm."""
+"""Incoming edges and their projections: a linear map, then perhaps a norm."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Inlet:
 
     @property
     def initial_gain(self) -> float:
-        """What the arrow says, else small for what comes from the past.
+        """The gain that the spec gives to the arrow, else a small one if its value is delayed.
 
         A norm makes what comes from the past as large as what is seen now. CHOICE: a state begins
         at 1/8, near the 0.1 of Cooijmans et al. 2016, and other delayed arrows at 1/64, since at
@@ -87,7 +87,7 @@ class Inlet:
 
 @dataclass(frozen=True)
 class Projection:
-    """What one edge does to the value it carries: a map, then perhaps a norm with a gain.
+    """The computation of one edge: a map, then perhaps a norm with a gain.
 
     `scaled` and `resampled` have no weights;
     `dense` flattens; `conv` gives ceil(n / stride) outputs; `transposed` is the transpose of the
@@ -211,7 +211,7 @@ _MAPS: dict[MapKind, Callable[..., Tensor]] = {
 
 @cache
 def _options(function: Callable[..., Tensor]) -> tuple[str, ...]:
-    """What the function of a map reads besides value, weight and bias."""
+    """The arguments of the function of a map besides value, weight and bias."""
     names = inspect.signature(function).parameters
     return tuple(name for name in names if name not in ("x", "weight", "bias"))
 
@@ -245,7 +245,7 @@ def _check(p: Projection) -> None:
 
 
 def unused_options(inlet: Inlet, projection: Projection) -> list[str]:
-    """What an arrow says of itself, but its cell does not follow."""
+    """The options that a spec gives to an arrow, but that its cell does not follow."""
     p, gained = projection, projection.gain if projection.norm != "none" else None
     follows = {"filter": p.filter, "norm": p.norm, "gain": gained}
     found = [name for name, own in follows.items() if getattr(inlet, name) not in (None, own)]

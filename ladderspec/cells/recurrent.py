@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Recurrent(Normed):
-    """What all share: `gates` blocks of channels in the pre-activation."""
+    """A cell with `gates` blocks of channels in its pre-activation."""
 
     stateful: ClassVar = True
     offset: ClassVar = "bias"

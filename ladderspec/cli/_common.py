@@ -1,4 +1,4 @@
-"""What many commands share: arguments, like a spec and changes to it, and texts on a terminal."""
+"""Arguments of many commands, like a spec and changes to it, and texts on a terminal."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ def _warn_about_size(built: Any, options: Options) -> None:
 
 
 def _problems(built: Any, options: Options) -> list[str]:
-    """What is wrong with a drawing on paper. One that is too wide is judged as wide as a page."""
+    """The problems of a drawing on paper. One that is too wide is judged as wide as a page."""
     scene = scene_of(built, **options)
     wide, high = (length / 72 * 2.54 for length in scene.paper)
     found, place = [], ""

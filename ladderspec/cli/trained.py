@@ -131,7 +131,7 @@ def _activations(opened: TrainedRun, args: argparse.Namespace, output: Path) -> 
 
 
 def _input(opened: TrainedRun, asked: bool | None) -> str:
-    """What all tasks are measured on, if the network has noise and it is the same for all."""
+    """A note on the input, noisy or clean, if the network has noise; empty if tasks differ."""
     from ladderspec.experiments.training import noise_of
 
     noise = opened.noise(asked)

@@ -123,7 +123,7 @@ class DataConfig(Config):
 
     @property
     def note(self) -> str:
-        """What a reader of a table must know of the data, as a sentence."""
+        """A sentence about the data that readers of a table need."""
         return ""
 
     def content(self, folder: Path | None = None) -> str | None:

@@ -76,7 +76,7 @@ class _Response(http.client.HTTPResponse):
 
 
 class _Watched(io.RawIOBase):
-    """What arrives on a connection."""
+    """A stream of the bytes that arrive on a connection."""
 
     def __init__(self, watch: _Watch, arriving: io.RawIOBase) -> None:
         self.watch, self.arriving = watch, arriving

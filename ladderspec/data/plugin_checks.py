@@ -55,7 +55,7 @@ class _CheckedBatch:
 
 
 def _problems(data: Any) -> Iterator[tuple[str, str]]:
-    """What is wrong, with the method or attribute; what comes after it may fail with errors."""
+    """Yield each problem with its method or attribute; later checks may raise errors."""
     from ladderspec.data.dataset import DataSet, Form, Split
 
     if not isinstance(data, DataSet):
@@ -80,7 +80,7 @@ def _problems(data: Any) -> Iterator[tuple[str, str]]:
 def _problems_of_batch(
     data: DataSet, batch: Any, split: str, indices: Indices, fields: Sequence[str] | None
 ) -> Iterator[str]:
-    """What is wrong with a batch of these items; numbers that are not finite only in the input."""
+    """Yield the problems of a batch of these items; only numbers of the input must be finite."""
     import numpy as np
 
     if not isinstance(batch, dict):

@@ -56,7 +56,7 @@ def entries(
 
 
 def _changes(picture: Picture, theme: Theme) -> Iterator[LegendEntry]:
-    """What a variant removed, added or changed."""
+    """Entries for parts that a variant removed, added or changed."""
     if Change.REMOVED in set(picture.changes()):
         yield LegendEntry("removed", partial(_line, theme.removed))
     if any(arrow.change is Change.ADDED for arrow in picture.arrows):

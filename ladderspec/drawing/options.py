@@ -75,7 +75,7 @@ class Options(TypedDict, total=False):
 
 
 class View(NamedTuple):
-    """What is shown and how; the fields are documented in `Options`."""
+    """The checked options of one scene; the fields are documented in `Options`."""
 
     kind: str = "unrolled"
     iterations: int | None = None

@@ -16,7 +16,7 @@ EXPLANATION = node_name(Side.DECODER, INPUT)  # what the groups make of it: pi a
 
 
 class Change(StrEnum):
-    """What a variant did to a part, an arrow or a task."""
+    """The change of a part, an arrow or a task by a variant."""
 
     UNCHANGED = "unchanged"
     ADDED = "added"

@@ -37,7 +37,7 @@ def compare(base: Picture, new: Picture) -> Picture:
 
 
 def _compared_title(base: Picture, new: Picture) -> str:
-    """What is shown, and what it is compared with."""
+    """The title of a comparison, with the name of its base."""
     if base.title != new.title:
         return f"{new.title}, compared with {base.title}"
     if base.name != new.name:

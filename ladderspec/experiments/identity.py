@@ -173,7 +173,7 @@ def _is_config(value: object) -> bool:
 
 
 def data_identity(data: DataConfig, all_fields: bool = False) -> dict[str, Any]:
-    """What identifies the data of a run; `data.config_of_run` opens them again.
+    """The identity of the data of a run; `data.config_of_run` opens them again.
 
     >>> from ladderspec.data import data_config
     >>> data_identity(data_config("music", name="etudes", transpose=2))["transpose"]

@@ -316,7 +316,7 @@ class SavingConfig(Config):
 
 
 class ClusterConfig(Config):
-    """What each run asks of Ray (`--engine ray`) or SLURM (`--engine slurm`)."""
+    """Resources of each run on Ray (`--engine ray`) or SLURM (`--engine slurm`)."""
 
     hours: Annotated[float, Field(gt=0, le=8760)] = Field(
         24.0,

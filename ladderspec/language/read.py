@@ -33,7 +33,7 @@ EXPERIMENT = ("rows", "spec", "data", "training")  # keys of experiments, and of
 
 @dataclass(frozen=True)
 class Request:
-    """What to apply to a file: variants by name, and changes as on the command line."""
+    """Changes to apply to a file: variants by name, and changes as on the command line."""
 
     variant: tuple[str, ...] = ()
     without: tuple[str, ...] = ()

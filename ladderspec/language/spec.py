@@ -149,7 +149,7 @@ class Row(Config):
 
 
 class Time(Config):
-    """What t counts: frames of a sequence, or iterations on one input."""
+    """The unit of t: frames of a sequence, or iterations on one input."""
 
     frames: Annotated[int, Field(ge=1, le=100000)] | Literal["any"] | None = Field(
         None, description="Length of a sequence, or `any`."

@@ -46,7 +46,7 @@ class TensorBatch:
 
     @property
     def given(self) -> Frames:
-        """What the network is called with."""
+        """The argument that the network is called with: frames, or all inputs by name."""
         return {INPUT: self.frames, **self.inputs} if self.inputs else self.frames
 
     def __len__(self) -> int:

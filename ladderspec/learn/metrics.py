@@ -144,7 +144,7 @@ def over_time(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
 
 
 def combined(net: Net, task: Task, values: Tensor) -> Tensor:
-    """What a task sees at each t, (B, T, ...); groups (B, T, K, ...) are combined."""
+    """The values that a task reads at each t, (B, T, ...), with groups (B, T, K, ...) combined."""
     return values if net.groups is None else over_time(task.combine, values)
 
 
@@ -188,7 +188,7 @@ def _target(name: str, task: Task, collator: Collator, batch: TensorBatch, seen:
 
 
 def align(name: str, task: Task, collator: Collator, batch: TensorBatch, seen: Tensor) -> Aligned:
-    """What a task compares its output (B, T, ...) with, iteration by iteration."""
+    """Align the output of a task, (B, T, ...), with its targets at each iteration."""
     aligned, steps = name in batch.targets, seen.shape[1]
     late = 0 if aligned else task.horizon
     if task.compares:

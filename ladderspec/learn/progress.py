@@ -40,7 +40,7 @@ SPINNER = "|/-\\"
 
 @dataclass(frozen=True)
 class Event:
-    """What the callbacks of a training receive.
+    """The argument of callbacks in training.
 
     Attributes:
         run: The name of the run.

@@ -65,7 +65,7 @@ def damaged_result(folder: Path) -> bool:
 
 
 class ResultRecord(BaseModel):
-    """What others read of `result.json`."""
+    """The part of `result.json` that is read again."""
 
     model_config = ConfigDict(strict=True)
 
@@ -128,7 +128,7 @@ def check(folder: Path, run: Run, resume: bool, data: Path | None = None) -> Non
 
 
 def changed_inputs(folder: Path, run: Run, data: Path | None) -> str:
-    """What the run of a folder was begun with that is different now; empty if nothing is.
+    """The inputs of a run that differ from those it began with; empty if none does.
 
     Args:
         folder: the folder.
@@ -175,7 +175,7 @@ def start_weights(run: Run, folder: Path) -> str | None:
 
 
 def owner(folder: Path) -> str | None:
-    """What the checkpoints of a folder name as their run: another training has another name.
+    """The identity of the run that checkpoints of a folder name; another training has another.
 
     None if the folder holds no run, or one of an earlier version.
     """

@@ -50,7 +50,7 @@ def learning_rate(config: OptimiserConfig, update: int, total: int, factor: floa
 
 @dataclass
 class ScheduleState:
-    """What follows from the evaluations so far: learning rate, best weights, early stopping."""
+    """The state of schedules after the evaluations so far: learning rate, best, early stopping."""
 
     factor: float = 1.0  # of the learning rate
     last: float | None = None  # the metric that the learning rate follows, at the last evaluation
@@ -92,14 +92,14 @@ class ScheduleState:
 
 
 class CarryRecord(BaseModel):
-    """What a checkpoint says of the carried state besides its tensors."""
+    """The record of a carried state in a checkpoint, without tensors."""
 
     t: Count | None
     depths: dict[str, Count]
 
 
 class StateRecord(BaseModel):
-    """What a checkpoint says of the state besides its tensors. Attributes like in `TrainState`."""
+    """The record of a train state in a checkpoint, without tensors, as in `TrainState`."""
 
     update: Count
     epoch: Count

@@ -180,7 +180,7 @@ def _clip_norm(parameters: Sequence[nn.Parameter], limit: float | None) -> Tenso
 
 @torch.no_grad()
 def teacher_targets(teacher: Net, batch: TensorBatch) -> dict[str, Tensor]:
-    """What the teacher presents, (B, T, ...), on the same input with its own noise.
+    """Targets from the teacher, (B, T, ...), on the same input with its own noise.
 
     The teacher is in training mode: its batch norms use the batch and keep their own statistics.
     """

@@ -1,4 +1,4 @@
-"""What torch is doing to the code that runs: compiling, tracing, transforming, differentiating.
+"""The state of torch around the code that runs: compiling, tracing, transforming, differentiating.
 
 All private functions of torch that ladderspec uses are in this package.
 """

@@ -18,7 +18,7 @@ from ladderspec.wiring.graph import Graph, copies, in_order, steps_of
 
 @dataclass(frozen=True)
 class Carried:
-    """What the next t remembers of a node: its last values, and the last values of its state."""
+    """The history of a node that the next t needs: last values of its output and of its state."""
 
     depth: int  # the largest delay that leaves the node
     state: tuple[tuple[str, Shape], ...]
@@ -121,7 +121,10 @@ def times(reader: Reader, length: int) -> int:
 
 
 def reads_of(readers: Iterable[Reader], length: int) -> list[tuple[str, int]]:
-    """What tasks read. A task whose weight is 0 still reads: its cost is reported."""
+    """Nodes that tasks read, with the t of each.
+
+    A task whose weight is 0 still reads: its cost is reported.
+    """
     return [(node, times(reader, length)) for reader in readers for node in reader.at]
 
 

@@ -30,7 +30,7 @@ Wrap = Callable[..., list[str]]
 
 
 def to_text(plan: Plan, width: int = WIDTH) -> str:
-    """What `print(plan)` shows, in lines of at most `width` characters."""
+    """The text of `print(plan)`, in lines of at most `width` characters."""
     wrapped = partial(_wrap, min(width, WIDTH))
     reasons = explain(plan)
     position = {node: index for index, node in enumerate(reasons)}
@@ -123,7 +123,7 @@ def _equations(plan: Plan, phase: Phase, wrapped: Wrap) -> list[str]:
 
 
 def _carried(plan: Plan) -> list[str]:
-    """What the carry holds after t; outputs and states by themselves."""
+    """The lines about the carry after t: outputs first, then states."""
     depth: dict[str, dict[bool, int]] = {node: {} for node in plan.carry}
     for equation in plan.equations.values():
         for edge in equation.edges:
@@ -134,7 +134,7 @@ def _carried(plan: Plan) -> list[str]:
 
 
 def _costs(plan: Plan, position: Mapping[str, int], wrapped: Wrap) -> list[str]:
-    """What the tasks read, and which (node, t) therefore need no computing."""
+    """The lines about reads of tasks, and about (node, t) that need no computing."""
     lines: list[str] = []
     for reader in plan.tasks:
         nodes = ranges(sorted(reader.at, key=position.__getitem__), position)
@@ -277,7 +277,7 @@ def letter(node: str, delay: int = 0, state: bool = False) -> str:
 
 
 def value(edge: Term) -> str:
-    """What an arrow carries, as its target sees it."""
+    """The value that an arrow carries to its target."""
     found = letter(edge.source, edge.delay, edge.role is Role.STATE)
     return f"{TAPS[edge.tap]}({found})" if edge.tap else found
 

@@ -1,4 +1,4 @@
-"""What a task is: one class with its fields, target, cost, metrics and what drawings show of it.
+"""A task: one class with its fields, target, cost, metrics and what drawings show of it.
 
 A task reads a node, through a head of its own if it has one, and compares what it sees with a
 target. Nothing outside of a class knows its kind by name.
@@ -242,11 +242,11 @@ class Task(Config):
         return seen
 
     def check_further(self, given: Shape, seen: Shape) -> str:
-        """What is wrong with the shape of a further field; empty if nothing is."""
+        """Check the shape of a further field. Returns the problem, or an empty text."""
         return ""
 
     def check_values(self, values: NDArray[Any]) -> str:
-        """What is wrong with some values of a further field: "has 0.5, but ..."; else empty."""
+        """Check values of a further field. Returns the problem, or an empty text."""
         return ""
 
     def classes(self, seen: Shape) -> int | None:
@@ -295,7 +295,7 @@ class Task(Config):
         """
 
     def combine(self, seen: Tensor) -> Tensor:
-        """What K groups give together, (n, K, ...) -> (n, ...). CHOICE: their mean."""
+        """Combine the values of K groups, (n, K, ...) -> (n, ...). CHOICE: their mean."""
         return seen.mean(1)
 
     def teacher_decay(self, update: int, total: int) -> float:
@@ -335,7 +335,7 @@ class Task(Config):
         return self.kind.upper()
 
     def present(self, seen: Tensor) -> Tensor:
-        """What is seen in the units of the data."""
+        """Convert what the task reads to the units of the data."""
         return seen
 
     def pictures(self, name: str, seen: Tensor) -> Mapping[str, Tensor | Panel]:

@@ -33,7 +33,7 @@ class ArrowNotation:
 
 @dataclass(frozen=True)
 class Selector:
-    """What `without` selects: nodes, arrows by role and level or by their ends, a level, a task."""
+    """A selection of `without`: nodes, arrows by role and level or by ends, a level, or a task."""
 
     kind: Literal["role", "arrow", "node", "level", "task"]
     pattern: str = "*"  # of node names, level names or task names

@@ -31,7 +31,7 @@ def lesion(graph: Graph, without: Sequence[str]) -> Graph:
 
 
 def notes_on(graph: Graph, without: Sequence[str]) -> list[str]:
-    """What a lesion leaves in place: the weights that a removed part shares with others."""
+    """Notes on weights that a lesion leaves in place, because a removed part shares them."""
     left = list(holders(lesion(graph, without)))
     there, notes = {holder.name for holder in left}, []
     for gone in holders(graph):

@@ -105,7 +105,7 @@ class TrainedRun:
 
     @property
     def notes(self) -> list[str]:
-        """What has changed since the run was begun: the user's own data, plug-in files."""
+        """Notes on inputs that changed after the run began: the user's own data, plug-in files."""
         found = self.plugin_notes(self.data_config)
         if content_changed(self.record.get(CONTENT), self.data_config, self.root):
             found.append("the run was trained with other data than those that are there now")

@@ -59,7 +59,7 @@ def _compare(
     show: Callable[[Any, T], Shown],
     change: Callable[[T, T], str | None],
 ) -> list[Difference]:
-    """What only one of two graphs has, or both in different forms; `change` is None if equal."""
+    """The differences of two graphs in one kind of part; `change` gives None for equal parts."""
     found = []
     for key, one in first.items():
         name, detail, count = show(key, one)

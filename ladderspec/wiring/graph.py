@@ -214,7 +214,7 @@ def steps_of(graph: Graph) -> int | None:
 
 
 def unit_of(graph: Graph) -> str:
-    """What t counts."""
+    """The unit of t: frame or iteration."""
     return "iterations" if graph.graph["frames"] is None else "frames"
 
 

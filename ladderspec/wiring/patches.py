@@ -97,7 +97,7 @@ def _remove(work: Compilation, patch: EdgePatch) -> None:
 
 
 def _of_groups(graph: Graph, nodes: set[str]) -> str | None:
-    """What groups cannot do without, if it is among these nodes."""
+    """The first of these nodes that groups need, in words; None if there is none."""
     needed = {
         node_name(Side.ENCODER, GROUPS): "the level of the groups",
         node_name(Side.DECODER, INPUT): "mu and pi of the groups",

@@ -1,4 +1,4 @@
-"""What arrows and tasks read of a node besides its output: taps, heads, targets, weights."""
+"""Readings of a node by arrows and tasks besides its output: taps, heads, targets, weights."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ladderspec.wording import some_of
 
 
 def projections_of(graph: Graph, node: str) -> dict[str, Projection] | None:
-    """What the edges of a node own, by key; None if a mistake leaves that open."""
+    """The projections of the edges of a node, by key; None if a mistake leaves them open."""
     arrows = list(graph.in_edges(node, keys=True, data=True))
     if any("projection" not in edge for *_, edge in arrows):
         return None
@@ -103,7 +103,7 @@ def tap_problem(graph: Graph, source: str, tap: str) -> ShapeProblem | None:
 
 
 class ReadoutForm(NamedTuple):
-    """What one task sees of one node."""
+    """The form in which one task reads one node."""
 
     task: str
     node: str
@@ -114,7 +114,7 @@ class ReadoutForm(NamedTuple):
 
 
 def readouts_of(graph: Graph) -> list[ReadoutForm]:
-    """What all tasks see, in their order."""
+    """The forms of all read-outs, in the order of the tasks."""
     found = []
     for name, entry in graph.graph["tasks"].items():
         several = len(entry["at"]) > 1
@@ -185,7 +185,7 @@ def _check_weights(work: Compilation, name: str, entry: TaskAttributes) -> None:
 
 
 def reading_of(graph: Graph, node: str) -> Reading:
-    """What a task sees of a node whose shape is known."""
+    """The reading of a node whose shape is known."""
     return Reading(
         node=node,
         shape=graph.nodes[node]["shape"],

@@ -54,7 +54,7 @@ def infer(work: Compilation) -> None:
 
 
 def site_of(graph: Graph, node: str) -> Site:
-    """What the cell at `node` sees. Raises UnknownShape where an arrow carries no known shape."""
+    """The site of the cell at `node`. Raises UnknownShape if an arrow carries no known shape."""
     return _site(graph, node, tuple(inlets(graph, node)))
 
 

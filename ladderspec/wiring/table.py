@@ -138,7 +138,7 @@ def window_of(cell: Any, shape: Shape | None) -> Any:
 
 
 def options_of(cell: Cell) -> list[str]:
-    """What tables and drawings show beside the sizes of a cell: "layer norm", "noise 0.3".
+    """Options of a cell that tables and drawings show beside its sizes: "layer norm", "noise 0.3".
 
     A user's cell may define these fields differently; they are then left out.
     """

@@ -250,7 +250,7 @@ def ends(graph: Graph, role: Role, level: str) -> Iterator[tuple[str, str]]:
 
 
 def _from_its_own_level(graph: Graph, role: Role, level: str) -> Iterator[tuple[str, str]]:
-    """What comes down to the topmost decoder, if it needs that: the encoder beside it."""
+    """The arrow from the encoder beside the topmost decoder, if that needs an input from above."""
     source, target = node_name(Side.ENCODER, level), node_name(Side.DECODER, level)
     if role is Role.DECODER and source in graph and target in graph:
         cell = cell_of(graph, target)

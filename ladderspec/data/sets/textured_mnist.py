@@ -253,7 +253,7 @@ class TexturedMnistData(DigitData):
 
 @dataclass(frozen=True)
 class Layers:
-    """What n images are blended from."""
+    """The layers that n images are blended from."""
 
     alpha: Images  # (n, H, W): the share of the digit in a pixel
     digit: Images  # (n, H, W): texture of the digit

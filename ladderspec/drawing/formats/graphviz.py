@@ -292,7 +292,7 @@ def _edge(arrow: Arrow, theme: Theme, largest_worth: float | None) -> str:
 
 
 def _usual_delay(role: Role) -> int:
-    """What the legend says; arrows with another delay have it as a label."""
+    """The delay that the legend shows; arrows with another delay have it as a label."""
     return TABLE[role].delay if role in TABLE else 0
 
 
