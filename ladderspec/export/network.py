@@ -182,6 +182,7 @@ class Network:
             yield f"share({access(owner)}, {access(name)})"
 
     def _initial(self) -> Iterator[str]:
+        """Initial values that are learned; identity nodes have no module that could own theirs."""
         for slot, (name, channels) in self.learned.items():
             if slot not in self.modules and name == "initial":
                 yield f"{access(slot)} = nn.Identity()"
