@@ -6,32 +6,15 @@ import inspect
 import textwrap
 from pathlib import Path
 
-from ladderspec.cells import ACTIVATIONS, Cell, Inlet, Site, registered
-from ladderspec.cells.grouping import Groups
+from ladderspec.cells import ACTIVATIONS, Cell, Inlet, ShapeProblem, Site, registered
+from ladderspec.cells.grouping import Groups, Readout
 from ladderspec.cells.parameters import Parameter
-from ladderspec.names import Role, Side, show_shape
+from ladderspec.names import Role, Shape, Side, show_shape
 
 FOLDER = Path(__file__).parent
 PAGE, INTRO = FOLDER / "cells.md", FOLDER / "cells_intro.md"
-WEIGHTLESS = {"Pool", "Average", "Identity", "Sum"}
-VECTORS = {"FC", "LSTM", "GRU", "SoftMax", "G1"}  # shown on vectors
 BELOW, LEVEL = ((6, 12, 12), (6,)), ((8, 6, 6), (8,))  # maps, and vectors
 TITLES = {Side.ENCODER: "Encoder cells", Side.DECODER: "Decoder cells"}
-SLOPES = {
-    "none": "a",
-    "relu": "max(a, 0)",
-    "relu6": "min(max(a, 0), 6)",
-    "leaky_relu": "a, or 0.1 a below 0",
-    "elu": "a, or exp(a) - 1 below 0",
-    "gelu": "a Phi(a), with the exact normal distribution function",
-    "silu": "a sigmoid(a)",
-    "softplus": "log(1 + exp(a))",
-    "tanh": "tanh(a)",
-    "hard_tanh": "min(max(a, -1), 1)",
-    "sigmoid": "1 / (1 + exp(-a))",
-}
-
-
 FIRST: dict[type, str] = {}  # where the code of each cell is shown
 
 
@@ -56,7 +39,10 @@ def page() -> str:
 
 
 def activations() -> str:
-    rows = [f"| `{name}` | {SLOPES[name]} |" for name in ACTIVATIONS]
+    rows = [
+        f"| `{name}` | {inspect.getdoc(activation.compute) or ''} |"
+        for name, activation in ACTIVATIONS.items()
+    ]
     return "\n".join(["## Activations", "", "| name | value |", "|---|---|", *rows])
 
 
@@ -64,13 +50,13 @@ def section(side: Side, name: str, kind: type[Cell]) -> str:
     """A cell: what its docstring says, its parameters in an example, and its code."""
     source = next(each for each in kind.__mro__ if "compute" in vars(each))
     formulas = [inspect.getdoc(each) or "" for each in dict.fromkeys([kind, source])]
-    example, parameters = table(side, name, kind)
+    places, parameters = table(side, kind)
     first = FIRST.setdefault(source, f"{name}, {side}")
     code = textwrap.dedent(inspect.getsource(source.compute)).strip()
     code = code.removeprefix("@staticmethod\n")
     parts = [f"### {name}, {side}", *map(formula, formulas)]
     if parameters:
-        parts += [f"Parameters, {example}:", parameters]
+        parts += [f"Parameters, {places}:", parameters]
     if first != f"{name}, {side}":
         return "\n\n".join([*parts, f"Computed like {first}."])
     return "\n\n".join([*parts, f"```python\n{code}\n```"])
@@ -86,25 +72,33 @@ def formula(text: str) -> str:
     return "\n\n".join(paragraphs)
 
 
-def table(side: Side, name: str, kind: type[Cell]) -> tuple[str, str]:
-    """What a cell owns in an example, if it owns anything."""
-    if name in WEIGHTLESS:
-        return "", ""
-    vectors = name in VECTORS
+def table(side: Side, kind: type[Cell]) -> tuple[str, str]:
+    """The places of an example, and a table of what the cell owns there; empty if nothing."""
+    vectors = "filter" not in kind.model_fields and kind is not Groups
     below, level = BELOW[vectors], LEVEL[vectors]
-    fields = {"channels": 8} if "channels" in kind.model_fields and side is Side.ENCODER else {}
-    fields |= {"inner": 8} if "inner" in kind.model_fields else {}
-    if name == "Groups":
+    try:
+        return example(side, kind, below, level)
+    except ShapeProblem:  # a cell that keeps the number of channels
+        return example(side, kind, below, below)
+
+
+def example(side: Side, kind: type[Cell], below: Shape, level: Shape) -> tuple[str, str]:
+    fields: dict[str, object] = {}
+    if "channels" in kind.model_fields and side is Side.ENCODER:
+        fields["channels"] = 8
+    if "inner" in kind.model_fields:
+        fields["inner"] = 8
+    if kind is Groups:
         fields, level = {"count": 3, "variance": {"learned": 0.3}}, below
-    elif "stride" in kind.model_fields and name != "Pool":
-        fields |= {"stride": 2}
+    elif "stride" in kind.model_fields:
+        fields["stride"] = 2
     cell = kind.model_validate(fields)
     ways = {Role.ENCODER: below, Role.LATERAL: below, Role.DECODER: level}
     wanted = {Role.ENCODER} if side is Side.ENCODER else {Role.LATERAL, Role.DECODER}
-    if name == "Groups":
+    if kind is Groups:
         wanted, ways[Role.UPWARD_DIAGONAL] = set(cell.takes), (7, 12, 12)
     inlets = [Inlet(role, role, 0, ways[role]) for role in ways if role in wanted & cell.takes]
-    groups = Groups(count=3) if name == "Readout" else None
+    groups = Groups(count=3) if kind is Readout else None
     out = cell.out_shape(Site(side, tuple(inlets), below, level, groups))
     if cell.stateful:
         inlets.append(Inlet("state", Role.STATE, 1, out))
@@ -117,7 +111,7 @@ def table(side: Side, name: str, kind: type[Cell]) -> tuple[str, str]:
     arrive = " and ".join(f"{show_shape(inlet.shape)} on `{inlet.key}`" for inlet in inlets)
     head = ["| name | shape | initial value |", "|---|---|---|"]
     text = f"for {arrive}" + (f", with `{given}`" if given else "")
-    return text, "\n".join([*head, *rows]) if rows else ""
+    return (text, "\n".join([*head, *rows])) if rows else ("", "")
 
 
 def entry(name: str, parameter: Parameter) -> str:

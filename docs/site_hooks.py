@@ -24,6 +24,7 @@ PAGES = {
     "CONTRIBUTING.md": "CONTRIBUTING.md",
     "CHANGELOG.md": "CHANGELOG.md",
     "benchmarks/RESULTS.md": "benchmarks/RESULTS.md",
+    "benchmarks/NOTES.md": "benchmarks/NOTES.md",
     "examples/README.md": "examples/README.md",
     "examples/message_passing/README.md": "examples/message_passing/README.md",
 }

@@ -22,7 +22,7 @@ from ladderspec.files import read_regular
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-GROUPS = ("ladderspec.cells", "ladderspec.tasks", "ladderspec.data")
+ENTRY_POINT_GROUPS = ("ladderspec.cells", "ladderspec.tasks", "ladderspec.data")
 _FILES: dict[str, tuple[str, str]] = {}  # name and SHA-256 of plug-in files, by module
 _ADMITTED: dict[tuple[str, str], object] = {}  # what plug-ins registered, by kind and name
 
@@ -80,11 +80,8 @@ def is_built_in(value: object) -> bool:
     return str(getattr(value, "__module__", "")).startswith("ladderspec.")
 
 
-def admit(what: str, name: str, known: object, new: object) -> None:
-    """Admit something to a registry; every registry asks here first.
-
-    A plug-in may not replace what is part of ladderspec. What it adds is part of the identity of
-    the runs that use it.
+def check_name(what: str, name: str, known: object, new: object) -> None:
+    """Refuse a plug-in that would replace a part of ladderspec; every registry asks here first.
 
     Args:
         what: What it is, for the message: a cell, a norm, ...
@@ -99,15 +96,23 @@ def admit(what: str, name: str, known: object, new: object) -> None:
         article = "an" if what[0] in "aeiou" else "a"
         message = f"there is {article} {what} `{name}` in ladderspec: give yours another name"
         raise UsageError(message)
+
+
+def admit(what: str, name: str, known: object, new: object) -> None:
+    """Check a name like `check_name`, and make a plug-in part of the identity of runs that use it.
+
+    Registries of everything that a run may use call it: cells, tasks, norms, data sets, ...
+    """
+    check_name(what, name, known, new)
     if not is_built_in(new):
         _ADMITTED[what, name] = new
 
 
 @cache
 def load_installed() -> tuple[str, ...]:
-    """Import the entry points of `GROUPS`."""
+    """Import all plug-ins of installed packages, and return the names of their entry points."""
     names = []
-    for entry in [entry for group in GROUPS for entry in entry_points(group=group)]:
+    for entry in [entry for group in ENTRY_POINT_GROUPS for entry in entry_points(group=group)]:
         try:
             entry.load()
         except Exception as error:

@@ -148,6 +148,12 @@ def test_questions_about_paths_raise_no_errors() -> None:
     assert not [file.name for file in ROOT.rglob("*.py") if question.search(file.read_text())]
 
 
+def test_tests_mirror_the_packages() -> None:
+    for package in ROOT.glob("*/__init__.py"):
+        name = package.parent.name
+        assert list((ROOT.parent / "tests" / name).glob("test_*.py")), f"no tests/{name}"
+
+
 # The module of a norm or cell, and its plain form in exported files.
 SAME_THING = {"BatchNorm", "Cell"}
 

@@ -21,7 +21,7 @@ from ladderspec.experiments.runs import Experiment, Run
 from ladderspec.experiments.training import MachineConfig
 from ladderspec.learn.progress import Callback, Display
 from ladderspec.learn.run_folder import changed_inputs, check, read_result
-from ladderspec.learn.status import numbers, read_status, without_nll
+from ladderspec.learn.status import read_status, show_measures, without_nll
 
 OPTIONS = ("threads", "workers", "device")  # of the command line, about the machine
 TRIES = 4  # how often a run is started if its process is killed
@@ -98,7 +98,7 @@ def _line(outcome: Outcome) -> str:
         return f"{outcome.job.id} failed: {outcome.error}"
     metrics = (read_result(outcome.job.folder) or {"metrics": {}})["metrics"]
     shown = metrics.get("test") or metrics.get("valid") or {}
-    return f"{outcome.job.id} finished: {numbers(without_nll(shown))}".removesuffix(": ")
+    return f"{outcome.job.id} finished: {show_measures(without_nll(shown))}".removesuffix(": ")
 
 
 def _job(experiment: Experiment, run: Run, options: AblationOptions, display: Display) -> Job:

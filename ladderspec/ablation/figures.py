@@ -145,7 +145,7 @@ def _panel(axes: Axes, results: Results, column: str, measure: Measure) -> None:
         style = line_style(results, row)
         _seeds_and_mean(axes, _curves(results, measure, row, column), style, dots=False)
         cell = results.cell(row, column)
-        mean = spread(cell.numbers(measure).values()) if _tests(cell) else None
+        mean = spread(cell.by_seed(measure).values()) if _tests(cell) else None
         if mean is not None:
             x, across = 1.03 + 0.04 * list(_titles(results)).index(row), axes.get_yaxis_transform()
             axes.plot([x], [mean.mean], **TESTED, color=style["color"], clip_on=False,
@@ -273,7 +273,7 @@ def _over_time(axes: Axes, results: Results, column: str, measure: Measure) -> b
 
 def _levels(axes: Axes, cells: Sequence[TableCell], measure: Measure) -> None:
     """Reference methods, as horizontal lines with their names."""
-    means = {c.title: spread(c.numbers(measure).values()) for c in cells}
+    means = {c.title: spread(c.by_seed(measure).values()) for c in cells}
     found = sorted((mean.mean, title) for title, mean in means.items() if mean is not None)
     for height, _ in found:
         axes.axhline(height, color=GREY, lw=0.8, ls="--", zorder=0)

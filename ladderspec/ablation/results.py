@@ -68,7 +68,7 @@ class TableCell:
             return found.by_time[t - 1] if t <= len(found.by_time) else None
         return found if t == self.time.steps and measure.name in self.time.last else None
 
-    def numbers(self, measure: Measure, t: int | None = None) -> dict[int, float]:
+    def by_seed(self, measure: Measure, t: int | None = None) -> dict[int, float]:
         """The metric by seed; with `t`, at the t-th iteration."""
         if t is None:
             return self.values.get(measure.name, {})

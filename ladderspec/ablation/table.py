@@ -269,7 +269,7 @@ def group(
 ) -> ColumnGroup:
     """A metric in one column of the experiment, row by row; with `t`, at the t-th iteration."""
     cells = [results.cell(row, column) for row in results.rows]
-    spreads = [spread(cell.numbers(measure).values()) for cell in cells]
+    spreads = [spread(cell.by_seed(measure).values()) for cell in cells]
     decimals = _decimals([found.mean for found in spreads if found is not None])
     entries = (entry_of(results, cell, measure, t, decimals) for cell in cells)
     return ColumnGroup(heading, tuple(entries))
@@ -279,9 +279,9 @@ def entry_of(
     results: Results, cell: TableCell, measure: Measure, t: int | None = None, decimals: int = 0
 ) -> TableEntry:
     """A metric of a cell, and its difference from the base row; none at single iterations."""
-    base, values = results.cell(results.base, cell.column), cell.numbers(measure, t)
+    base, values = results.cell(results.base, cell.column), cell.by_seed(measure, t)
     compared = t is None and cell is not base
-    change = difference(values, base.numbers(measure)) if compared else None
+    change = difference(values, base.by_seed(measure)) if compared else None
     return TableEntry(cell, measure, spread(values.values()), change, decimals, t)
 
 

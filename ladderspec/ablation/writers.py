@@ -186,7 +186,7 @@ def runs_csv(results: Results) -> str:
             }
             for cell in results.cells
             for measure in results.all_measures
-            for seed, value in cell.numbers(measure).items()
+            for seed, value in cell.by_seed(measure).items()
         ]
     )
 

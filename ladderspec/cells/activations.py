@@ -1,4 +1,7 @@
-"""Activation functions: one registered object each, with all that is known of it."""
+"""Activation functions: one registered object each, with all that is known of it.
+
+The docstring of a function is its formula, with `a` as the pre-activation; docs/cells.md shows it.
+"""
 
 from __future__ import annotations
 
@@ -50,65 +53,76 @@ def register_activation(
 
 
 @register_activation("none")
-def none(x: Tensor) -> Tensor:
-    return x
+def none(a: Tensor) -> Tensor:
+    """a"""
+    return a
 
 
 @register_activation("relu", halves=True, limits="rectified")
-def relu(x: Tensor) -> Tensor:
-    return x.relu()
+def relu(a: Tensor) -> Tensor:
+    """max(a, 0)"""
+    return a.relu()
 
 
 @register_activation("relu6", halves=True, limits="rectified")
-def relu6(x: Tensor) -> Tensor:
-    return x.clamp(0, 6)
+def relu6(a: Tensor) -> Tensor:
+    """min(max(a, 0), 6)"""
+    return a.clamp(0, 6)
 
 
 @register_activation("leaky_relu", halves=True)
-def leaky_relu(x: Tensor) -> Tensor:
+def leaky_relu(a: Tensor) -> Tensor:
+    """a, or 0.1 a below 0"""
     from torch.nn import functional
 
-    return functional.leaky_relu(x, 0.1)  # CHOICE: the slope of the original Ladder
+    return functional.leaky_relu(a, 0.1)  # CHOICE: the slope of the original Ladder
 
 
 @register_activation("elu", halves=True)
-def elu(x: Tensor) -> Tensor:
+def elu(a: Tensor) -> Tensor:
+    """a, or exp(a) - 1 below 0"""
     from torch.nn import functional
 
-    return functional.elu(x)
+    return functional.elu(a)
 
 
 @register_activation("gelu", halves=True)
-def gelu(x: Tensor) -> Tensor:
+def gelu(a: Tensor) -> Tensor:
+    """a Phi(a), with the exact normal distribution function"""
     from torch.nn import functional
 
-    return functional.gelu(x)
+    return functional.gelu(a)
 
 
 @register_activation("silu", halves=True)
-def silu(x: Tensor) -> Tensor:
+def silu(a: Tensor) -> Tensor:
+    """a sigmoid(a)"""
     from torch.nn import functional
 
-    return functional.silu(x)
+    return functional.silu(a)
 
 
 @register_activation("softplus", limits="rectified")
-def softplus(x: Tensor) -> Tensor:
+def softplus(a: Tensor) -> Tensor:
+    """log(1 + exp(a))"""
     from torch.nn import functional
 
-    return functional.softplus(x)
+    return functional.softplus(a)
 
 
 @register_activation("tanh", limits="squashed")
-def tanh(x: Tensor) -> Tensor:
-    return x.tanh()
+def tanh(a: Tensor) -> Tensor:
+    """tanh(a)"""
+    return a.tanh()
 
 
 @register_activation("hard_tanh", limits="squashed")
-def hard_tanh(x: Tensor) -> Tensor:
-    return x.clamp(-1, 1)
+def hard_tanh(a: Tensor) -> Tensor:
+    """min(max(a, -1), 1)"""
+    return a.clamp(-1, 1)
 
 
 @register_activation("sigmoid", limits="squashed")
-def sigmoid(x: Tensor) -> Tensor:
-    return x.sigmoid()
+def sigmoid(a: Tensor) -> Tensor:
+    """1 / (1 + exp(-a))"""
+    return a.sigmoid()

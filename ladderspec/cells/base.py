@@ -29,14 +29,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Site:
-    """Where a cell stands: its edges, the shapes of its level and of the row that it inverts."""
+    """Where a cell stands: its edges, the shapes of its level and of the row that it inverts.
+
+    Attributes:
+        side: The side of the ladder.
+        inlets: The incoming edges.
+        level: For decoders, the shape of the encoder of their own level.
+        row: For decoders, the shape of the encoder of the row that they invert.
+        groups: The groups of the network, if it has any.
+        noise: The noise on the input, if there is any.
+    """
 
     side: Side
     inlets: tuple[Inlet, ...]
-    level: Shape | None = None  # decoders: shape of the encoder of their own level
-    row: Shape | None = None  # decoders: shape of the encoder of the row that they invert
-    groups: Groups | None = None  # of the network
-    noise: Noise | None = None  # on the input
+    level: Shape | None = None
+    row: Shape | None = None
+    groups: Groups | None = None
+    noise: Noise | None = None
 
     @property
     def count(self) -> int:
@@ -44,7 +53,7 @@ class Site:
         return self.groups.count if self.groups is not None else 1
 
     def main(self) -> Inlet:
-        """The edge from below (encoders) or from the encoder (lateral cells)."""
+        """The edge from below, for encoders; that from the encoder, for lateral cells."""
         role = Role.LATERAL if self.side is Side.LATERAL else Role.ENCODER
         return next(inlet for inlet in self.inlets if inlet.role is role)
 

@@ -76,6 +76,10 @@ def zeros(*shape: int) -> Parameter:
 
 
 def ones(*shape: int) -> Parameter:
+    """
+    >>> ones(3).values
+    (1.0,)
+    """
     return Parameter(shape, (1.0,))
 
 
@@ -95,5 +99,11 @@ def normal(*shape: int) -> Parameter:
 
 
 def weight(*shape: int, scale: float = 1.0, fan_in: float | None = None) -> Parameter:
-    """Gaussian with variance scale / fan_in. CHOICE: an output is about as large as its inputs."""
+    """Gaussian with variance scale / fan_in. CHOICE: an output is about as large as its inputs.
+
+    Args:
+        shape: The shape, with the outputs first.
+        scale: A factor of the variance.
+        fan_in: How many values an output sums. Default: the size of `shape` without the outputs.
+    """
     return Parameter(shape, variance=scale / (fan_in or size_of(shape[1:])))

@@ -39,19 +39,34 @@ class ShapeProblem(Problem):
 
 @dataclass(frozen=True)
 class Inlet:
-    """One incoming arrow, as the cell at its head sees it."""
+    """One incoming arrow, as the cell at its head sees it.
 
-    key: str  # its name among the arrows of this cell: the role, or skip_<source>_<delay>
+    Attributes:
+        key: Its name among the arrows of this cell: the role, or `skip_<source>_<delay>`.
+        role: Its role.
+        delay: How many iterations ago its value was computed.
+        shape: The shape of its value, without the batch.
+        filter: The filter that the spec gives to this arrow. None: the cell chooses.
+        norm: The norm that the spec gives to this arrow. None: the cell chooses.
+        stride: The stride of the rows between its ends, negative if it leads back down. None:
+            unknown.
+        gain: The initial gain of its norm, if the spec gives one.
+        map: `identity` for an arrow without weights. None: a map with weights, if the cell has one.
+        resample: How an identity between two sizes resamples.
+        scale: The factor of an identity.
+    """
+
+    key: str
     role: Role
     delay: int
     shape: Shape
-    filter: Pair | None = None  # what the arrow itself says
+    filter: Pair | None = None
     norm: NormName | None = None
-    stride: Pair | None = None  # of the rows between its ends; below 0 if it leads back down
-    gain: float | None = None  # initial gain of its norm
-    map: Literal["identity"] | None = None  # None: a map with weights, if the cell has one
-    resample: Literal["nearest", "bilinear"] | None = None  # of an identity between two sizes
-    scale: float | None = None  # of an identity
+    stride: Pair | None = None
+    gain: float | None = None
+    map: Literal["identity"] | None = None
+    resample: Literal["nearest", "bilinear"] | None = None
+    scale: float | None = None
 
     @property
     def initial_gain(self) -> float:
@@ -77,6 +92,27 @@ class Projection:
     `scaled` and `resampled` have no weights;
     `dense` flattens; `conv` gives ceil(n / stride) outputs; `transposed` is the transpose of the
     convolution that leads back; `spread` repeats a value over its window; `none` changes nothing.
+
+    Attributes:
+        kind: The kind of map.
+        source: The shape of the value that the edge carries, without the batch.
+        target: The shape of the result.
+        filter: Height and width of the filter of a convolution.
+        stride: The stride of a convolution, or the window of `spread`.
+        norm: The name of the norm that follows the map.
+        gain: The initial value of the norm's gain.
+        groups: The number of groups of channels that the norm normalises separately.
+        scale: A factor of the initial variance of the weight.
+        dilation: The dilation of a convolution.
+        channel_groups: The number of blocks of channels that a convolution maps separately.
+        factor: The factor of a map without weights.
+        mode: How `resampled` interpolates: `nearest` or `bilinear`.
+        even_phases: Whether all phases of a strided transposed filter start with equal weights.
+        extra: Further parameters of the edge, by name.
+        options: The arguments of the function of the map, besides value and weight.
+
+    Raises:
+        ShapeProblem: if no edge can map `source` to `target` like this.
     """
 
     kind: MapKind
@@ -85,17 +121,17 @@ class Projection:
     filter: Pair = (1, 1)
     stride: Pair = (1, 1)
     norm: NormName = "none"
-    gain: float = 1.0  # initial value of the norm's gain
-    groups: int = 1  # groups of channels that a layer norm normalises separately
-    scale: float = 1.0  # of the weight's initial variance
-    dilation: Pair = (1, 1)  # of a convolution
-    channel_groups: int = 1  # blocks of channels that a convolution maps by themselves
-    factor: float = 1.0  # of a map without weights
-    mode: str = "nearest"  # of `resampled`
-    even_phases: bool = False  # the phases of a strided transposed filter start alike
-    extra: Mapping[str, Parameter] = field(default_factory=dict)  # further parameters of this edge
+    gain: float = 1.0
+    groups: int = 1
+    scale: float = 1.0
+    dilation: Pair = (1, 1)
+    channel_groups: int = 1
+    factor: float = 1.0
+    mode: str = "nearest"
+    even_phases: bool = False
+    extra: Mapping[str, Parameter] = field(default_factory=dict)
 
-    options: dict[str, Any] = field(init=False, compare=False, repr=False)  # of `function`
+    options: dict[str, Any] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         _check(self)
@@ -254,8 +290,16 @@ def between(
 ) -> Projection:
     """The linear map from one shape to another: dense, convolution, or transposed convolution.
 
-    `same_filter` replaces `filter` if the two have the same size. `stride` is that of the rows in
-    between, if it is known (see `Inlet`).
+    Args:
+        source: The shape of the value, without the batch. Vectors are mapped by a dense map.
+        target: The shape of the result.
+        filter: Height and width of the filter between maps.
+        same_filter: The filter to use instead if both have the same height and width.
+        stride: The stride of the rows in between, if it is known, like `Inlet.stride`. Default: the
+            smallest that leads from one size to the other.
+
+    Raises:
+        ShapeProblem: if no stride leads from one size to the other.
     """
     if len(source) != 3 or len(target) != 3:
         return Projection("dense", source, target)
@@ -306,9 +350,21 @@ def pre_activation(
 ) -> Projection:
     """A term of a pre-activation: a map to `target`, normalised by itself unless `norm` is joint.
 
-    `stride` is that of the row, for the edge from below; other edges resample as the sizes ask.
-    `scale` multiplies the initial variance of weights that no norm follows. `channel_groups` are
-    those of the edge from below; `dilation` is also that of a state.
+    Args:
+        inlet: The edge. Its own filter, norm and gain replace those below.
+        target: The shape of the pre-activation.
+        filter: The filter between maps. If it is even, edges of other roles than encoder, lateral
+            and decoder use one tap less between maps of one size.
+        norm: The norm of the cell.
+        default: The name of the norm if `norm` names none.
+        stride: The stride of the row, for the edge from below. Other edges resample as needed.
+        groups: The number of parts of the pre-activation that are normalised separately.
+        scale: A factor of the initial variance of weights that no norm follows.
+        dilation: The dilation of the edge from below and of a state.
+        channel_groups: The channel groups of the edge from below.
+
+    Raises:
+        ShapeProblem: if no map leads from the shape of the edge to `target`.
     """
     if inlet.map == "identity":
         return identity(inlet, target)

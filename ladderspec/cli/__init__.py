@@ -267,7 +267,9 @@ def whole_parser(arguments: bool = False) -> argparse.ArgumentParser:
 
 # --- versions -------------------------------------------------------------------------------------
 
-PACKAGES = ("torch", "pydantic", "networkx", "numpy", "graphviz", "safetensors", "pyyaml")
+PACKAGES = (
+    "torch", "pydantic", "networkx", "numpy", "pillow", "graphviz", "safetensors", "pyyaml",
+)  # fmt: skip
 
 
 class _Version(argparse.Action):

@@ -47,7 +47,7 @@ NOTE: Colour = (38, 84, 150)
 GENERATED_NOTE: Colour = (205, 100, 30)
 KEYS: tuple[Colour, Colour] = (PAPER, (243, 245, 248))  # white keys, black keys
 OCTAVE: Colour = (224, 229, 236)
-GROUPS: tuple[Colour, ...] = (  # Okabe and Ito: distinct for colour-blind readers too
+PALETTE: tuple[Colour, ...] = (  # Okabe and Ito: distinct for colour-blind readers too
     (0, 114, 178), (230, 159, 0), (0, 158, 115), (204, 121, 167), (86, 180, 233), (213, 94, 0),
 )  # fmt: skip
 NO_GROUP: Colour = (236, 238, 241)
@@ -308,13 +308,14 @@ def grey(values: NDArray[Any]) -> Pixels:
 
 def group_colour(group: int) -> Colour:
     """The colour of a group, 0 and up."""
-    return GROUPS[group % len(GROUPS)]
+    return PALETTE[group % len(PALETTE)]
 
 
 def group_colours(groups: NDArray[np.int64]) -> Pixels:
     """Maps of groups (..., H, W) or (N,): a colour for each; pixels of no group (-1) are grey."""
     groups = _square(groups) if groups.ndim == 1 else groups
-    return np.array([*GROUPS, NO_GROUP], np.uint8)[np.where(groups < 0, -1, groups % len(GROUPS))]
+    colours = np.array([*PALETTE, NO_GROUP], np.uint8)
+    return colours[np.where(groups < 0, -1, groups % len(PALETTE))]
 
 
 def mixed_colours(shares: NDArray[Any], photograph: bool = False) -> Pixels:

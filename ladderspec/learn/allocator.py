@@ -2,7 +2,7 @@
 
 A training step frees hundreds of megabytes. glibc may return much of that to the system, which then
 clears every page of it again in the next step: up to an eighth of the time with large batches
-(benchmarks/RESULTS.md). It depends on the layout of the heap whether that happens.
+(benchmarks/NOTES.md). It depends on the layout of the heap whether that happens.
 """
 
 from __future__ import annotations

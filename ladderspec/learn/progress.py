@@ -22,7 +22,7 @@ from ladderspec.escaping import escape_terminal
 from ladderspec.learn.status import (
     Status,
     costs_to_show,
-    numbers,
+    show_measures,
     show_time,
     without_nll,
     write_status,
@@ -109,7 +109,7 @@ class Progress:
         """Print a row of metrics, if there is no live line."""
         if not self.display.live:
             shown = costs_to_show(values) | {n: v for n, v in values.items() if "cost" not in n}
-            self.say(f"{replace(self.status, update=update).pace}  {numbers(shown)}")
+            self.say(f"{replace(self.status, update=update).pace}  {show_measures(shown)}")
 
     def say(self, line: str) -> None:
         """Print a line."""
@@ -206,7 +206,7 @@ class Display:
         for name, source in list(self.runs.items()):
             status = None if isinstance(source, Here) else source()
             if status is not None and status.total:
-                self.say(f"{name}: {status.pace}  {numbers(status.measures)}")
+                self.say(f"{name}: {status.pace}  {show_measures(status.measures)}")
 
     def show(self) -> None:
         """Draw the live lines again."""
@@ -297,7 +297,7 @@ def lines(
     limit = min(width * 36 // 100, width - pace - LEAST - 18)  # 12 for a measure, 6 between
     names = min(max((len(name) for name, _ in shown), default=0), max(14, limit))
     room = width - names - pace - 4  # for the bar and the measures
-    widest = max((len(numbers(s.measures)) for s in moving.values()), default=0)
+    widest = max((len(show_measures(s.measures)) for s in moving.values()), default=0)
     bar = min(BAR, max(LEAST, room - 2 - widest))
     bar = bar if room >= bar else 0
     found = []
@@ -328,8 +328,8 @@ def _spin(status: Status, frame: int, note: str) -> str:
 
 def _measures(status: Status, room: int) -> str:
     """As many measures as there is room for; by their short names if there is little."""
-    if len(numbers(status.measures)) <= room:
-        return numbers(status.measures)
+    if len(show_measures(status.measures)) <= room:
+        return show_measures(status.measures)
     parts = [f"{name.split('.')[-1]} {v:.4g}" for name, v in status.measures.items()]
     while parts and len("  ".join(parts)) > room:
         parts.pop()

@@ -89,9 +89,9 @@ def show_time(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def numbers(values: Mapping[str, float]) -> str:
+def show_measures(values: Mapping[str, float]) -> str:
     """
-    >>> numbers({"digit.error": 12.345678, "next_frame.error": 1500.25})
+    >>> show_measures({"digit.error": 12.345678, "next_frame.error": 1500.25})
     'digit.error 12.35  next_frame.error 1500'
     """
     return "  ".join(f"{name} {value:.4g}" for name, value in values.items())

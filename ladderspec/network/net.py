@@ -43,7 +43,7 @@ from ladderspec.schedule.plan import Plan
 from ladderspec.wiring.graph import Graph, copies, describe
 from ladderspec.wiring.readings import readouts_of
 
-GROUPS = "encoder.groups"
+GROUPS_NODE = "encoder.groups"
 
 
 class Outputs(dict[str, Any]):
@@ -382,7 +382,7 @@ class Net(nn.Module):
         """What the cost of groups reads besides their mu and pi."""
         if self.groups is None:
             return {}
-        module = module_at(self, GROUPS)
+        module = module_at(self, GROUPS_NODE)
         cell = cast(Groups, module.cell)
         learned = getattr(module, "log_variance", None)
         variance = cell.initial_variance if learned is None else learned.exp()

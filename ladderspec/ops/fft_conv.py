@@ -1,10 +1,10 @@
 """Convolution by Fourier transforms, for wide filters at stride 1.
 
-A 9x9 filter costs 81 multiplications at every place. In the Fourier domain of a torus that is a
-little larger than the map it costs one complex multiplication per frequency: with both transforms,
-for 32 channels on 32x32, a sixth of the multiplications, and the same for the gradients. Transforms
-are products with real matrices of cosines and sines: on maps of these sizes, `torch.fft` and
-complex products take twice as long.
+A 9x9 filter costs 81 multiplications at every place. In the Fourier domain of a map that is padded
+a little, it costs one complex multiplication per frequency: with both transforms, for 32 channels
+on 32x32, a sixth of the multiplications, and the same for the gradients. Transforms are products
+with real matrices of cosines and sines: on maps of these sizes, `torch.fft` and complex products
+take twice as long.
 
 Roundings are of the same order as those of the direct sum, but relative to the largest value of a
 map: in float32, values a million times smaller are lost, and NaN and Inf spread over the map.
@@ -35,8 +35,8 @@ def pays(source: Shape, target: Shape, filter: Pair, stride: Pair, batch: int) -
     if filter[0] * filter[1] < WIDE or min(filter) == 1 or stride != (1, 1):
         return False
     (height, width), pairs = source[1:], source[0] * target[0]
-    torus = _torus((height, width), filter)
-    p, q = torus[0] // 2 + 1, torus[1]
+    padded = _padded_size((height, width), filter)
+    p, q = padded[0] // 2 + 1, padded[1]
     direct = _inside(height, filter[0]) * _inside(width, filter[1]) * pairs
     maps = 2 * p * width * (height + 2 * q) * (source[0] + target[0]) + 4 * p * q * pairs
     filters = 2 * p * (filter[1] * (filter[0] + 2 * q) + PER_FILTER * q) * pairs
@@ -115,28 +115,28 @@ def _bases_of(x: Tensor, weight: Tensor) -> _Bases:
 def _bases(size: Pair, filter: Pair, dtype: torch.dtype) -> _Bases:
     """For maps of `size`, and a filter that begins (k - 1) // 2 places before. No weights in it."""
     with _disable_current_modes(), torch.inference_mode(False):  # they serve calls without these
-        height, width = _torus(size, filter)
+        height, width = _padded_size(size, filter)
         half = height // 2 + 1
         # Each frequency stands for its conjugate too, except those that are real.
         shares = torch.tensor([[2.0 if 2 * f % height else 1.0] for f in range(half)], device="cpu")
         before = [-((taps - 1) // 2) for taps in filter]
-        rows = _waves(height, size[0], before[0])[:half] * shares / (height * width)
-        inverse = rows, _waves(width, size[1], before[1])
-        maps = _waves(height, size[0])[:half], _waves(width, size[1])
+        rows = _dft_matrix(height, size[0], before[0])[:half] * shares / (height * width)
+        inverse = rows, _dft_matrix(width, size[1], before[1])
+        maps = _dft_matrix(height, size[0])[:half], _dft_matrix(width, size[1])
         # Conjugate, since the convolution of networks is a correlation.
-        filters = _waves(height, filter[0])[:half].conj(), _waves(width, filter[1]).conj()
+        filters = _dft_matrix(height, filter[0])[:half].conj(), _dft_matrix(width, filter[1]).conj()
         return _Bases(*(_as_real(*each, dtype) for each in (maps, filters, inverse)))
 
 
-def _torus(size: Pair, filter: Pair) -> Pair:
-    """So large that what wraps around falls outside of the map."""
+def _padded_size(size: Pair, filter: Pair) -> Pair:
+    """Height and width so large that what wraps around falls outside the map."""
     return size[0] + filter[0] // 2, size[1] + filter[1] // 2
 
 
-def _waves(torus: int, size: int, first: int = 0) -> Tensor:
-    """exp(-2 pi i f place / torus), for all frequencies f and `size` places."""
-    frequency, place = (torch.arange(n, device="cpu") for n in (torus, size))
-    angles = (frequency[:, None] * (place + first) % torus).double() * (-2 * math.pi / torus)
+def _dft_matrix(period: int, size: int, first: int = 0) -> Tensor:
+    """The DFT matrix exp(-2 pi i f place / period), for all frequencies f and `size` places."""
+    frequency, place = (torch.arange(n, device="cpu") for n in (period, size))
+    angles = (frequency[:, None] * (place + first) % period).double() * (-2 * math.pi / period)
     return torch.complex(angles.cos(), angles.sin())
 
 

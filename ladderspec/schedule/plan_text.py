@@ -144,7 +144,7 @@ def _costs(plan: Plan, position: Mapping[str, int], wrapped: Wrap) -> list[str]:
             targets = sorted(reader.clean, key=position.__getitem__)
             text += f", against {ranges(targets, position)} of a pass without noise"
         lines += wrapped(start, text)
-    length = plan.length or max(map(_settled, plan.tasks))
+    length = plan.length or max(map(_steady_length, plan.tasks))
     always, masks = (1 << length) - 1, need_masks(plan, length, reads_of(plan.tasks, length))
     if plan.length is None:  # only what holds for every T can be stated: the last t
         masks = {node: mask | always >> 1 for node, mask in masks.items()}
@@ -166,13 +166,13 @@ def _when(plan: Plan, reader: Reader) -> str:
     if plan.length is not None:
         return iterations(times(reader, plan.length)) or "none"
     if isinstance(reader.when, tuple):
-        return iterations(times(reader, _settled(reader)))
+        return iterations(times(reader, _steady_length(reader)))
     last = f"T-{reader.ahead}" if reader.ahead else "T"
     return last if reader.when == "last" else f"1..{last}"
 
 
-def _settled(reader: Reader) -> int:
-    """A T from which on the task reads the same, seen from the last t."""
+def _steady_length(reader: Reader) -> int:
+    """A number of t beyond which the task reads the same t, counted from the last one."""
     return 1 + reader.ahead + (len(reader.when) if isinstance(reader.when, tuple) else 0)
 
 

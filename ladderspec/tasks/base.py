@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-Positive = Annotated[float, Field(ge=0)]
+NonNegative = Annotated[float, Field(ge=0)]
 
 
 class Ramp(Config):
     """A weight that changes linearly over the first updates of training."""
 
-    start: Positive = Field(0.0, description="Weight at the first update.")
-    to: Positive = Field(description="Weight at the end of the ramp and after it.")
+    start: NonNegative = Field(0.0, description="Weight at the first update.")
+    to: NonNegative = Field(description="Weight at the end of the ramp and after it.")
     updates: Annotated[int, Field(ge=1)] = Field(description="Length of the ramp in updates.")
 
     def at(self, update: int) -> float:
@@ -65,14 +65,14 @@ if TYPE_CHECKING:
     Weight = float | Ramp | dict[str, float]
 else:
     When = Annotated[
-        by_form(word=Literal["last", "all"], list=tuple[Positive, ...]),
+        by_form(word=Literal["last", "all"], list=tuple[NonNegative, ...]),
         AS_TUPLE,
         WithJsonSchema(_WHEN_SCHEMA),
     ]
     Weight = Annotated[
-        Annotated[Positive, Tag("number")]
+        Annotated[NonNegative, Tag("number")]
         | Annotated[Ramp, Tag("ramp")]
-        | Annotated[dict[str, Positive], Tag("nodes"), _NODES_SCHEMA],
+        | Annotated[dict[str, NonNegative], Tag("nodes"), _NODES_SCHEMA],
         Discriminator(_form_of_weight),
     ]
 

@@ -164,8 +164,8 @@ def _norm_text(norm: object, default: str) -> str:
     kind, joint = choice.kind or default, choice.terms == "joint"
     if kind == "none" or (kind == default and not joint):
         return "no norm" if kind != default else ""
-    groups = f" ({choice.groups})" if choice.groups else ""
-    return f"{'joint ' * joint}{kind} norm{groups}"
+    groups = f"({choice.groups})" if choice.groups else ""
+    return " ".join(filter(None, ["joint" * joint, kind, "norm", groups]))
 
 
 def noise_text(cell: Cell) -> str:

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.metadata import requires
 from pathlib import Path
 
 import networkx as nx
@@ -415,9 +416,11 @@ def test_versions(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monkey
     assert (code, err) == (0, "")
     found = dict(line.split(" ", 1) for line in out.splitlines())
     assert list(found) == [
-        "ladderspec", "python", "torch", "pydantic", "networkx", "numpy", "graphviz",
+        "ladderspec", "python", "torch", "pydantic", "networkx", "numpy", "pillow", "graphviz",
         "safetensors", "pyyaml", "dot",
     ]  # fmt: skip
+    needed = [each for each in requires("ladderspec") or [] if "extra ==" not in each]
+    assert {each.partition(">")[0] for each in needed} <= {*found}
     assert found["ladderspec"] == ls.__version__
     assert found["networkx"] == nx.__version__
     monkeypatch.setenv("PATH", "")

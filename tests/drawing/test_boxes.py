@@ -9,11 +9,13 @@ import pytest
 
 from drawing.geometry import problems, struck_labels
 from ladderspec.api import graph, load, loads
+from ladderspec.cells.fields import NormChoice, NormField
+from ladderspec.cells.pool import Identity
 from ladderspec.drawing import ladder, render, scene_of
 from ladderspec.drawing.boxes import cell_text
 from ladderspec.drawing.typesetting import text_of
 from ladderspec.plugins import load_plugin
-from ladderspec.wiring.table import to_text
+from ladderspec.wiring.table import options_of, to_text
 
 FOLDER = Path(__file__).parents[2] / "examples/message_passing"
 CHAINS = ["static_chain", "temporal_chain"]
@@ -106,6 +108,25 @@ def test_boxes_and_tables_show_what_differs_from_the_defaults() -> None:
     table = to_text(graph(spec))
     assert "Conv, layer norm, dilation 2, 2 channel groups" in table
     assert "input: noise 0.2" in table
+
+
+class Own(Identity):
+    """A user's cell with a norm, but without `default_norm`."""
+
+    norm: NormField = NormChoice()
+
+
+@pytest.mark.parametrize(
+    ("norm", "text"),
+    [
+        ("joint", "joint norm"),
+        ({"kind": "layer", "terms": "joint"}, "joint layer norm"),
+        ({"kind": "group", "groups": 3}, "group norm (3)"),
+        ("batch", "batch norm"),
+    ],
+)
+def test_norms_of_cells_without_a_default(norm: object, text: str) -> None:
+    assert options_of(Own.model_validate({"norm": norm})) == [text]
 
 
 SHARED = """

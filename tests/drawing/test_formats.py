@@ -151,15 +151,43 @@ def test_a_new_format_from_the_command_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("own_registry")
-def test_a_format_can_replace_another() -> None:
+def test_a_format_of_a_user_can_replace_another() -> None:
     class Nodes(formats.Format):
-        suffixes = ("svg",)
+        suffixes = ("nodes",)
 
         def write(self, drawing: Any) -> str:
             return str(len(drawing.scene.boxes))
 
+    class Again(Nodes):
+        def write(self, drawing: Any) -> str:
+            return "again"
+
     formats.register(Nodes)
-    assert svg(load(UNET), iterations=1) == str(len(scene_of(load(UNET), iterations=1).boxes))
+    assert render(load(UNET), "nodes") == str(len(scene_of(load(UNET)).boxes))
+    formats.register(Again)
+    assert render(load(UNET), "nodes") == "again"
+
+
+@pytest.mark.parametrize("suffixes", ['("svg",)', '("outline", "dot")'])
+def test_a_format_cannot_replace_a_built_in_one(tmp_path: Path, suffixes: str) -> None:
+    """Not even if its plug-in is loaded before the built-in formats."""
+    plugin = tmp_path / "outline.py"
+    plugin.write_text(OUTLINE.replace('("outline", "toc")', suffixes))
+    program = (
+        "import sys; from ladderspec.plugins import load_plugin\n"
+        "try:\n"
+        "    load_plugin(sys.argv[1])\n"
+        "except Exception as error:\n"
+        "    print(error)\n"
+        "from ladderspec.drawing.formats import formats; print(*formats())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, plugin], capture_output=True, text=True, check=True
+    )
+    message, known = done.stdout.splitlines()
+    name = suffixes.split('"')[-2]
+    assert message.endswith(f"there is a format `{name}` in ladderspec: give yours another name")
+    assert known == "dot gv html pdf png svg tex"
 
 
 # --- svg ------------------------------------------------------------------------------------------

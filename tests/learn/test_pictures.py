@@ -12,12 +12,12 @@ from torch import Tensor
 
 from ladderspec.api import build, loads
 from ladderspec.data import data_config
-from ladderspec.data.sheet import GROUPS, NO_GROUP, ImageSheet
+from ladderspec.data.sheet import NO_GROUP, PALETTE, ImageSheet
 from ladderspec.learn.batches import Collator
 from ladderspec.learn.pictures import draw_samples
 from ladderspec.network.net import Net, Outputs
 
-BLUE, ORANGE = GROUPS[:2]
+BLUE, ORANGE = PALETTE[:2]
 SPEC = """
 input: {channels: 1, size: [12, 12], noise: {gaussian: 0.2}}
 time: {iterations: 2}

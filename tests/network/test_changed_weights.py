@@ -28,7 +28,7 @@ SPECS = {
     "ladder": ("specs/related/ladder_tiny.yaml", None),
     "groups": (GROUPS, None),
 }
-Way = Callable[[Net], Net]
+Change = Callable[[Net], Net]
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
@@ -41,13 +41,13 @@ def _gradients(net: Net) -> None:
         parameter.grad = torch.randn(parameter.shape, generator=generator).to(parameter)
 
 
-def _optimiser(kind: Any, **options: Any) -> Way:
-    def way(net: Net) -> Net:
+def _optimiser(kind: Any, **options: Any) -> Change:
+    def change(net: Net) -> Net:
         _gradients(net)
         kind(net.parameters(), lr=0.05, **options).step()
         return net
 
-    return way
+    return change
 
 
 def _data(net: Net) -> Net:
@@ -135,7 +135,7 @@ def _swapped(net: Net) -> Net:
     return net
 
 
-WAYS: dict[str, Way] = {
+CHANGES: dict[str, Change] = {
     "sgd": _optimiser(torch.optim.SGD),
     "fused sgd": _optimiser(torch.optim.SGD, fused=True),
     "adam": _optimiser(torch.optim.Adam),
@@ -227,21 +227,23 @@ def _programs(net: Net) -> Mapping[Any, Any]:
 
 
 def test_the_size_of_the_table() -> None:
-    assert len(WAYS) * len(CALLS) * len(SPECS) == 22 * 4 * 4
+    assert len(CHANGES) * len(CALLS) * len(SPECS) == 22 * 4 * 4
 
 
 @pytest.mark.parametrize("spec", SPECS)
-@pytest.mark.parametrize("way", WAYS)
-def test_every_call_sees_the_new_weights(spec: str, way: str) -> None:
+@pytest.mark.parametrize("change", CHANGES)
+def test_every_call_sees_the_new_weights(spec: str, change: str) -> None:
     net = _net(spec)
     for _ in range(6):
         _stream(net)
     assert _programs(net), "its iterations are replayed"
-    changed, fresh = WAYS[way](net), WAYS[way](_net(spec))
+    changed, fresh = CHANGES[change](net), CHANGES[change](_net(spec))
     for name, call in CALLS.items():
         for _ in range(2):
             for ours, theirs in zip(call(changed), call(fresh), strict=True):
-                torch.testing.assert_close(ours, theirs, rtol=0, atol=0, msg=f"{name} after {way}")
+                torch.testing.assert_close(
+                    ours, theirs, rtol=0, atol=0, msg=f"{name} after {change}"
+                )
 
 
 @pytest.mark.parametrize("spec", SPECS)

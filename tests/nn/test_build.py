@@ -25,7 +25,7 @@ from ladderspec.names import Role, Shape, Side
 from ladderspec.nn import CellModule, Conv, Edge, initialise
 from ladderspec.nn.modules import nest, seed_of
 from ladderspec.wiring import graph_json
-from tests.cells import Row
+from tests.cell_examples import Row
 from tests.interpreter import Interpreter
 
 TINY = "specs/ommnist/rladder_tiny.yaml"

@@ -28,7 +28,7 @@ from ladderspec.nn import (
     Pool,
     Readout,
 )
-from tests.cells import ROWS, Row
+from tests.cell_examples import ROWS, Row
 
 MAP, GATES = (1, 6, 6), (8, 6, 6)  # four gates of two channels
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ladderspec.cli import main
-from ladderspec.data.sheet import GROUPS, NO_GROUP
+from ladderspec.data.sheet import NO_GROUP, PALETTE
 from ladderspec.learn.pictures import Shown
 from ladderspec.learn.train import train
 from ladderspec.tasks import Grouping, Panel
@@ -38,7 +38,7 @@ training: {updates: 3, batch: 4, optimiser: {lr: 0.01}}
 evaluation: {every: 3, items: 8, statistics: 0}
 machine: {threads: 1, pictures: 2}
 """
-BLUE, ORANGE = GROUPS[:2]
+BLUE, ORANGE = PALETTE[:2]
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -39,6 +39,7 @@ from ladderspec.drawing.scene import (
     Wire,
 )
 from ladderspec.errors import UsageError, one_of
+from ladderspec.plugins import check_name, is_built_in
 
 if TYPE_CHECKING:
     from ladderspec.drawing.compose import Drawing
@@ -67,7 +68,22 @@ F = TypeVar("F", bound=type[Format])
 
 
 def register(cls: F) -> F:
-    """Class decorator: make a format available under its suffixes."""
+    """Make a format known under its suffixes. Use it as a class decorator.
+
+    Args:
+        cls: A subclass of `Format`.
+
+    Returns:
+        The same class.
+
+    Raises:
+        UsageError: if ladderspec has a format of that suffix.
+    """
+    if not is_built_in(cls):
+        _import_builtin()  # a plug-in may be loaded first
+    for suffix in cls.suffixes:
+        known = _FORMATS.get(suffix)
+        check_name("format", suffix, known and type(known), cls)
     _FORMATS.update(dict.fromkeys(cls.suffixes, cls()))
     return cls
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import runpy
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -14,17 +14,50 @@ from torch.nn import functional
 
 import ladderspec as ls
 from ladderspec import nn
+from ladderspec.cells import ACTIVATIONS, Activation, EncoderCell, Site, base
 from ladderspec.cells.grouping import Groups
+from ladderspec.names import Side
 
 Shape = tuple[int, ...]
 MAPS, HALF = (4, 7, 6), (6, 4, 3)
 
 
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def page() -> str:
+    return str(runpy.run_path(str(DOCS / "make_cells.py"))["page"]())
+
+
 def test_the_page_is_up_to_date() -> None:
     """`python docs/make_cells.py` writes it."""
-    docs = Path(__file__).parents[2] / "docs"
-    page = runpy.run_path(str(docs / "make_cells.py"))["page"]()
-    assert page == (docs / "cells.md").read_text(encoding="utf-8")
+    assert page() == (DOCS / "cells.md").read_text(encoding="utf-8")
+
+
+class Doubled(EncoderCell):
+    """y = 2 a"""
+
+    cell: Literal["Doubled"] = "Doubled"
+
+    def out_shape(self, site: Site) -> Shape:
+        return site.main().shape
+
+    @staticmethod
+    def compute(a: Tensor) -> Tensor:
+        return 2 * a
+
+
+def test_the_page_knows_new_activations_and_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    def cube(a: Tensor) -> Tensor:
+        """a^3"""
+        return a**3
+
+    monkeypatch.setitem(ACTIVATIONS, "cube", Activation("cube", cube))
+    monkeypatch.setitem(base._CELLS[Side.ENCODER], "Doubled", Doubled)
+    text = page()
+    assert "| `sigmoid` | 1 / (1 + exp(-a)) |\n| `cube` | a^3 |\n" in text
+    _, found = text.split("### Doubled, encoder\n")
+    assert found.split("###")[0].startswith("\n```\ny = 2 a\n```\n\n```python\ndef compute(")
 
 
 # --- written from the page ------------------------------------------------------------------------

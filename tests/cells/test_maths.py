@@ -34,7 +34,7 @@ from ladderspec.nn import (
     convolve_transposed,
     f,
 )
-from tests.cells import Row
+from tests.cell_examples import Row
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""What holds for every cell, over the table in tests/cells.py."""
+"""What holds for every cell, over the table in tests/cell_examples.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.func import functional_call
 from ladderspec.cells import registered
 from ladderspec.names import Side
 from ladderspec.nn import FIRST, CellModule, TimeStep
-from tests.cells import ROWS, Row
+from tests.cell_examples import ROWS, Row
 
 CONV_CELLS = {"Conv", "ConvLSTM", "ConvGRU", "Pool", "convG1", "convG2", "convG3"}
 
@@ -45,7 +45,7 @@ def test_every_registered_cell_has_a_row():
     twice = {(cell, Side.ENCODER) for cell, side in there if side is Side.LATERAL}
     for side in (Side.ENCODER, Side.DECODER):
         missing = {(cell, side) for cell in registered(side)} - there - twice
-        assert not missing, f"add a row to tests/cells.py: {missing}"
+        assert not missing, f"add a row to tests/cell_examples.py: {missing}"
 
 
 @every_row
