@@ -78,10 +78,10 @@ def _is_public(host: str) -> bool:
 
 
 def for_index(text: str, hero: str, source: str = "") -> str:
-    """The README for readers who have no clone.
+    """The README for readers who have no clone: with the YAML of the first image as a text.
 
-    Without `source`, there is nothing that an index could show or link to: the first image becomes
-    the YAML that it shows, the others and the table of pages are left out, links become words.
+    Without `source`, there is nothing that an index could show or link to: images and the table of
+    pages are left out, links become words.
 
     Args:
         text: The README.
@@ -89,11 +89,12 @@ def for_index(text: str, hero: str, source: str = "") -> str:
         source: The address of the repository.
     """
     text = CLONE.sub(INSTALL, text).replace("docs/hero.yaml", "hero.yaml")
+    yaml = f"`hero.yaml`:\n\n```yaml\n{hero}```"
+    text = IMAGE.sub(lambda image: f"{image[0]}\n\n{yaml}", text, count=1)
     if source:
         view = f"{source}/-" if urlsplit(source).hostname.startswith("gitlab.") else source
         text = LINK.sub(rf"[\g<text>]({view}/blob/HEAD/\g<target>)", text)
         return IMAGE.sub(lambda found: _absolute(found, f"{view}/raw/HEAD/"), text)
-    text = IMAGE.sub(lambda _: f"`hero.yaml`:\n\n```yaml\n{hero}```", text, count=1)
     text = LINK.sub(r"\g<text>", IMAGE.sub("", PAGES.sub(NO_PAGES, text)))
     return re.sub(r"\n{3,}", "\n\n", text)
 

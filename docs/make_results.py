@@ -157,7 +157,7 @@ SECTIONS = (
             ("AMI and digit error over iterations", "table4_small/by_time.png"),
             ("Images, groups at every iteration, and mu of each group", "grouping.png"),
         ),
-        "ladderspec evaluate out/table4_small/rtagger.seed2 --split valid --count 3",
+        "ladderspec evaluate out/arrows_rtagger/rtagger.seed2 --split valid --count 3",
     ),
     Section(
         "Grouping by texture",

@@ -211,7 +211,8 @@ def test_the_page_of_a_public_repository(tmp_path: Path) -> None:
     wheel = built("wheel", tmp_path / "wheel", "", root)
     fields, page = metadata(wheel)
     assert "Project-URL: Source, https://github.com/x/y" in fields.splitlines()
-    assert "(https://github.com/x/y/raw/HEAD/docs/hero.svg)" in page
+    hero = (ROOT / "docs/hero.yaml").read_text()
+    assert f"y/raw/HEAD/docs/hero.svg)\n\n`hero.yaml`:\n\n```yaml\n{hero}```\n\n" in page
     assert 'src="https://github.com/x/y/raw/HEAD/docs/' in page
     assert "(https://github.com/x/y/blob/HEAD/docs/tour.md)" in page
     assert "](docs/" not in page
@@ -248,7 +249,7 @@ def test_web_addresses_of_remotes(remote: str, address: str) -> None:
 
 def test_links_into_gitlab() -> None:
     page = hook().for_index("[a](docs/a.md) ![b](b.svg)", "", "https://gitlab.com/x/y")
-    assert page == (
+    assert page.startswith(
         "[a](https://gitlab.com/x/y/-/blob/HEAD/docs/a.md)"
         " ![b](https://gitlab.com/x/y/-/raw/HEAD/b.svg)"
     )

@@ -24,6 +24,7 @@ class Parameter:
     variance: float | None = None  # of a Gaussian with mean 0
     buffer: bool = False  # saved with the network, but neither learned nor counted
     taps: tuple[int, int] = (1, 1)  # blocks of a filter's taps that start alike
+    elementwise: bool = False  # coefficients, not a linear map: without multiply-adds
 
     @property
     def size(self) -> int:
@@ -68,8 +69,8 @@ def shareable(parameters: Mapping[str, Parameter]) -> Parameters:
 
 def zeros(*shape: int) -> Parameter:
     """
-    >>> zeros(3)
-    Parameter(shape=(3,), values=(0.0,), variance=None, buffer=False, taps=(1, 1))
+    >>> zeros(3).values
+    (0.0,)
     """
     return Parameter(shape)
 
@@ -83,13 +84,13 @@ def ones(*shape: int) -> Parameter:
 
 
 def blocks(*shape: int, values: tuple[float, ...]) -> Parameter:
-    """The first dimension in equal blocks, each filled with its own value.
+    """Coefficients that are applied elementwise, in equal blocks of the first dimension.
 
     Args:
-        shape: The shape; `values` divide its first dimension.
+        *shape: The shape.
         values: The initial value of each block.
     """
-    return Parameter(shape, tuple(map(float, values)))
+    return Parameter(shape, tuple(map(float, values)), elementwise=True)
 
 
 def normal(*shape: int) -> Parameter:

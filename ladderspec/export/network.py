@@ -182,6 +182,7 @@ class Network:
             yield f"share({access(owner)}, {access(name)})"
 
     def _initial(self) -> Iterator[str]:
+        """Initial values that are learned; identity nodes have no module that could own theirs."""
         for slot, (name, channels) in self.learned.items():
             if slot not in self.modules and name == "initial":
                 yield f"{access(slot)} = nn.Identity()"
@@ -220,11 +221,9 @@ class Network:
             return
         yield from self._before()
         loop = "for t, e_input in enumerate(frames.unbind(dim=1)):"
-        yield loop if timed else f"for t in range({iterations}):"
-        for line in [*self._inputs(), *self._iteration()]:
-            yield f"    {line}" if line else ""
-        for each in self.outputs:
-            yield f"    outputs[{quoted(each.name)}].append({self._sees(each)})"
+        seen = [f"outputs[{quoted(each.name)}].append({self._sees(each)})" for each in self.outputs]
+        body = [*self._inputs(), *self._iteration(), *seen]
+        yield block(loop if timed else f"for t in range({iterations}):", body)
         stacked = "{name: torch.stack(seen, dim=1) for name, seen in outputs.items()}"
         if grouped:
             yield f"stacked = {stacked}"
@@ -243,13 +242,13 @@ class Network:
         return f"{given} -> what each task sees, ({axes(self.graph)}, ...)."
 
     def _noise(self, noise: Noise | None) -> Iterator[str]:
-        x = self.arguments[BOTTOM]
-        if noise is not None and (noise.gaussian or noise.flip):
-            yield "if self.training:"
-            if noise.gaussian:
-                yield f"    {x} = {x} + {noise.gaussian} * torch.randn_like({x})"
-            if noise.flip:
-                yield f"    {x} = torch.where(torch.rand_like({x}) < {noise.flip}, 1 - {x}, {x})"
+        x, found = self.arguments[BOTTOM], list[str]()
+        if noise is not None and noise.gaussian:
+            found.append(f"{x} = {x} + {noise.gaussian} * torch.randn_like({x})")
+        if noise is not None and noise.flip:
+            found.append(f"{x} = torch.where(torch.rand_like({x}) < {noise.flip}, 1 - {x}, {x})")
+        if found:
+            yield block("if self.training:", found)
 
     def _before(self) -> Iterator[str]:
         """The initial values of delayed edges."""

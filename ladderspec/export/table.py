@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ladderspec.cells import Cell
 from ladderspec.cells.fields import STARTS
-from ladderspec.export.source import WIDTH
+from ladderspec.export.source import WIDTH, block
 from ladderspec.names import Side, node_name
 from ladderspec.wiring.graph import Graph, table_rows
 
@@ -47,14 +47,12 @@ def table_lines(graph: Graph, modules: Mapping[str, str]) -> Iterator[str]:
     """
     for _, group in groupby(_rows(graph, modules), key=lambda row: row.kind):
         first, *others = group
-        yield ""
-        if not others:
-            yield from comment(first.level, first.fields)
+        last = f" ... {others[-1].level}" if others else ""
+        yield from ["", *comment(first.level + last, first.fields)]
+        if others:
+            yield block(_head([first, *others]), first.lines("below", "level"))
+        else:
             yield from first.lines(quoted(first.below), quoted(first.level))
-            continue
-        yield from comment(f"{first.level} ... {others[-1].level}", first.fields)
-        yield _head([first, *others])
-        yield from (f"    {line}" for line in first.lines("below", "level"))
 
 
 def _rows(graph: Graph, modules: Mapping[str, str]) -> Iterator[ExportRow]:

@@ -13,7 +13,7 @@ from ladderspec.names import Role, is_input
 from ladderspec.network.history import History, Slot, channels_last
 from ladderspec.network.inputs import Given
 from ladderspec.nn import CellModule, TimeStep
-from ladderspec.nn.modules import module_at
+from ladderspec.nn.modules import Declared, module_at, share_again
 from ladderspec.ops import choose
 from ladderspec.schedule.equations import Term
 from ladderspec.schedule.plan import Needs, Plan, Reads, depths, need_masks
@@ -79,6 +79,12 @@ class Executor:
         self.carried = [name for name, slot in self.slots.items() if slot.depth]
         # In the order in which their noise is drawn.
         self.noisy = [name for name in plan.equations if self.module(name).deviation]
+        names = {id(module): name for name, module in root.named_modules()}
+        self.shares = {  # by the name of a module, that of the module whose weights it reads
+            name: names[id(module.lender[0])]
+            for name, module in root.named_modules()
+            if isinstance(module, Declared) and module.lender
+        }
 
     def module(self, node: str) -> CellModule:
         return cast(CellModule, module_at(self.root, node))
@@ -100,6 +106,8 @@ class Executor:
 
     def loop(self, history: History, steps: Iterable[TimeStep], call: Call) -> None:
         """Fill a history that has its past and its inputs."""
+        for name, owner in self.shares.items():
+            share_again(self.root, name, owner)
         nodes = [
             (node, self.module(node.name), call.needs[node.name], node.name in call.counted)
             for node in self.computed

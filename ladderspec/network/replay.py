@@ -2,10 +2,10 @@
 
 A stream makes the same torch calls at every frame, and at batch 1 the Python code around them takes
 a tenth of the time (benchmarks/RESULTS.md). A captured program is the sequence of calls, as a
-function of everything that is given, of all parameters and of all buffers; it holds no tensor. It
-is used only while `Guard` finds the same modules, parameters and buffers, with the same shapes,
-types and devices, in the same mode. Networks with hooks, parametrizations or cells of users run
-without it.
+function of everything that is given, of all parameters and of all buffers; the only tensors that it
+holds are constants, like the Fourier bases of FFT convolution. It is used only while `Guard` finds
+the same modules, parameters and buffers, with the same shapes, types and devices, in the same mode.
+Networks with hooks, parametrizations or cells of users run without it.
 """
 
 from __future__ import annotations

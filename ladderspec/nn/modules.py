@@ -73,6 +73,28 @@ class Declared(nn.Module):
             delattr(self, name)
 
 
+def share_again(root: nn.Module, name: str, owner: str) -> None:
+    """Let a module borrow from what now has the name of its owner: either may be replaced."""
+    try:
+        module = module_at(root, name)
+    except KeyError:  # its cell was replaced
+        return
+    if not isinstance(module, Declared) or not module.borrowed:
+        return
+    try:
+        lender = module_at(root, owner)
+    except KeyError:
+        lender = nn.Module()
+    if lender is module.lender[0]:
+        return
+    missing = [each for each in sorted(module.borrowed) if not hasattr(lender, each)]
+    if missing:
+        raise UsageError(
+            f"{name} shares weights with {owner}, but what now stands there has no `{missing[0]}`"
+        )
+    module.lender = (lender,)
+
+
 def initialise(module: nn.Module, seed: int) -> None:
     """Draw every declared parameter from `seed` and its full name within `module`.
 

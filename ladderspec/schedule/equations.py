@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 from ladderspec.names import Role, Shape, show_arrow, size_of
 from ladderspec.wiring.graph import Graph, copies_of
 
-FUNCTION = frozenset({"w", "w_s"})  # coefficients of f(u, w) [eq:fdec]: applied elementwise
-
 
 class Term(NamedTuple):
     """One arrow: what its target reads, and from how many iterations ago."""
@@ -120,8 +118,8 @@ def multiplications(graph: Graph, node: str) -> int:
     total: int = sum(each.multiplications for *_, each in arrows if each is not None)
     weights = [
         each.shape
-        for name, each in attributes["cell_parameters"].items()
-        if name not in FUNCTION and not each.buffer
+        for each in attributes["cell_parameters"].values()
+        if not each.elementwise and not each.buffer
     ]
     total += sum(_uses(weight, attributes["shape"]) for weight in weights)
     return total * copies_of(graph, node)

@@ -120,6 +120,7 @@ class Reading(Config):
     steps: int | None  # number of iterations, if it is fixed
     groups: int | None = None  # number of groups that the node exists for
     level: Shape | None = None  # shape of the level that a decoder estimates
+    has_logits: bool = False  # its cell returns logits, as a SoftMax does; the task reads these
 
     def check_ahead(self, ahead: int) -> tuple[str, str] | None:
         """A message and a hint if a target lies behind the last frame."""

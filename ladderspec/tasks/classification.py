@@ -63,7 +63,7 @@ class Classification(ClassScores):
     target: str = Field("label", description="Field of the data with the class label.")
 
     def check_shape(self, reading: Reading) -> tuple[str, str] | None:
-        if self.head is None and len(reading.shape) != 1 and reading.cell != "SoftMax":
+        if self.head is None and len(reading.shape) != 1 and not reading.has_logits:
             return (
                 f"classification reads class scores, but {reading.node} is"
                 f" {show_shape(reading.shape)}",
@@ -72,7 +72,7 @@ class Classification(ClassScores):
         return self._check_none(reading)
 
     def note(self, reading: Reading, limits: str) -> str:
-        if self.head is not None or reading.cell == "SoftMax":
+        if self.head is not None or reading.has_logits:
             return ""
         limited = f", {limits}," if limits else ""
         return (
@@ -138,7 +138,7 @@ class Consistency(ClassScores):
     taught: ClassVar = True
 
     def check_shape(self, reading: Reading) -> tuple[str, str] | None:
-        if reading.cell != "SoftMax":
+        if not reading.has_logits:
             return (
                 f"consistency compares probabilities, but {reading.node} is made by {reading.cell}",
                 "read a SoftMax",

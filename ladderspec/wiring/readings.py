@@ -186,10 +186,12 @@ def _check_weights(work: Compilation, name: str, entry: TaskAttributes) -> None:
 
 def reading_of(graph: Graph, node: str) -> Reading:
     """The reading of a node whose shape is known."""
+    cell = graph.nodes[node]["cell"]
     return Reading(
         node=node,
         shape=graph.nodes[node]["shape"],
-        cell=graph.nodes[node]["cell"].cell,
+        cell=cell.cell,
+        has_logits="logits" in cell.returns,
         input=graph.nodes[BOTTOM]["shape"],
         frames=graph.graph["frames"] is not None,
         steps=steps_of(graph),

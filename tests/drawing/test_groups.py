@@ -177,7 +177,7 @@ def test_plates_by_hand_stay_possible() -> None:
 LABELS = {
     "svg": r">K</tspan>.*= 3<",
     "html": r">K</tspan>.*= 3<",
-    "tex": r"\$K\\ =\\ 3\$",
+    "tex": r"\$K\\ \{=\}\\ 3\$",
     "gv": r">K</font></i><font face=\"Times,serif\"> = 3</font>",
 }
 

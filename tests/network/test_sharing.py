@@ -344,3 +344,28 @@ def test_a_lesion_says_that_shared_weights_stay_in_use() -> None:
     less = net_of(lesion(graph, ["encoder.input(t-1) -> encoder.b"]))
     adopted = less.adopt(net.state_dict())
     assert not adopted.missing
+
+
+# --- a module in the place of another one ---------------------------------------------------------
+
+
+def test_what_shares_reads_the_module_that_stands_there_now() -> None:
+    net, fresh = made(), made()
+    mine = copy.deepcopy(net.get_submodule("encoder.a"))
+    with torch.no_grad():
+        for parameter in mine.parameters():
+            parameter.add_(torch.randn_like(parameter))
+    before = seen(net)
+    net.encoder.a = mine
+    fresh.load_state_dict(net.state_dict())
+    assert torch.equal(seen(net), seen(fresh))
+    assert not torch.equal(seen(net), before)
+    net.values(torch.rand(2, 4, 8, 8), "encoder.c").sum().backward()
+    assert any(parameter.grad is not None for parameter in mine.parameters())
+
+
+def test_a_module_without_the_shared_weights_is_refused() -> None:
+    net = made()
+    net.encoder.a = nn.Identity()
+    with pytest.raises(UsageError, match=r"shares weights with encoder\.a, but what now stands"):
+        net.values(torch.rand(2, 4, 8, 8), "encoder.c")
