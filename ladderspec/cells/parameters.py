@@ -59,7 +59,7 @@ Parameters = dict[str, Parameter]
 
 
 def shareable(parameters: Mapping[str, Parameter]) -> Parameters:
-    """What cells and arrows share: not buffers, nor initial values, which belong to a node."""
+    """Those that cells and arrows share: no buffers, and no initial values of nodes."""
     return {
         name: parameter
         for name, parameter in parameters.items()

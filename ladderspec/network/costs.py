@@ -130,7 +130,7 @@ def costs_of(
 def _target(
     name: str, task: Task, frames: Tensor, targets: Targets, alone: bool
 ) -> tuple[Tensor, bool]:
-    """What a task compares with; and whether it stands under the task's own name.
+    """The target of a task, and whether it is given under the task's own name.
 
     Targets without names are those of the one field that tasks compare with, if it is `alone`.
     """

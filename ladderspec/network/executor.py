@@ -45,7 +45,7 @@ class ExecutorNode(NamedTuple):
 
 @dataclass(frozen=True)
 class Call:
-    """What a call asks for, resolved by `Executor.call`."""
+    """The request of a call, resolved by `Executor.call`."""
 
     needs: Needs  # at which t each node is needed
     kept: frozenset[str]  # the slots whose values are read at the end
@@ -178,7 +178,7 @@ class Executor:
         clean: bool = False,
         counted: Collection[str] = (),
     ) -> Call:
-        """What a call asks for.
+        """Resolve which nodes a call needs at which t, and which values it keeps.
 
         Args:
             given: What the call was given.

@@ -86,7 +86,7 @@ def predictor(net: Net) -> tuple[str, Task]:
 
 
 def _last(seen: Tensor, lengths: Lengths) -> Tensor:
-    """What is seen of every sequence at its own end."""
+    """The value of every sequence at its own end."""
     if lengths is None:
         return seen[:, -1]
     ends = torch.as_tensor(lengths, device=seen.device)

@@ -94,7 +94,7 @@ class History:
         return torch.stack(values)
 
     def carry(self, start: int | Tensor = 0, ends: tuple[int, ...] | None = None) -> Carry:
-        """What the next iteration reads, after a call that began after `start` iterations."""
+        """The carry for the next iteration, after a call that began after `start` iterations."""
         values = {
             name: tuple(self._last(name, age, ends) for age in range(1, slot.depth + 1))
             for name, slot in self.slots.items()

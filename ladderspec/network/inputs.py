@@ -1,4 +1,4 @@
-"""What a network is called with: inputs, their noise, lengths, carries, names of nodes."""
+"""The arguments of a network: inputs, their noise, lengths, carries, names of nodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Lengths = Tensor | Sequence[int] | None
 
 @dataclass(frozen=True)
 class Given:
-    """What a call was given, checked; or as the executor reads it (`Inputs.shown`)."""
+    """The checked arguments of a call; or those that the executor reads (`Inputs.shown`)."""
 
     values: dict[str, Tensor]  # inputs by node, (B, T, ...) or (B, ...)
     length: int
@@ -46,7 +46,7 @@ class Given:
 
 
 class Inputs:
-    """What a network takes: inputs of given shapes, over time or alone, and its own carry."""
+    """The inputs that a network takes: their shapes, over time or alone, and its own carry."""
 
     def __init__(self, graph: Graph, slots: Mapping[str, Slot], groups: int | None) -> None:
         self.forms, self.groups = forms_of(graph), groups
@@ -69,7 +69,7 @@ class Inputs:
         carry: Carry | None = None,
         alone: bool = False,
     ) -> Given:
-        """What a call was given, if it fits the network.
+        """Check the arguments of a call against the network.
 
         Args:
             given: The frames, or all inputs by name.
@@ -91,7 +91,7 @@ class Inputs:
         return Given(values, length, ends, carry)
 
     def shown(self, given: Given, noise: Noise | None) -> Given:
-        """What the executor reads: inputs with noise, hidden after `until`; all for every group."""
+        """Prepare inputs for the executor: with noise, hidden after `until`, for every group."""
         found = {**given.values, BOTTOM: noisy(given.frames, noise)}
         for form in self.forms:
             if form.until is not None:

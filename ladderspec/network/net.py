@@ -47,7 +47,7 @@ GROUPS_NODE = "encoder.groups"
 
 
 class Outputs(dict[str, Any]):
-    """What each task sees by its name, (B, T, ...); by node if it reads several."""
+    """The values that tasks read, by task, (B, T, ...); by node if a task reads several."""
 
     carry: Carry
 
@@ -85,7 +85,7 @@ class Net(nn.Module):
 
     @property
     def readouts(self) -> dict[str, dict[str, TaskReadout]]:
-        """What each task owns, by the node that it reads."""
+        """The read-out of each task, by the node that it reads."""
         found: dict[str, dict[str, TaskReadout]] = {name: {} for name in self.tasks}
         for form in self.readout_forms:
             readout = module_at(self, f"task.{form.name}")
@@ -168,7 +168,7 @@ class Net(nn.Module):
         return costs
 
     def _cost(self, task: TaskCost, history: History, clean: History | None) -> Tensor:
-        """What one task costs, whose nodes are read at some t."""
+        """The cost of one task, whose nodes are read at some t."""
         costs, slots = {}, clean_slots(self.graph, task.name)
         for node, seen in self._see(history, task.name, task.times).items():
             if clean is not None and node in slots:
@@ -350,12 +350,12 @@ class Net(nn.Module):
     def _enter(
         self, frames: Frames, lengths: Lengths, carry: Carry | None, alone: bool = False
     ) -> Given:
-        """What a call was given, checked."""
+        """Check the arguments of a call."""
         like = None if torch.compiler.is_compiling() else next(self.parameters(), None)
         return self.inputs.check(frames, like, lengths, carry, alone)
 
     def _shown(self, given: Given, noise: bool = True) -> Given:
-        """What the executor reads: in training with noise, and for every group."""
+        """Prepare inputs for the executor: with noise in training, and for every group."""
         return self.inputs.shown(given, self.noise if noise and self.training else None)
 
     def _run(self, shown: Given, call: Call, checkpoint: bool | int) -> History:
@@ -370,7 +370,7 @@ class Net(nn.Module):
     def _outputs(
         self, history: History, times: list[int], form: Callable[[Tensor], Tensor]
     ) -> dict[str, Any]:
-        """What each task sees in some form by its name; by node if it reads several."""
+        """The values that tasks read, in some form, by task; by node if a task reads several."""
         found = {}
         for name in self.tasks:
             seen = self._see(history, name, times)
@@ -379,7 +379,7 @@ class Net(nn.Module):
         return found
 
     def likelihood(self) -> dict[str, Any]:
-        """What the cost of groups reads besides their mu and pi."""
+        """The arguments of the cost of groups besides their mu and pi."""
         if self.groups is None:
             return {}
         module = module_at(self, GROUPS_NODE)
@@ -389,7 +389,7 @@ class Net(nn.Module):
         return {"likelihood": cell.likelihood, "variance": variance}
 
     def _see(self, history: History, name: str, times: list[int]) -> dict[str, Tensor]:
-        """What a task sees by node, (n, B, ...); with groups, (n, B, K, ...)."""
+        """The values that a task reads, by node, (n, B, ...); with groups, (n, B, K, ...)."""
         nodes = self.executor.nodes
         return {
             node: unfold(readout(history.series(nodes[node].seen, times)), self.groups, 1)
@@ -398,7 +398,7 @@ class Net(nn.Module):
 
 
 class Adopted(NamedTuple):
-    """What `adopt` did, by the names of parameters and buffers."""
+    """The outcome of `adopt`, by the names of parameters and buffers."""
 
     kept: tuple[str, ...]
     missing: tuple[str, ...]  # not in what was given: left as they were

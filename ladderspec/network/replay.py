@@ -92,7 +92,7 @@ def _is_usual(given: list[Tensor]) -> bool:
 
 
 class Guard:
-    """What captured programs rely on: everything about a network except its numbers."""
+    """The assumptions of captured programs: everything about a network except its numbers."""
 
     def __init__(self, net: nn.Module) -> None:
         self.programs: dict[Any, Program] = {}

@@ -34,7 +34,7 @@ ShapeField = Annotated[tuple[Annotated[int, Field(ge=1)], ...], BeforeValidator(
 
 
 class EdgeFields(Config):
-    """What single edges may have of their own."""
+    """The options that single edges may have."""
 
     filter: PairField | None = None
     norm: NormName | None = None

@@ -120,7 +120,7 @@ def seed_of(seed: int, name: str) -> int:
 
 
 class Edge(Declared):
-    """What one edge does to the value it carries: a linear map, then perhaps a norm with a gain.
+    """The computation of one edge: a linear map, then perhaps a norm with a gain.
 
     Args:
         projection: The map, its norm and its initial values.
@@ -236,7 +236,7 @@ class CellModule(Declared):
         self.checked = not is_built_in(type(cell))
 
     def first_value(self, batch: int) -> Tensor | None:
-        """What delayed edges carry before the first iteration, (B, ...); None: zeros.
+        """The value of delayed edges before the first iteration, (B, ...); None: zeros.
 
         Random numbers behind it are drawn in training, and those of the buffer in evaluation.
         """

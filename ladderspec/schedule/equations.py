@@ -1,4 +1,4 @@
-"""What one node computes: the arrows it reads, what it remembers, and the work it takes."""
+"""The equation of one node: the arrows it reads, what it remembers, and the work it takes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True)
 class Equation:
-    """What one node computes, and what that takes for one t of one sample, all groups."""
+    """The computation of one node, with its work for one t of one sample, all groups."""
 
     node: str
     cell: str
@@ -54,7 +54,7 @@ class Equation:
 
 @dataclass(frozen=True)
 class Reader:
-    """What one task reads: which nodes, when, and what its own read-out takes."""
+    """The reads of one task: which nodes, when, and the work of its own read-out."""
 
     name: str
     at: tuple[str, ...]
