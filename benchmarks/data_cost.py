@@ -1,4 +1,4 @@
-"""What data cost beside a training update, as shares of it in one run.
+"""The cost of data as shares of a training update, in one run.
 
     python benchmarks/data_cost.py [--repeats 21] [--batch 50]
 

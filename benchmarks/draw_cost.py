@@ -1,4 +1,4 @@
-"""What a drawing costs from the command line, as ratios to `ladderspec validate` of the same file.
+"""The cost of a drawing from the command line, as ratios to `ladderspec validate` of the same file.
 
     python benchmarks/draw_cost.py [--repeats 15]
 

@@ -27,7 +27,7 @@ Cell = tuple[Tensor, Tensor]
 
 
 class State(NamedTuple):
-    """What one iteration hands to the next; ``cells`` and ``decoded`` are keyed by level."""
+    """The state between two iterations; ``cells`` and ``decoded`` are keyed by level."""
 
     t: int
     cells: dict[int, Cell]

@@ -1,4 +1,4 @@
-"""What the training loop costs beside the bare forward, backward and optimiser of the same net.
+"""The cost of the training loop beside the bare forward, backward and optimiser of one net.
 
     python benchmarks/train_cost.py [--repeats 31] [--batch 50]
 

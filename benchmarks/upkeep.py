@@ -36,7 +36,7 @@ from ladderspec.network.net import Net
 
 
 def memory(args: argparse.Namespace) -> None:
-    """What a training step adds to the largest resident size of a process of its own."""
+    """The memory that a training step adds to the largest resident size of its own process."""
     print("| peak memory of a step | batch | ladderspec, MB | by hand, MB | channels-last, MB |")
     print("|---|---|---|---|---|")
     for name in args.nets:

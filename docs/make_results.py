@@ -403,7 +403,7 @@ def scale(run: Run) -> str:
 
 
 def brief(section: Section, found: dict[Study, Results]) -> Iterator[str]:
-    """What the page says of a table: a paragraph, the commands, and where the rest is."""
+    """The section of a table: a paragraph, the commands, and links to the rest."""
     yield f"## {section.title}"
     yield _prose(section.prose).partition("\n\n")[0]
     yield _commands(section, found)

@@ -1,4 +1,4 @@
-"""What all tests share: golden files, one thread and a seed, cells known to one module alone."""
+"""Fixtures of all tests: golden files, one thread and a seed, cells of one module alone."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

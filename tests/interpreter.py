@@ -79,7 +79,7 @@ class Interpreter(nn.Module):
         return found
 
     def shown(self, node: str, t: int, given: dict[str, Tensor]) -> Tensor:
-        """What an input gives at one t: nothing but zeros after the last t of `until`."""
+        """The value of an input at one t: zeros after the last t of `until`."""
         side, name = node.split(".")
         cell, value = self.graph.nodes[node]["cell"], given[name]
         timed = cell.per == "frame" if side == "input" else self.graph.graph["frames"] is not None

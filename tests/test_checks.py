@@ -1,4 +1,4 @@
-"""What the project says was checked: lower bounds, Pythons, and what `make check-all` could not."""
+"""Claims about what was checked: lower bounds, Pythons, and gaps of `make check-all`."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ SHORT += ["evaluation.items=30", "evaluation.batch=300"]
 
 
 def ablate(name: str, out: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, list[str]]:
-    """What `ablate` prints about a shortened experiment, and the names of the files it writes."""
+    """The output of `ablate` for a shortened experiment, and the names of the files it writes."""
     words = [word for change in SHORT for word in ("--set", change)]
     assert main(["ablate", str(EXPERIMENTS / name), "-o", str(out), "--threads", "1", *words]) == 0
     printed = capsys.readouterr().out

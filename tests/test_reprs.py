@@ -1,4 +1,4 @@
-"""What the stages of the pipeline print at a prompt, and what saving and adopting refuse."""
+"""Reprs of the stages of the pipeline, and refusals of saving and adopting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of training share: a network and an experiment that take milliseconds."""
+"""A network and an experiment that train in milliseconds, for tests."""
 
 from __future__ import annotations
 

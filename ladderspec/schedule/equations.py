@@ -46,10 +46,10 @@ class Equation:
     share: str | None = None  # the node with which it shares weights
 
     @property
-    def numbers(self) -> int:
-        """How many numbers its output and its state hold."""
-        numbers = size_of(self.shape) + sum(size_of(shape) for _, shape in self.state)
-        return self.copies * numbers
+    def elements(self) -> int:
+        """The number of elements of its output and its state."""
+        elements = size_of(self.shape) + sum(size_of(shape) for _, shape in self.state)
+        return self.copies * elements
 
 
 @dataclass(frozen=True)

@@ -197,7 +197,7 @@ def work_of(plan: Plan, phases: Iterable[Phase], readers: Iterable[Reader] = ())
     return Work(
         parameters=sum(each.parameters for each in both),
         flop_each=sum(2 * each.multiplications for each in both),
-        bytes_each=sum(BYTES * each.numbers for each in equations),
+        bytes_each=sum(BYTES * each.elements for each in equations),
     )
 
 

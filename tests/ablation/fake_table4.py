@@ -20,7 +20,7 @@ FIRST_SEED, SEEDS = 2, 3  # of the experiment, which may have more
 
 
 def by_time(run: Run) -> dict[str, list[float]]:
-    """What seeds have in common is larger than what they have not."""
+    """The part that seeds share is larger than their own."""
     name, _, few = run.row.partition("_")
     seed = run.seed - FIRST_SEED
     common, own = random.Random(seed).gauss(0, 0.02), random.Random(f"{run.row}.seed{seed}")

@@ -1,4 +1,4 @@
-"""What holds for every cell, over the table in tests/cell_examples.py."""
+"""Properties of every cell, over the table in tests/cell_examples.py."""
 
 from __future__ import annotations
 

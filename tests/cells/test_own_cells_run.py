@@ -1,4 +1,4 @@
-"""What `compute` of a user's own cell returns is checked against what the cell declares."""
+"""Results of `compute` of a user's own cell are checked against its declarations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run was begun with may not change under it: its own data, and the plug-ins it uses."""
+"""Inputs of a run that change after it began are reported: its own data, and plug-ins."""
 
 from __future__ import annotations
 

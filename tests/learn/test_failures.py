@@ -1,4 +1,4 @@
-"""What can go wrong during training: each time it stops with what was good, and says why."""
+"""Failures during training: it stops with the last good state, and says why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is seen of a training: live lines on a terminal, plain lines elsewhere, callbacks."""
+"""Progress of training: live lines on a terminal, plain lines elsewhere, callbacks."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def cut(monkeypatch: pytest.MonkeyPatch, where: str, count: int) -> None:
 
 
 def written(folder: Path) -> tuple[str, dict[str, Any]]:
-    """What must be the same: metrics byte for byte, and the result."""
+    """Metrics, byte for byte, and the result: both must be the same."""
     return (folder / "metrics.jsonl").read_text(), json.loads((folder / "result.json").read_text())
 
 

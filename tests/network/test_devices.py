@@ -214,7 +214,7 @@ def test_an_update_reads_nothing_between_two_checks(
 
 
 class NoDoubles(TorchDispatchMode):
-    """What MPS does: it has no float64."""
+    """Like MPS: no float64."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None

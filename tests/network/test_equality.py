@@ -61,7 +61,7 @@ def frames_of(net: Net, batch: int = 5, length: int = 4) -> Any:
 
 
 def seen_by(net: Net, history: list[Iteration]) -> dict[str, dict[str, Tensor]]:
-    """What the tasks see in the interpreter's history, (B, T, ...)."""
+    """The values that tasks read from the interpreter's history, (B, T, ...)."""
     return {
         name: {
             node: apart(

@@ -1,4 +1,4 @@
-"""What a network takes, and how it refuses the rest."""
+"""Inputs that a network takes, and messages about others."""
 
 from __future__ import annotations
 

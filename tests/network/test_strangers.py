@@ -1,4 +1,4 @@
-"""What others do to the modules of a network: hooks, methods of their own, copies, torch.func."""
+"""Networks whose modules users change: hooks, replaced methods, copies, torch.func."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_adopting_keeps_what_both_have_and_names_the_rest():
 
 @pytest.mark.parametrize(("path", "variant"), variants())
 def test_every_parameter_learns(path, variant):
-    """What distributed training asks for: a gradient, be it of zeros, for every parameter."""
+    """Distributed training needs a gradient, even of zeros, for every parameter."""
     width = {"params.width": 2} if "width" in load(path).config.params else {}
     net = build(load(path, variant, set=width))
     frames = frames_of(net)

@@ -255,7 +255,7 @@ def test_two_processes_equal_one_on_the_whole_batch(tmp_path):
 
 
 def evaluated(norm: BatchNorm) -> Tensor:
-    """What evaluation makes of one value at each t, by int and by tensor."""
+    """The output of evaluation for one value at each t, by int and by tensor."""
     x = torch.linspace(-1, 1, 6).view(2, 3)
     one_by_one = [norm(x, step=TimeStep(t)) for t in range(norm.iterations)]
     for t, y in enumerate(one_by_one):

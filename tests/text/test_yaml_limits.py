@@ -140,7 +140,7 @@ EVIL: dict[str, Callable[[], str | bytes]] = {
 
 @pytest.fixture(scope="module")
 def measures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, object]]:
-    """What each file costs."""
+    """The cost of each file."""
     folder = tmp_path_factory.mktemp("evil")
     files = {"good": GOOD, "bad": GOOD + "x: 3", **{name: make() for name, make in EVIL.items()}}
     for name, text in files.items():

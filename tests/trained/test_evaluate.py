@@ -1,4 +1,4 @@
-"""What can be done with a trained network: measured, lesioned, looked into, continued, stored."""
+"""Work with a trained network: metrics, lesions, activations, generation, saving."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_mutated_graphs() -> None:
-    """What is accepted is a graph that can be shown."""
+    """An accepted file is a graph that can be shown."""
     graph = graph_json.as_dict(ls.graph(ls.loads(SPEC)))
     refused = 0
     for what, mutant in mutants(graph, 1500):

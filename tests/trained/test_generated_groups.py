@@ -1,4 +1,4 @@
-"""What a network with groups generates: its frames, its groups, and the truth beside them."""
+"""Frames that a network with groups generates, their groups, and the truth beside them."""
 
 from __future__ import annotations
 
