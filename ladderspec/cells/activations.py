@@ -17,12 +17,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Activation:
-    """A function of the pre-activation, under its name in specs."""
+    """A function of the pre-activation, under its name in specs.
+
+    Attributes:
+        name: Its name in specs.
+        compute: The function.
+        halves: Whether it lets about half of the variance through (He et al. 2015).
+        limits: `rectified` or `squashed`, if its values are limited.
+    """
 
     name: str
     compute: Callable[[Tensor], Tensor]
-    halves: bool = False  # lets about half of the variance through (He et al. 2015)
-    limits: str = ""  # rectified or squashed, if its values are limited
+    halves: bool = False
+    limits: str = ""
 
 
 ACTIVATIONS: dict[str, Activation] = {}

@@ -16,12 +16,18 @@ class Norm:
     """A normalisation of a pre-activation. Its gain belongs to an edge or a node, not to it.
 
     A norm of your own is its `compute`; only batch norm keeps statistics.
+
+    Attributes:
+        name: Its name in specs.
+        symbol: Its name in formulas.
+        keeps_zeros: Whether it maps zeros to zeros.
+        statistics: Whether it keeps running statistics, as batch norm alone does.
     """
 
     name: ClassVar[str]
-    symbol: ClassVar[str]  # in formulas
-    keeps_zeros: ClassVar[bool] = True  # zeros come out if zeros go in
-    statistics: ClassVar[bool] = False  # keeps running statistics: batch norm alone
+    symbol: ClassVar[str]
+    keeps_zeros: ClassVar[bool] = True
+    statistics: ClassVar[bool] = False
 
     @staticmethod
     def compute(x: Tensor, gain: Tensor | None, bias: Tensor | None, groups: int) -> Tensor:
@@ -42,7 +48,13 @@ TERMS = ["joint", "separate"]  # what `norm` may say besides the name of a norm
 
 
 def register_norm(norm: type[Norm]) -> type[Norm]:
-    """Make a norm known under its `name`, as in `norm: layer`.
+    """Make a norm known under its `name`, as in `norm: layer`. Use it as a class decorator.
+
+    Args:
+        norm: A subclass of `Norm` with a `compute`.
+
+    Returns:
+        The same class.
 
     Raises:
         UsageError: if the name has another meaning in ladderspec, or `compute` is missing.

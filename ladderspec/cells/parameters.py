@@ -17,14 +17,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Parameter:
-    """Shape and initial value: `values` fill equal blocks of the first dimension, or `variance`."""
+    """Shape and initial value of a parameter, before any tensor exists.
+
+    Attributes:
+        shape: The shape.
+        values: Initial values, each of an equal block of the first dimension.
+        variance: The variance of a Gaussian with mean 0, drawn instead of `values`.
+        buffer: Whether it is saved with the network, but neither learned nor counted.
+        taps: Height and width of the blocks of a filter's taps that start with equal values.
+        elementwise: Whether it holds coefficients, not a linear map: it has no multiply-adds.
+    """
 
     shape: Shape
     values: tuple[float, ...] = (0.0,)
-    variance: float | None = None  # of a Gaussian with mean 0
-    buffer: bool = False  # saved with the network, but neither learned nor counted
-    taps: tuple[int, int] = (1, 1)  # blocks of a filter's taps that start alike
-    elementwise: bool = False  # coefficients, not a linear map: without multiply-adds
+    variance: float | None = None
+    buffer: bool = False
+    taps: tuple[int, int] = (1, 1)
+    elementwise: bool = False
 
     @property
     def size(self) -> int:
@@ -68,7 +77,8 @@ def shareable(parameters: Mapping[str, Parameter]) -> Parameters:
 
 
 def zeros(*shape: int) -> Parameter:
-    """
+    """All zeros.
+
     >>> zeros(3).values
     (0.0,)
     """
@@ -76,7 +86,8 @@ def zeros(*shape: int) -> Parameter:
 
 
 def ones(*shape: int) -> Parameter:
-    """
+    """All ones.
+
     >>> ones(3).values
     (1.0,)
     """
@@ -87,7 +98,7 @@ def blocks(*shape: int, values: tuple[float, ...]) -> Parameter:
     """Coefficients that are applied elementwise, in equal blocks of the first dimension.
 
     Args:
-        *shape: The shape.
+        shape: The shape.
         values: The initial value of each block.
     """
     return Parameter(shape, tuple(map(float, values)), elementwise=True)

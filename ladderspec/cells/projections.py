@@ -34,7 +34,12 @@ MAIN_ROLES = (Role.ENCODER, Role.LATERAL, Role.DECODER)  # present at every t
 
 
 class ShapeProblem(Problem):
-    """A cell that cannot work in its place: shapes or arrows do not fit."""
+    """A cell that cannot work in its place: shapes or arrows do not fit.
+
+    Args:
+        message: What does not fit. The place in the spec is added to it.
+        hint: What would fit.
+    """
 
 
 @dataclass(frozen=True)
