@@ -2,7 +2,7 @@
 
 Functions of ladderspec are shortened, and its cells are written in place: they are a closed set,
 and every one of them is tested against the network. Functions of users are written as they stand
-and called. Their text is compiled and compared with what runs, so that nothing can be lost.
+and called. Their file is compiled and compared with what runs, so that nothing can be lost.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Definitions:
     imports: dict[str, tuple[str, str]] = field(default_factory=lambda: dict(IMPORTS))
     meant: dict[str, Any] = field(default_factory=dict)  # functions, or texts of constants
     classes: set[str] = field(default_factory=set)  # names that are no longer free
-    later: set[str] = field(default_factory=set)  # functions that never evaluate annotations
+    later: set[str] = field(default_factory=set)  # functions whose annotations are not evaluated
 
     def function(self, function: Callable[..., Any], name: str = "") -> str:
         """Define a function, and all that it uses; under another `name`, if given."""
@@ -111,7 +111,9 @@ class Definitions:
                 text = text.replace(f"def {function.__name__}(", f"def {name}(", 1)
             else:
                 text = self._verbatim(function, name)
-            self._define(function, names_in(text))
+            bare = text if is_own(function) else _without_annotations(text)
+            self.later |= {name} if bare != text else set()
+            self._define(function, names_in(bare))
             del self.texts[name]
             self.texts[name] = text
         if self.meant.setdefault(name, function) is not function:
@@ -250,7 +252,6 @@ class Definitions:
                 self.refuse(f"{what} has a line `global {each.names[0]}`")
             elif isinstance(each, ast.Attribute) and re.fullmatch("__.*[^_]_?", each.attr):
                 self.refuse(f"{what} uses `{each.attr}`, a private name of a class")
-        self.later |= {name} if code.co_flags & annotations.compiler_flag else set()
         return text
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
@@ -391,6 +392,19 @@ def _tree(function: ast.AST) -> str:
     if ast.get_docstring(function) is not None:
         del function.body[0]
     return ast.dump(function)
+
+
+def _without_annotations(text: str) -> str:
+    """A function without its annotations, which files with functions of users do not evaluate."""
+    tree, found = ast.parse(text), False
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg) and node.annotation:
+            node.annotation, found = None, True
+        elif isinstance(node, ast.FunctionDef) and node.returns:
+            node.returns, found = None, True
+        elif isinstance(node, ast.AnnAssign):
+            node.annotation, found = ast.Constant(None), True
+    return ast.unparse(tree) if found else text
 
 
 def names_in(text: str) -> set[str]:
