@@ -32,7 +32,7 @@ def to_python(spec: Spec | str | Path | Graph, name: str | None = None) -> str:
         UsageError: if the source of a user's cell, norm or activation cannot be used.
     """
     graph, config = graph_of(spec), getattr(spec, "config", None)
-    definitions = Definitions()
+    definitions = Definitions(classes={GROUPS})
     if count := copies(graph):
         about_groups = "copies of the network that share their weights, side by side in the batch"
         definitions.texts[GROUPS] = f"{GROUPS} = {count}  # {about_groups}"
@@ -43,9 +43,10 @@ def to_python(spec: Spec | str | Path | Graph, name: str | None = None) -> str:
     ]
     cells = {node: CellClass(definitions, graph, node) for node in nodes}
     edges = write_classes([edge for cell in cells.values() for edge in cell.edges.values()], [])
+    definitions.classes.update(edges)
     classes = {**edges, **write_classes(cells.values(), edges)}
     network = Network(graph, {node: cell.expression for node, cell in cells.items()})
-    taken = {*definitions.texts, *classes, *definitions.imports, *REFERENCE}
+    taken = {*definitions.names, *classes}
     name = check_name(name, taken) if name else class_name(graph, config, taken)
     body = network.text(name, about(graph))
     definitions.reference([*definitions.texts.values(), *classes.values(), body])
@@ -59,6 +60,7 @@ def to_python(spec: Spec | str | Path | Graph, name: str | None = None) -> str:
         "the network": [body],
     }
     lines = docstring(graph, config, name)
+    lines += ["", "from __future__ import annotations"] if definitions.later else []
     lines += ["", *_imports(definitions, used)]
     for title, section in sections.items():
         lines += _section(title, section)

@@ -8,16 +8,26 @@ are its arguments.
 from __future__ import annotations
 
 import inspect
+import re
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 from ladderspec.cells import NORMS, Parameter, Parameters
-from ladderspec.export.source import REFERENCE, Definitions, block, fitted, names_in
+from ladderspec.export.source import (
+    IMPORTS,
+    REFERENCE,
+    Definitions,
+    block,
+    fitted,
+    literal,
+    names_in,
+)
 from ladderspec.names import Shape, size_of
 
 GROUPS = "GROUPS"  # the constant of the file that counts groups
+BOUND = {"self", "super", "edges", *IMPORTS, *REFERENCE}  # what constructors read
 NEUTRAL = (1, 1.0, (1, 1))  # values that an argument has by default
 
 
@@ -30,6 +40,8 @@ class NamedSize(int):
     >>> channels = NamedSize(8, "channels")
     >>> 4 * channels, 4 * channels == 32, size_of((channels, NamedSize(3, "height")))
     (4 * channels, True, channels * height)
+    >>> 3 * (channels // 2), channels // (2 * channels)
+    (3 * (channels // 2), channels // (2 * channels))
     """
 
     text: str
@@ -61,13 +73,29 @@ class NamedSize(int):
 def _named(value: Any, left: Any, sign: str, right: Any) -> Any:
     if not isinstance(value, int):
         return value
-    texts = [f"({n!r})" if sign != "+" and " + " in repr(n) else repr(n) for n in (left, right)]
-    return NamedSize(value, f" {sign} ".join(texts))
+    first, second = repr(left), repr(right)
+    if sign != "+" and " + " in first:
+        first = f"({first})"
+    if sign != "+" and re.search(r" \+ | // " if sign == "*" else " ", second):
+        second = f"({second})"
+    return NamedSize(value, f"{first} {sign} {second}")
 
 
 def _text(value: Any) -> str:
     """A value as a formatter would write it."""
+    if isinstance(value, tuple | list):
+        texts = ", ".join(map(_text, value)) + "," * (type(value) is tuple and len(value) == 1)
+        return f"({texts})" if isinstance(value, tuple) else f"[{texts}]"
     return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether Python reads back what `_text` writes."""
+    if isinstance(value, tuple | list):
+        return literal(value) and all(map(_is_plain, value))
+    if isinstance(value, str):
+        return repr(value).strip("'") == value.strip("'") and '"' not in value
+    return literal(value)
 
 
 def _type(value: Any) -> str:
@@ -94,6 +122,7 @@ def write_classes(modules: Iterable[ModuleClass], taken: Collection[str]) -> dic
     for module in modules:
         groups.setdefault((module.name, module.write("", {}, {}, "")), []).append(module)
     usual: dict[str, ModuleClass] = {}
+    defined = {name for group in groups.values() for name in group[0].definitions.names}
     # The most used class of a name has it; others are named after their cell, or how they differ.
     for group in sorted(groups.values(), key=len, reverse=True):
         first = group[0]
@@ -101,7 +130,7 @@ def write_classes(modules: Iterable[ModuleClass], taken: Collection[str]) -> dic
         name, rest = first.name, iter([*words, *map(str, range(2, len(groups) + 2))])
         if name in texts and len({module.cell_name for module in group}) == 1:
             name = first.cell_name
-        while name in {*texts, *taken, *REFERENCE}:
+        while name in {*texts, *taken, *defined}:
             name += "".join(part[:1].upper() + part[1:] for part in next(rest).split())
         values = [module.values for module in group]
         fixed = {k: v for k, v in values[0].items() if all(each[k] == v for each in values)}
@@ -141,6 +170,7 @@ class ModuleClass:
     name: str  # of its class, if no other class has it
     cell_name: str  # its name otherwise, if all modules of the class have it
     words: tuple[str, ...] = ()  # that tell its class from others of that name
+    taken: Collection[str] = ()  # names that its attributes may not have
     doc: str
     any_doc: str  # of modules whose norms differ
     parameters: Parameters
@@ -164,6 +194,7 @@ class ModuleClass:
         for key, parameter in self.parameters.items():
             start = self._start(key, parameter)
             if parameter.buffer:
+                self._check_attribute(key)
                 self.init.append(f'self.register_buffer("{key}", {start})')
             else:
                 self.make(key, f"nn.Parameter({start})")
@@ -171,6 +202,8 @@ class ModuleClass:
         parts = [_docstring(doc), *(["\n".join(buffers)] if buffers else [])]
         if self.init:
             free = {k: v for k, v in self.values.items() if k not in {*fixed, *defaults}}
+            for argument in {*self._used(), *free, *defaults} & {*BOUND, *self.edges}:
+                self.definitions.refuse_second(argument)
             arguments = ["self", *(f"{size}: int" for size in self._used())]
             arguments += [f"{k}: {_type(v)}" for k, v in free.items()]
             arguments += [f"{k}: {_type(v)} = {v!r}" for k, v in defaults.items()]
@@ -214,7 +247,10 @@ class ModuleClass:
         """A value in the constructor."""
         if isinstance(value, NamedSize):
             return repr(value)
-        self.values[name] = value
+        if not _is_plain(value):
+            self.definitions.refuse(f"`{name}` is {value!r}, not a plain number, text or tuple")
+        if repr(self.values.setdefault(name, value)) != repr(value) or name in self.sizes:
+            self.definitions.refuse_second(name)
         return _text(value) if name in self.fixed else name
 
     def attribute(self, name: str, value: Any) -> str:
@@ -230,9 +266,16 @@ class ModuleClass:
 
     def make(self, name: str, text: str) -> str:
         """Make an attribute in the constructor."""
+        self._check_attribute(name)
         line = f"self.{name} = {text}"
+        if line not in self.init and any(each.startswith(f"self.{name} =") for each in self.init):
+            self.definitions.refuse_second(name)
         self.init += [line] if line not in self.init else []
         return f"self.{name}"
+
+    def _check_attribute(self, name: str) -> None:
+        if name in self.taken:
+            self.definitions.refuse_second(name)
 
     def _start(self, name: str, declared: Parameter) -> str:
         """The expression of an initial value."""

@@ -18,8 +18,9 @@ from ladderspec.export.classes import (
     ModuleNorm,
     NamedSize,
 )
-from ladderspec.export.source import Definitions, Expression, Tensor, block, names_in
-from ladderspec.names import Shape, size_of
+from ladderspec.export.source import Definitions, Expression, Tensor, block, is_own, names_in
+from ladderspec.names import Role, Shape, size_of
+from ladderspec.plugins import is_built_in
 from ladderspec.wiring.graph import Graph, is_tapped_by_arrows, steps_of
 from ladderspec.wiring.shapes import site_of
 
@@ -57,7 +58,7 @@ class EdgeClass(ModuleClass):
         if kind != "none":
             doc = f"{self.norm.symbol}({doc}), with a gain per channel"
             doc += "" if scaled else ", which the cell applies"
-            self.name += self.norm.symbol
+            self.name += re.sub(r"\W", "", self.norm.symbol)
         self.cell_name = self.name
         self.doc = self.any_doc = f"{doc}{note}."
 
@@ -127,10 +128,16 @@ class CellClass(ModuleClass):
         self.z = "normalised" if "norm" in self.binding.signature.keywords else "z"
         carrier = self.binding.carrier if self.apart and kind == "none" else ""
         self.edges = {
-            key: EdgeClass(definitions, found[key], rows, key != carrier)
+            key: EdgeClass(self.definitions, found[key], rows, key != carrier)
             for key in projections
             if found[key].kind != "none" or found[key].parameters
         }
+        if not is_built_in(type(cell)):
+            from torch import nn
+
+            self.taken = {*dir(nn.ModuleDict()), "total", "first_value", *self.edges}
+            for name in {*cell.returns} & {"self", "t", "values", "a", "edges", "h", *Role}:
+                self.definitions.refuse_second(name)
         offset = [f"self.{cell.offset}"] if cell.offset in self.parameters else []
         gained = self.norm.symbol and "gain" in self.parameters
         gain = [f"self.{carrier}.gain"] if carrier else ["self.gain"] if gained else []
@@ -204,17 +211,36 @@ class CellClass(ModuleClass):
         if "edges" in arguments:
             body = ["edges = {key: self.total(t, {key: x}) for key, x in values.items()}"]
         further = self.z if self.tapped else ""
-        lines = self.definitions.body(cell.compute, self._known(), self._text_of, further)
+        if is_own(cell.compute):
+            lines = self.definitions.body(cell.compute, self._known(), self._text_of, further)
+        else:
+            lines = self._call(further)
         if lines == ["return a"] and len(body) == 1:
             body, lines = [], [f"return {body[0].removeprefix('a = ')}"]
         body += lines
         taken = [name for name in arguments if name in self.texts.keys() - {"a", "edges", "h"}]
         given = ["self", "t: int", *(f"{name}: Tensor" for name in taken)]
-        given += ["**values: Tensor"] if "values" in names_in("\n".join(body)) else []
+        given += ["**values: Tensor"] if "values" in names_in(block("def forward():", body)) else []
         count = len(cell.returns) + self.tapped
         result = f"tuple[{', '.join(['Tensor'] * (count + 1))}]" if count else "Tensor"
         forward = block(f"def forward({', '.join(given)}) -> {result}:", body)
         return [forward, *([] if cell.first_value is None else [self._first_value()])]
+
+    def _call(self, further: str) -> list[str]:
+        """The lines that call the `compute` of a user's cell."""
+        lines, known, arguments = list[str](), self._known(), inspect.signature(self.cell.compute)
+        if further and known["norm"]:  # which sets it, wherever it is called
+            head, known["norm"] = "def norm(x: Tensor) -> Tensor:", Expression("x", "norm(x)")
+            z = [f"nonlocal {further}", f"{further} = {self._z('x')}"]
+            lines = [f"{further} = a", block(head, [*z, f"return {self._scaled(further)}"])]
+        given = {name: known.get(name) for name in arguments.parameters}
+        texts = [
+            each.function if isinstance(each, Expression) else self._text_of(name)
+            for name, each in given.items()
+        ]
+        call = self.definitions.call(self.cell.compute, texts, f"{self.name.lower()}_compute")
+        star = "*" if self.cell.returns else ""
+        return [*lines, f"return {star}{call}, {further}" if further else f"return {call}"]
 
     def _known(self) -> dict[str, Any]:
         """What is known of the arguments of `compute`."""
@@ -223,7 +249,8 @@ class CellClass(ModuleClass):
         found |= {n: Tensor() if n in self.texts else None for n in signature.positional}
         if name := found.get("activation"):
             definitions = replace(self.definitions, owner=f"the activation `{name}`")
-            found["activation"] = definitions.expression(ACTIVATIONS[name].compute)
+            compute = ACTIVATIONS[name].compute
+            found["activation"] = definitions.expression(compute, f"{name}_activation")
         if "norm" in signature.keywords and self.norm.symbol:
             z = self._z("x")
             z = f"({self.z} := {z})" if self.tapped else z
@@ -274,11 +301,17 @@ class CellClass(ModuleClass):
         """The method that makes what delayed edges carry before the first t."""
         assert self.cell.first_value is not None
         ones = ", 1" * (len(self.parameters["noise"].shape) - 1)
-        body = self.definitions.body(
-            self.cell.first_value,
-            self.binding.first.constants,
-            lambda name: name if name == "noise" else self._text_of(name),
-        )
+        compute, constants = self.cell.first_value, self.binding.first.constants
+
+        def text_of(name: str) -> str:
+            return name if name == "noise" else self._text_of(name)
+
+        if is_own(compute):
+            body = self.definitions.body(compute, constants, text_of)
+        else:
+            texts = map(text_of, inspect.signature(compute).parameters)
+            name = f"{self.name.lower()}_first_value"
+            body = [f"return {self.definitions.call(compute, texts, name)}"]
         return block(
             "def first_value(self, batch: int) -> Tensor:",
             [

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import networkx as nx
 
 from ladderspec.cells.fields import Noise
+from ladderspec.errors import UsageError
 from ladderspec.export.classes import GROUPS
 from ladderspec.export.source import block, fitted
 from ladderspec.export.table import comment, fields_of, quoted, table_lines
@@ -104,6 +105,7 @@ class Network:
         rank = {node: index for index, node in enumerate(in_order(graph))}
         order = nx.lexicographical_topological_sort(nx.DiGraph(now(graph)), rank.get)
         self.equations = {node: equation_of(graph, node) for node in order}
+        self._check_variables()
         self.depths = self._depths()
         read = {edge.slot for each in self.equations.values() for edge in each.edges}
         self.read = read | {*self.depths, *(self._seen(each.node) for each in self.outputs)}
@@ -120,6 +122,19 @@ class Network:
         for form in self.inputs:
             timed = "frames" if form.node == BOTTOM else f"{form.name}_frames"
             self.arguments[form.node] = timed if form.timed else variable(form.node)
+
+    def _check_variables(self) -> None:
+        """Refuse two values that would have one variable."""
+        known: dict[str, str] = {}
+        for node, cell in self.graph.nodes(data="cell"):
+            for slot in [node, *(f"{node}.{name}" for name in cell.returns)]:
+                name = variable(slot)
+                for each in (name, f"past_{name}", f"previous_{name}"):
+                    if known.setdefault(each, slot) != slot:
+                        raise UsageError(
+                            f"cannot export `{slot}` and `{known[each]}`: both would be `{each}` in"
+                            " the file; rename one of them"
+                        )
 
     def _depths(self) -> dict[str, int]:
         """How many past values of each slot are read, from the input up."""

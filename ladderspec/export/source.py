@@ -1,4 +1,9 @@
-"""The source of the functions that run, as an exported file contains it."""
+"""The source of the functions that run, as an exported file contains it.
+
+Functions of ladderspec are shortened, and its cells are written in place: they are a closed set,
+and every one of them is tested against the network. Functions of users are written as they stand
+and called. Their file is compiled and compared with what runs, so that nothing can be lost.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +11,16 @@ import ast
 import builtins
 import inspect
 import re
+import symtable
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import isfinite
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple, NoReturn, TypeGuard
 
 from ladderspec.cells import functions
 from ladderspec.errors import UsageError
@@ -26,6 +34,7 @@ IMPORTS = {  # what a file may import, by name: the module, and what of it
     "deque": ("collections", "deque"),
     "pairwise": ("itertools", "pairwise"),
 }
+UNSEEN = {"__import__", "eval", "exec", "globals"}  # functions that read names which no text shows
 
 
 def _definitions(path: Path) -> dict[str, str]:
@@ -57,6 +66,12 @@ class Expression(NamedTuple):
     argument: str
     text: str
 
+    @property
+    def function(self) -> str:
+        """It as a function."""
+        name = self.text.removesuffix(f"({self.argument})")
+        return name if name.isidentifier() else f"lambda {self.argument}: {self.text}"
+
     def on(self, given: str) -> str:
         """The expression of what is given.
 
@@ -79,32 +94,43 @@ class Definitions:
     owner: str = ""  # whose source is read, for messages
     texts: dict[str, str] = field(default_factory=dict)
     imports: dict[str, tuple[str, str]] = field(default_factory=lambda: dict(IMPORTS))
-    meant: dict[str, Any] = field(default_factory=dict)  # functions and constants by name
+    meant: dict[str, Any] = field(default_factory=dict)  # functions, or texts of constants
+    classes: set[str] = field(default_factory=set)  # names that are no longer free
+    later: set[str] = field(default_factory=set)  # functions whose annotations are not evaluated
 
     def function(self, function: Callable[..., Any], name: str = "") -> str:
         """Define a function, and all that it uses; under another `name`, if given."""
-        name = name or function.__name__
+        if not isinstance(function, FunctionType):
+            self.refuse(f"`{getattr(function, '__qualname__', function)}` is no plain function")
+        name = re.sub(r"\W", "_", name or function.__name__)
         if name not in self.texts:
+            self._check_free(name)
             self.texts[name] = ""  # a function may use itself
-            text = self._source(function)
-            self._define(function, names_in(text))
+            if is_own(function):
+                text = self._source(function)
+                text = text.replace(f"def {function.__name__}(", f"def {name}(", 1)
+            else:
+                text = self._verbatim(function, name)
+            bare = text if is_own(function) else _without_annotations(text)
+            self.later |= {name} if bare != text else set()
+            self._define(function, names_in(bare))
             del self.texts[name]
-            self.texts[name] = text.replace(f"def {function.__name__}(", f"def {name}(", 1)
-        if self.meant.setdefault(name, function) is not function or name in REFERENCE:
-            self._refuse_second(name)
+            self.texts[name] = text
+        if self.meant.setdefault(name, function) is not function:
+            self.refuse_second(name)
         return name
 
     def call(self, function: Callable[..., Any], given: Iterable[str], name: str = "") -> str:
         """A call of a function that the file then defines; arguments by default are left out."""
-        texts, by_name = list[str](), False
+        called, texts, by_name = self.function(function, name), list[str](), False
         parameters = inspect.signature(function).parameters.values()
         for parameter, value in zip(parameters, given, strict=True):
             by_name |= parameter.kind is parameter.KEYWORD_ONLY
-            if value == repr(parameter.default):
+            if value == repr(parameter.default) and parameter.kind != parameter.POSITIONAL_ONLY:
                 by_name = True
             else:
                 texts.append(f"{parameter.name}={value}" if by_name else value)
-        return f"{self.function(function, name)}({', '.join(texts)})"
+        return f"{called}({', '.join(texts)})"
 
     def reference(self, texts: Iterable[str]) -> None:
         """Define what texts use of `REFERENCE`, and all that this uses."""
@@ -113,8 +139,10 @@ class Definitions:
                 self.texts[name] = REFERENCE[name]
                 self.reference([REFERENCE[name]])
 
-    def expression(self, function: Callable[..., Any]) -> Expression:
+    def expression(self, function: Callable[..., Any], name: str) -> Expression:
         """A function of one argument: what it returns, if that is a simple call, or its name."""
+        if not is_own(function):
+            return Expression("x", f"{self.function(function, name)}(x)")
         (argument,) = inspect.signature(function).parameters
         source = self._source(function)
         *others, last = _statements(source)
@@ -134,7 +162,7 @@ class Definitions:
         text_of: Callable[[str], str],
         further: str = "",
     ) -> list[str]:
-        """The lines of a function's body with its arguments filled in.
+        """The lines of the body of a function of ladderspec, with its arguments filled in.
 
         Branches that the arguments decide are resolved, so that a class only contains what it
         computes.
@@ -161,18 +189,14 @@ class Definitions:
         while lines[start - 1].lstrip().startswith("#"):
             start -= 1
         lines = [*begin, *textwrap.dedent("\n".join(lines[start:end])).splitlines()]
-        self._define(function, names_in("\n".join(lines)) - read - {"self", "t", "values", further})
+        used = names_in(block("def forward(self, t, **values):", lines))
+        self._define(function, used - read - {further})
         return [part for line in lines for part in fit(line, WIDTH - 8)]
 
     def _source(self, function: Callable[..., Any]) -> str:
-        """The source of a function without its decorators, inner imports and examples."""
-        try:
-            source = textwrap.dedent(inspect.getsource(function))
-        except (OSError, TypeError):
-            raise self._refusal(f"`{function.__qualname__}` has no source to read") from None
+        """A function of ladderspec without its decorators, inner imports and examples."""
+        source = textwrap.dedent(inspect.getsource(function))
         tree = ast.parse(source).body[0]
-        if not isinstance(tree, ast.FunctionDef):
-            raise self._refusal(f"`{function.__qualname__}` is no plain function")
         dropped = set(range(1, tree.lineno))  # decorators
         for node in ast.walk(tree):
             if isinstance(node, ast.Import | ast.ImportFrom):
@@ -184,6 +208,51 @@ class Definitions:
             if number not in dropped and (line.strip() or number - 1 not in dropped)
         ]
         return _without_examples("\n".join(lines))
+
+    def _verbatim(self, function: FunctionType, name: str) -> str:
+        """A function of a user under some name, as it stands, without its decorators.
+
+        Raises:
+            UsageError: unless the text compiles to what runs, and that depends on its file alone.
+        """
+        code, what = function.__code__, f"`{function.__qualname__}`"
+        if code.co_freevars:
+            self.refuse(
+                f"{what} uses `{code.co_freevars[0]}` of the function that made it, perhaps a"
+                " decorator; write it as a plain function, with all that it uses in its file"
+            )
+        try:
+            lines = inspect.findsource(code)[0]
+            file = compile("".join(lines), "", "exec", dont_inherit=True)
+            if _instructions(code) not in map(_instructions, _all_in(file)):
+                raise OSError
+            node = next(each for each in ast.walk(ast.parse("".join(lines))) if _makes(each, code))
+        except (OSError, SyntaxError, StopIteration):
+            why = f"{what} is no plain function, or its file is not the one that was loaded"
+            self.refuse(why)
+        lines, indent = lines[node.lineno - 1 : node.end_lineno], " " * node.col_offset
+        text = "".join(line.removeprefix(indent) for line in lines).rstrip()
+        text = re.sub(r"def\s+\w+", f"def {name}", text, count=1)
+        try:
+            is_same = _tree(ast.parse(text).body[0]) == _tree(node)
+        except SyntaxError:
+            is_same = False
+        if not is_same:
+            self.refuse(f"a text in {what} has several lines")
+        defaults = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
+        values = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+        if list(map(ast.unparse, defaults)) != list(map(repr, values)) or not literal(values):
+            self.refuse(f"a default of {what} is no plain number, text, tuple or list")
+        if vars(function):
+            self.refuse(f"{what} has an attribute, `{next(iter(vars(function)))}`")
+        for each in ast.walk(node):
+            if isinstance(each, ast.Import | ast.ImportFrom):
+                self._check_imports(each)
+            elif isinstance(each, ast.Global):
+                self.refuse(f"{what} has a line `global {each.names[0]}`")
+            elif isinstance(each, ast.Attribute) and re.fullmatch("__.*[^_]_?", each.attr):
+                self.refuse(f"{what} uses `{each.attr}`, a private name of a class")
+        return text
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
         for alias in node.names:
@@ -197,40 +266,145 @@ class Definitions:
     def _add_import(self, name: str, module: str, part: str) -> None:
         """Import `part` of a module, or a module itself, under a name."""
         root = (module or part).partition(".")[0]
-        if root != "torch" and root not in sys.stdlib_module_names:
-            raise self._refusal(
-                f"its source imports `{module or part}`, but an exported file needs torch only"
-            )
+        self._check_import(module or part)
         if root == name == "torch":
             part = root  # which has all of its modules
         text = part if part.partition(".")[0] == name else f"{part} as {name}"
-        if self.imports.setdefault(name, (module, text)) != (module, text):
-            self._refuse_second(name)
+        if self.imports.setdefault(name, (module, text)) != (module, text) or name in self.texts:
+            self.refuse_second(name)
+
+    def _check_imports(self, node: ast.Import | ast.ImportFrom) -> None:
+        if isinstance(node, ast.ImportFrom):
+            self._check_import("." * node.level + (node.module or ""))
+            return
+        for alias in node.names:
+            self._check_import(alias.name)
+
+    def _check_import(self, module: str) -> None:
+        root = module.partition(".")[0]
+        if root != "torch" and root not in sys.stdlib_module_names:
+            self.refuse(f"its source imports `{module}`, but an exported file needs torch only")
 
     def _define(self, function: Callable[..., Any], names: set[str]) -> None:
         """Define what a function uses from outside itself."""
-        files = (function.__module__, functions.__name__)
-        for name in sorted(names - {*dir(builtins), *self.imports}):
-            value = function.__globals__.get(name)
+        variables = function.__globals__
+        for name in sorted(names):
+            known, value = name in variables, variables.get(name)
+            if name in UNSEEN or name.startswith("__"):
+                self.refuse(f"`{function.__qualname__}` uses `{name}`")
+            if not known and name in {*dir(builtins), *self.imports, *REFERENCE, *self.texts}:
+                continue
             if inspect.ismodule(value):
                 self._add_import(name, *value.__name__.rpartition(".")[::2])
-            elif inspect.isfunction(value) and value.__module__ in files:
+            elif isinstance(value, FunctionType) and (
+                value.__globals__ is variables or value.__globals__ is vars(functions)
+            ):
                 self.function(value, name)
-            elif isinstance(value, int | float | str | tuple | bool):
-                self.texts[name] = f"{name} = {value!r}"
-                if self.meant.setdefault(name, value) != value:
-                    self._refuse_second(name)
-            elif name not in {*self.texts, *REFERENCE}:
-                raise self._refusal(
+            elif known and literal(value):
+                self._check_free(name)
+                text = f"{name} = {value!r}"
+                if self.texts.setdefault(name, text) != text:
+                    self.refuse_second(name)
+            elif not (known and _imported(name, value)):
+                self.refuse(
                     f"`{function.__qualname__}` uses `{name}`, which is neither a module nor a"
-                    " function, number, text or tuple of its file"
+                    " function, finite number, text or tuple of its file"
                 )
 
-    def _refuse_second(self, name: str) -> None:
-        raise self._refusal(f"another `{name}` is in the file; rename it")
+    def _check_free(self, name: str) -> None:
+        """Refuse a name of something else in the file."""
+        if hasattr(builtins, name):
+            self.refuse(f"`{name}` is a name of Python itself; rename it")
+        if name in {*REFERENCE, *self.imports, *self.classes}:
+            self.refuse_second(name)
 
-    def _refusal(self, why: str) -> UsageError:
-        return UsageError(f"cannot export {self.owner}: {why}")
+    @property
+    def names(self) -> set[str]:
+        """The names that the file has so far, besides those of its classes."""
+        return {*dir(builtins), *REFERENCE, *self.imports, *self.texts}
+
+    def refuse(self, why: str) -> NoReturn:
+        raise UsageError(f"cannot export {self.owner}: {why}")
+
+    def refuse_second(self, name: str) -> NoReturn:
+        self.refuse(f"another `{name}` is in the file; rename it")
+
+
+def is_own(function: Callable[..., Any]) -> bool:
+    """Whether a function is part of ladderspec, not of a plug-in; decorators cannot pretend it."""
+    return isinstance(function, FunctionType) and function.__globals__["__name__"].startswith(
+        "ladderspec."
+    )
+
+
+def literal(value: Any) -> bool:
+    """Whether Python reads back what `repr` writes.
+
+    >>> literal((1, -0.5, "a")), literal(float("inf")), literal({})
+    (True, False, False)
+    """
+    if type(value) in (tuple, list):
+        return all(map(literal, value))
+    if type(value) is float:
+        return isfinite(value)
+    return type(value) in (int, bool, str, type(None))
+
+
+def _imported(name: str, value: Any) -> bool:
+    """Whether a name means in a user's file what it means in an exported one."""
+    module, part = IMPORTS.get(name, (functions.__name__, name))
+    return getattr(sys.modules.get(module), part, _imported) is value
+
+
+def _makes(node: ast.AST, code: CodeType) -> TypeGuard[ast.FunctionDef]:
+    """Whether a definition stands where that of a function was compiled from."""
+    if not isinstance(node, ast.FunctionDef) or node.name != code.co_name:
+        return False
+    first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+    return first == code.co_firstlineno
+
+
+def _all_in(code: CodeType) -> Iterator[CodeType]:
+    """The code of a file and of all functions in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _all_in(constant)
+
+
+def _instructions(code: CodeType) -> list[Any]:
+    """What code does, and in which lines it stands."""
+    return [
+        *(code.co_code, code.co_exceptiontable, code.co_flags, code.co_firstlineno, code.co_name),
+        *(code.co_names, code.co_varnames, code.co_cellvars, code.co_freevars),
+        *(code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount),
+        [
+            _instructions(each) if isinstance(each, CodeType) else (type(each), repr(each))
+            for each in code.co_consts
+        ],
+    ]
+
+
+def _tree(function: ast.AST) -> str:
+    """What a function consists of, besides its name, decorators and docstring, which go."""
+    assert isinstance(function, ast.FunctionDef)
+    function.name, function.decorator_list = "", []
+    if ast.get_docstring(function) is not None:
+        del function.body[0]
+    return ast.dump(function)
+
+
+def _without_annotations(text: str) -> str:
+    """A function without its annotations, which files with functions of users do not evaluate."""
+    tree, found = ast.parse(text), False
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg) and node.annotation:
+            node.annotation, found = None, True
+        elif isinstance(node, ast.FunctionDef) and node.returns:
+            node.returns, found = None, True
+        elif isinstance(node, ast.AnnAssign):
+            node.annotation, found = ast.Constant(None), True
+    return ast.unparse(tree) if found else text
 
 
 def names_in(text: str) -> set[str]:
@@ -239,12 +413,16 @@ def names_in(text: str) -> set[str]:
     >>> sorted(names_in("def g(x):\\n    i = f(x)\\n    return i"))
     ['f']
     """
-    nodes = list(ast.walk(ast.parse(text)))
-    names = [node for node in nodes if isinstance(node, ast.Name)]
-    stored = {name.id for name in names if isinstance(name.ctx, ast.Store)}
-    stored |= {node.arg for node in nodes if isinstance(node, ast.arg)}
-    stored |= {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
-    return {name.id for name in names} - stored
+
+    def scopes(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
+        for child in table.get_children():
+            yield child
+            yield from scopes(child)
+
+    top = symtable.symtable(text, "", "exec")
+    outer = [each for each in top.get_symbols() if each.is_referenced() and not each.is_assigned()]
+    inner = [each for scope in scopes(top) for each in scope.get_symbols() if each.is_global()]
+    return {each.get_name() for each in (*outer, *inner)}
 
 
 # --- edits of source ------------------------------------------------------------------------------

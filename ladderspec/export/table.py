@@ -76,6 +76,7 @@ def _head(rows: list[ExportRow]) -> str:
 
 def comment(name: str, fields: str) -> list[str]:
     """What the spec says of a row; what it says of the decoder goes below, if need be."""
+    fields = " ".join(fields.split())  # a user's text may have several lines
     line = f"# {name}: {fields}"
     if len(line) <= WIDTH - 8:
         return [line]

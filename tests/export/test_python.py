@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import importlib.util
 import math
 import re
 import subprocess
@@ -761,6 +762,17 @@ def test_cells_may_apply_the_norm_of_their_sum_themselves(own_cells, tmp_path, g
         check_equal(loads(f"{noisy}\nedges: {{add: [{TAPPED}]}}"))
 
 
+def load_as_part_of_ladderspec(path: Path) -> None:
+    """As `load_plugin`, but of a file of ladderspec, whose cells are written in place."""
+    place = importlib.util.spec_from_file_location(f"ladderspec.cells.{path.stem}", path)
+    assert place is not None
+    assert place.loader is not None
+    module = importlib.util.module_from_spec(place)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, module.__name__, module)
+        place.loader.exec_module(module)
+
+
 @pytest.mark.parametrize(
     ("body", "written"),
     [
@@ -792,9 +804,9 @@ def test_arguments_are_filled_in(own_cells, tmp_path, body, written):
         text = text.replace(f"        {body}", f"        a = sum(edges.values())\n        {body}")
     name = "bent" if "abs" in body else "relu"
     text = text.replace("rate: float = 0.5", f'rate: float = 0.5\n    activation: str = "{name}"')
-    (tmp_path / "body.py").write_text(text)
-    load_plugin(tmp_path / "body.py")
-    spec = loads(HEAD + "levels: [{name: a, encoder: {cell: Trace, channels: 3}}]")
+    (tmp_path / "body.py").write_text(text.replace("Trace", "BuiltIn"))
+    load_as_part_of_ladderspec(tmp_path / "body.py")
+    spec = loads(HEAD + "levels: [{name: a, encoder: {cell: BuiltIn, channels: 3}}]")
     check_equal(spec)
     for line in written:
         assert line in to_python(spec)
@@ -884,12 +896,12 @@ BEND = "    return x.clamp(min=0)"
         (
             "",
             "    import torch.nn.functional as F\n\n    return F.elu(x)",
-            "\nfrom torch.nn import functional as F\n",
+            "    import torch.nn.functional as F\n",
         ),
         (
             "",
             "    from torch import relu as r\n\n    return r(x)",
-            "\nfrom torch import relu as r\n",
+            "    from torch import relu as r\n",
         ),
     ],
 )
@@ -912,8 +924,15 @@ def test_a_module_at_the_top_of_a_file_is_refused_like_one_inside(own_cells, tmp
         to_python(spec)
 
 
-def test_two_imports_under_one_name_are_refused(own_cells, tmp_path):
+def test_imports_inside_a_function_are_its_own(own_cells, tmp_path):
     text = OWN.replace(BEND, "    import math as functional\n\n    return functional.e * x")
+    (tmp_path / "alias.py").write_text(text)
+    load_plugin(tmp_path / "alias.py")
+    check_equal(loads(HEAD + "levels: [{name: a, encoder: {cell: Trace, channels: 3}}]"))
+
+
+def test_two_imports_under_one_name_are_refused(own_cells, tmp_path):
+    text = "import math as functional\n" + OWN.replace(BEND, "    return functional.e * x")
     (tmp_path / "alias.py").write_text(text)
     load_plugin(tmp_path / "alias.py")
     spec = loads(HEAD + "levels: [{name: a, encoder: {cell: Trace, channels: 3}}]")
