@@ -316,9 +316,9 @@ def open_noise(folder: Path, kinds: list[dict[str, Any]]) -> list[bool | None]:
 
 def test_evaluate_on_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for option, names, said in [
-        ([], ALL, "updates\n"),
-        (["--noise"], ONE, "updates, on noisy input\n"),
-        (["--clean"], ONE, "updates, on clean input\n"),
+        ([], ALL, "test data, best checkpoint, after 12 updates\n"),
+        (["--noise"], ONE, "test data, on noisy input, best checkpoint, after"),
+        (["--clean"], ONE, "test data, on clean input, best checkpoint, after"),
     ]:
         assert main(["evaluate", str(folder), "--count", "0", *option]) == 0
         assert said in capsys.readouterr().out
