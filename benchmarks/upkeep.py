@@ -153,7 +153,7 @@ def _layers_of(net: Net, frames: Tensor, labels: Tensor) -> dict[str, Turn]:
     def leave(module: nn.Module, args: Any, result: Any) -> None:
         outside.inside = False
 
-    modules = [node.path.module for node in net.executor.nodes.values()]
+    modules = [net.executor.module(name) for name in net.executor.nodes]
     hooks = [module.register_forward_pre_hook(enter) for module in modules]
     hooks += [module.register_forward_hook(leave) for module in modules]
     with outside:
