@@ -137,9 +137,9 @@ class Finding:
         if self.place:
             shown.append(f"  --> {self.place}" + (f"  ({path})" if path else ""))
             number = str(self.place.line)
-            room = len(number) + len(" | ")
-            line, mark = excerpt(self.place, width - room if width else EXCERPT_WIDTH)
-            beside = hint if len(mark) + len(hint) <= (width - room - 1 if width else 100) else ""
+            gutter = len(number) + len(" | ")
+            line, mark = excerpt(self.place, width - gutter if width else EXCERPT_WIDTH)
+            beside = hint if len(mark) + len(hint) <= (width - gutter - 1 if width else 100) else ""
             shown.append(f"{number} | {line}".rstrip())
             shown.append(f"{' ' * len(number)} | {mark} {beside}".rstrip())
             hint = "" if beside else hint

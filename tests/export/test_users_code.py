@@ -332,6 +332,10 @@ REFUSED = {
         },
         "`helper` has a line `global K`",
     ),
+    "the name of the file": (
+        {"compute": adding("a * len(__name__)")},
+        "compute` uses `__name__`",
+    ),
     "a text in a field": (
         {"fields": "note: str = 'a\"b'", "compute": adding(*FIELD)},
         "`note` is 'a\"b', not a plain number, text or tuple",
